@@ -54,9 +54,11 @@ _PREFIXES = tuple(f"{direction}_" for direction in DIRECTIONS)
 
 @dataclass(frozen=True, slots=True)
 class NewestCounts:
-    """`COUNTS` over the newest `window_s` seconds, of shape (paths,) or scalar for a single path."""
+    """`COUNTS` over the newest window of `window_s`, of shape (paths,) or scalar for a single path; `counted_s` is the
+    time that they are of, without the seconds that the newest step lacks."""
 
     window_s: float
+    counted_s: float
     counts: Mapping[str, Floats]
 
 
@@ -92,9 +94,10 @@ class Snapshot:
 
     `recent` and `hourly` have the shape (paths, steps), the newest step first; without a measurement a count is 0 and
     a time NaN. `windows` has the counts, of shape (paths, 1), over those windows of the loss rule, by their seconds,
-    that are no multiple of a step. `tests_left_out` tells which tests were in an earlier incident or maintenance.
-    `tests_bps`, `daily_rtts_ms` and `daily_estimates_bps` are inputs of
-    `analysis.alarms.ranks`. `agents` has the time of the last contact with each site's agent, `troubles` the problems
+    that are no multiple of a step. `lacking_s` has, by the seconds of a recent step and of each of these windows, how
+    many its newest is shorter (`Source.lacking_s`). `tests_left_out` tells which tests were in an earlier incident or
+    maintenance. `tests_bps`, `daily_rtts_ms` and `daily_estimates_bps` are inputs of `analysis.alarms.ranks`.
+    `agents` has the time of the last contact with each site's agent, `troubles` the problems
     it reports of itself, `measuring_troubles` those that disturb its measurements. `ended_s` has the end of the last
     incident of a path by a rule, `maintained_s` the end of the last maintenance of a path, as far as the counts reach
     back. `routes` are read only where the cause of several bad paths depends on them (`route_places.with_routes`);
@@ -130,6 +133,7 @@ class Snapshot:
     directions: Mapping[str, OneWayCounts] = field(default_factory=dict)
     is_one_way: bool = False
     responses: ResponseRuns = field(default_factory=ResponseRuns)
+    lacking_s: Mapping[float, float] = field(default_factory=dict)
 
     def of_direction(self, direction: str) -> Snapshot:
         """The snapshot of a direction: with the counts and the delays of the packets that went this way."""
@@ -146,6 +150,7 @@ class Snapshot:
             trips=of.trips,
             directions={},
             is_one_way=True,
+            lacking_s={},
         )
 
     @property
@@ -178,6 +183,11 @@ class Snapshot:
         return self.step_s * RECENT_STEPS
 
     @property
+    def recent_lacking_s(self) -> float:
+        """How many seconds the newest recent step is shorter than `step_s`."""
+        return self.lacking_s.get(self.step_s, 0.0)
+
+    @property
     def running_hour_s(self) -> float:
         """How much of the running hour is over."""
         return (self.now - start_of("hour", self.now)).total_seconds()
@@ -187,11 +197,13 @@ class Snapshot:
         is rounded up to whole recent steps."""
         if window_s in self.windows:
             return NewestCounts(
-                window_s, {name: column[row].sum(axis=-1) for name, column in self.windows[window_s].items()}
+                window_s,
+                window_s - self.lacking_s.get(window_s, 0.0),
+                {name: column[row].sum(axis=-1) for name, column in self.windows[window_s].items()},
             )
         steps = min(math.ceil(window_s / self.step_s), RECENT_STEPS)
         counts = {name: self.recent[name][row, :steps].sum(axis=-1) for name in COUNTS}
-        return NewestCounts(steps * self.step_s, counts)
+        return NewestCounts(steps * self.step_s, steps * self.step_s - self.recent_lacking_s, counts)
 
     def newest(self, name: str) -> Floats:
         """When (seconds since the epoch) the newest burst of each path was tried, was measured, was answered."""
@@ -221,6 +233,7 @@ def take_snapshot(
     baselines = baselines_of(now, baselines, source)
     hour = baselines.hour
     hourly = source.hourly_counts(hour - TESTED_HOURS * for_alerts.HOUR, hour + for_alerts.HOUR, now)
+    uneven = _uneven(windows_s, step_s)
     test_rows = {path_id: row for row, path_id in enumerate(tested_paths)}
     tests = source.newest_tests(list(tested_paths), now - TESTS_WITHIN, now, ranks.LONGEST) if tested_paths else {}
     by_test = _by_path(tests, ("throughput_bps", "at_s"), test_rows, ranks.LONGEST, "place")
@@ -235,10 +248,7 @@ def take_snapshot(
         recent=recent,
         hourly=_by_path(hourly, COUNTS, rows, TESTED_HOURS + 1),
         baseline=_by_path_array(baselines.columns, rows),
-        windows={
-            window_s: _by_path(source.recent_counts(now, window_s, 1), COUNTS, rows, 1)
-            for window_s in _uneven(windows_s, step_s)
-        },
+        windows={window_s: _by_path(source.recent_counts(now, window_s, 1), COUNTS, rows, 1) for window_s in uneven},
         trips=trip_windows(
             now, paths, _newest(recent["answered_s"], paths), judged_s, set(watched), source, with_rtts=with_rtts
         ),
@@ -251,6 +261,8 @@ def take_snapshot(
         tests_left_out=baselines.times.over(MeasureKind.TESTS, of_tests, tested_at_s),
         agents=source.agents(now),
         as_paths=baselines.as_paths,
+        lacking_s={step_s: source.lacking_s(now, step_s, RECENT_STEPS)}
+        | {window_s: source.lacking_s(now, window_s, 1) for window_s in uneven},
     )
 
 

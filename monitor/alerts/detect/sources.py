@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from monitor.alerts.detect.past.kept_bursts import KeptBursts
-from monitor.alerts.detect.past.minute_counts import MINUTES, MinuteCounts
+from monitor.alerts.detect.past.minute_counts import MINUTES, MinuteCounts, rest_of_minute_s
 from monitor.alerts.detect.past.recent_bursts import BurstsOfTrips, BurstTable
 from monitor.alerts.detect.route_effects import RouteEffect, recent_effects
 from monitor.analysis.routes.compare import RouteHops
@@ -33,6 +33,10 @@ class Source(Protocol):
     """The queries of `monitor.archive.queries.for_alerts`. No result holds data younger than `until` or `now`."""
 
     def recent_counts(self, until: datetime, step_s: float, steps: int) -> Columns: ...
+
+    def lacking_s(self, until: datetime, step_s: float, steps: int) -> float:
+        """How many seconds the newest step of `recent_counts` is shorter than `step_s`."""
+        ...
 
     def hourly_counts(self, since: datetime, until: datetime, now: datetime) -> Columns: ...
 
@@ -156,9 +160,12 @@ class SourceOfWorker(StoredSource):
         self._bursts = KeptBursts(self.recent_round_trips)
 
     def recent_counts(self, until: datetime, step_s: float, steps: int) -> Columns:
-        if step_s % for_alerts.MINUTE_S or step_s * steps > MINUTES * for_alerts.MINUTE_S:
-            return for_alerts.recent_counts(until, step_s, steps)
-        return self._minutes.steps(until, step_s, steps)
+        if _is_of_minutes(step_s, steps):
+            return self._minutes.steps(until, step_s, steps)
+        return for_alerts.recent_counts(until, step_s, steps)
+
+    def lacking_s(self, until: datetime, step_s: float, steps: int) -> float:
+        return rest_of_minute_s(until) if _is_of_minutes(step_s, steps) else 0.0
 
     def counts_since(self, hour: datetime, now: datetime) -> Columns:
         return self._minutes.since(hour, now)
@@ -193,6 +200,11 @@ class SourceOfWorker(StoredSource):
                 return columns
         self._kept[name] = period, now, read(*period, now)
         return self._kept[name][2]
+
+
+def _is_of_minutes(step_s: float, steps: int) -> bool:
+    """Whether the minutes that are kept have these steps."""
+    return step_s % for_alerts.MINUTE_S == 0 and step_s * steps <= MINUTES * for_alerts.MINUTE_S
 
 
 def _with_running(whole: Columns, so_far: Columns) -> Columns:

@@ -1,7 +1,8 @@
 """Correct incidents by results that arrived after their detection.
 
 In: the findings of incidents that last or ended within a day, and the archive's present data of the judged time. Out:
-the sentence `correction` of each incident whose figures have changed. A correction opens and ends no incident: the
+the sentence `correction` of each incident whose figures have changed. The judged time is
+exactly that which the finding counted: packets before it are not late. A correction opens and ends no incident: the
 rules do that by present data. Rules with `late_results` are judged again; RTTs once, in the order of arrival. The
 newest cycle of the judged time is always on its way at the evaluation: it alone is no late result.
 """
@@ -67,16 +68,18 @@ def _corrected(row: IncidentPath, every_s: int) -> str | None:
     if direction is not None:
         return _corrected_direction(row, direction, late, every_s, *period)
     counted = loss_windows(*period, path_ids=[row.path_id])
-    if not counted or _is_in_time(row.figures, counted[0], every_s):
+    if not counted or _is_in_time(row.figures, counted[0], every_s, period):
         return None
     return late.correct(row.figures, counted[0])
 
 
-def _is_in_time(figures: Mapping[str, Any], counted: LossWindow, every_s: int) -> bool:
-    """Whether no more packets have come since than those of the cycle that was on its way."""
+def _is_in_time(
+    figures: Mapping[str, Any], counted: LossWindow, every_s: int, period: tuple[datetime, datetime]
+) -> bool:
+    """Whether no more packets of the period have come since than those of the cycle that was on its way."""
     if "sent" not in figures or "window_s" not in figures:
         return False
-    share = (every_s + DELIVERY_S) / float(figures["window_s"])
+    share = (every_s + DELIVERY_S) / (period[1] - period[0]).total_seconds()
     return 0 <= counted.sent - figures["sent"] <= share * counted.sent
 
 
@@ -89,5 +92,6 @@ def _corrected_direction(
         return None
     way = counts.forward if direction == LostDirection.FORWARD else counts.reverse
     counted = LossWindow(row.path_id, way.bursts, way.sent, way.sent - way.lost, way.lossy)
-    sentence = None if _is_in_time(row.figures, counted, every_s) else late.correct(row.figures, counted)
+    is_in_time = _is_in_time(row.figures, counted, every_s, (since, until))
+    sentence = None if is_in_time else late.correct(row.figures, counted)
     return None if sentence is None else f"{way_text(str(row.path), direction)} {sentence}"

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from monitor.alerts.detect.sources import SourceOfWorker
 from monitor.archive.models import Burst
 from monitor.archive.queries.for_alerts import COUNTS, TIMES
-from tests.db.alert_rows import make_mesh
+from tests.db.alert_rows import make_bursts, make_mesh
 
 pytestmark = pytest.mark.django_db
 BEGAN = datetime(2026, 11, 21, 9, 58, 20, tzinfo=UTC)
@@ -125,3 +125,17 @@ def test_only_the_newest_minutes_are_read_again():
         source.counts_since(now.replace(minute=0, second=0), now + timedelta(seconds=10))
 
     assert sum(query["sql"].startswith("COPY") for query in captured.captured_queries) == 1
+
+
+@pytest.mark.parametrize(("step_s", "steps"), [(120, 1), (300, 1), (300, 12), (90, 1), (7200, 1)])
+@pytest.mark.parametrize("after", [timedelta(seconds=4), timedelta(seconds=59.5), timedelta()])
+def test_the_newest_step_lacks_the_rest_of_its_minute(step_s, steps, after):
+    """All steps together have the raw bursts of their length without those seconds, a burst each second."""
+    path, now = make_mesh(["slac", "cern"], BEGAN)["slac → cern"], BEGAN + timedelta(seconds=100) + after
+    make_bursts(path, [0] * 8000, now - timedelta(seconds=7999.5), every_s=1)
+    source = SourceOfWorker()
+
+    bursts = source.recent_counts(now, step_s, steps)["bursts"].sum()
+
+    counted_s = step_s * steps - source.lacking_s(now, step_s, steps)
+    assert abs(bursts - counted_s) < 1

@@ -6,12 +6,14 @@ import pytest
 
 from monitor.alerts import tasks
 from monitor.alerts.detect.sources import STORED, SourceOfWorker
-from monitor.alerts.incidents import lifecycle
+from monitor.alerts.incidents import corrections, lifecycle
 from monitor.alerts.models import Incident
+from monitor.archive.models import Burst
 from monitor.archive.periods import start_of
-from monitor.mesh.models import Mesh, Path
+from monitor.mesh.models import Mesh, Path, Test
 from tests.db.alert_rows import make_bursts, make_mesh
 from tests.db.merging import roll_up_raw
+from tests.facts import lacks
 
 NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -99,3 +101,54 @@ def test_after_a_long_evaluation_it_rests_for_half_as_long(paths, monkeypatch):
 
     # The first took 40 s, so nothing at 159 s, and the next at 161 s.
     assert len(began_at) == 2
+
+
+class TestTimeCounted:
+    """The rule's window is 120 s; at 10:05:04 the worker counts it from 10:04:00 on: 64 s, 32 bursts of ten packets. No
+    packet is lost before, three of ten from then on."""
+
+    AT = NOW + timedelta(seconds=4)
+    MINUTE = timedelta(minutes=1)
+
+    @pytest.fixture
+    def path(self, paths, monkeypatch):
+        Test.objects.update(every_s=10)
+        rules = Mesh.objects.get().alerts
+        Mesh.objects.update(alerts=rules | {"loss": {"above_ratio": 0.01, "window_s": 120}})
+        path = paths["slac → cern"]
+        make_bursts(path, [0] * 120, NOW - 5 * self.MINUTE, every_s=2)
+        Burst.objects.filter(measured_at__gte=NOW - self.MINUTE).delete()
+        make_bursts(path, [3] * 32, NOW - self.MINUTE, every_s=2)
+        evaluate_at(self.AT, monkeypatch)
+        return path
+
+    def test_a_finding_names_the_time_that_it_counted(self, path):
+        row = Incident.objects.get().paths.get()
+
+        assert lacks(row.sentence, "loss 30% (96 of 320 packets in 64 s to 2026-11-21 10:05:04 UTC;") == []
+        assert row.since == NOW - self.MINUTE
+
+    def test_so_does_its_end(self, path, monkeypatch):
+        make_bursts(path, [0] * 60, self.AT, every_s=2)
+
+        evaluate_at(self.AT + 2 * self.MINUTE, monkeypatch)
+
+        closing = Incident.objects.get().closing
+        assert lacks(closing, "(0 of 320 packets in 64 s to 2026-11-21 10:07:04 UTC)") == []
+
+    def test_packets_before_that_time_are_not_late(self, path):
+        assert corrections.correct(self.AT + self.MINUTE) == 0
+
+        make_bursts(path, [0] * 60, NOW - 2 * self.MINUTE, every_s=1, packet_bytes=1000)
+
+        assert corrections.correct(self.AT + self.MINUTE) == 0
+        assert Incident.objects.get().correction == ""
+
+    def test_late_packets_of_that_time_are(self, path):
+        make_bursts(path, [0] * 64, NOW - self.MINUTE, every_s=1, packet_bytes=1000)
+
+        assert corrections.correct(self.AT + self.MINUTE) == 1
+        correction = Incident.objects.get().correction
+        assert (
+            lacks(correction, "with late results loss 10% (96 of 960 packets in 64 s to 2026-11-21 10:05:04 UTC") == []
+        )

@@ -114,7 +114,7 @@ def test_independent_losses_count_each():
 )
 def test_clear_needs_half_the_threshold_and_enough_packets(lost, sent, sent_when_fired, clear):
     """20% was lost over ten minutes when it fired; a longer window still holds that."""
-    lengths = Windows({"bursts": np.array([sent, sent])}, (600.0, 6000.0))
+    lengths = Windows({"bursts": np.array([sent, sent])}, (600.0, 6000.0), (600.0, 6000.0))
     is_low = np.array([judged(lost, sent).is_low, False])
     fired = FiredLevel(0.0, 600.0, 0.2, sent_when_fired)
 
@@ -126,7 +126,7 @@ def test_clear_needs_half_the_threshold_and_enough_packets(lost, sent, sent_when
 @pytest.mark.parametrize(("lost", "sent", "ratio"), [(0, 100, 0.02), (1, 600, 0.02), (2, 200, 0.05), (3, 1000, 0.015)])
 def test_clear_needs_a_loss_improbable_at_the_fired_level(lost, sent, ratio):
     chance = math.fsum(math.comb(sent, k) * ratio**k * (1 - ratio) ** (sent - k) for k in range(lost + 1))
-    lengths = Windows({"bursts": np.array([sent, 0])}, (600.0, 6000.0))
+    lengths = Windows({"bursts": np.array([sent, 0])}, (600.0, 6000.0), (600.0, 6000.0))
     columns = (np.array([True, False]), np.array([lost, 0.0]), np.array([sent, 0.0]))
 
     place = clearing(lengths, *columns, FiredLevel(0.0, 600.0, ratio, sent), PATH, paths.BEGAN)

@@ -183,5 +183,10 @@ def _minute_after(at: datetime) -> int:
     return -int(-at.timestamp() // MINUTE_S)
 
 
+def rest_of_minute_s(at: datetime) -> float:
+    """How many seconds of the running minute are left: the newest step has no bursts of them yet."""
+    return (_at(_minute_after(at)) - at).total_seconds()
+
+
 def _at(minute: int) -> datetime:
     return datetime.fromtimestamp(minute * MINUTE_S, UTC)

@@ -79,6 +79,10 @@ class BurstTable:
 class BurstsOfTrips(ABC):
     """A source of the bursts of `recent_round_trips`, with their RTTs."""
 
+    def lacking_s(self, until: datetime, step_s: float, steps: int) -> float:
+        """No second: steps end at the moment itself."""
+        return 0.0
+
     @abstractmethod
     def recent_round_trips(
         self, path_ids: Sequence[int], packet_bytes: Sequence[int], since_s: Sequence[float], until: datetime

@@ -145,7 +145,7 @@ class Rise(AlertRule):
         if place is None:
             return None
         figure = self._shown(float(hits[place]), float(of[place]))
-        return f"{self.words} {figure} in {shown.duration(windows.lasting_s[place])}"
+        return f"{self.words} {figure} in {shown.duration(windows.counted_s[place])}"
 
     def _is_past(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> bool:
         """Whether the bursts of the last hour at most show already that it is over: it ended before it was proven."""
@@ -165,9 +165,9 @@ class Rise(AlertRule):
         chance = sequential.most_chance(float(evidence[row, window]))
         hits, number = (float(column[row, window]) for column in self._ratio_columns(of.sums))
         base_hits, base_of = (float(column[row]) for column in self._ratio_columns(snapshot.baseline))
-        lasting_s = of.lasting_s[window]
+        counted_s = of.counted_s[window]
         sentence = (
-            f"{self.words} {self._shown(hits, number)} in {shown.duration(lasting_s)} to "
+            f"{self.words} {self._shown(hits, number)} in {shown.duration(counted_s)} to "
             f"{snapshot.now:%Y-%m-%d %H:%M:%S} UTC, was {self._shown(base_hits, base_of)}; "
             f"probability by chance {chance:.0e}"
         )
@@ -176,9 +176,10 @@ class Rise(AlertRule):
             path_id=path_id,
             path=snapshot.paths[path_id].name,
             sentence=sentence,
-            since=snapshot.now - timedelta(seconds=lasting_s),
+            since=snapshot.now - timedelta(seconds=counted_s),
             figures={
-                "window_s": lasting_s,
+                "window_s": of.lasting_s[window],
+                "counted_s": counted_s,
                 "until": snapshot.now.isoformat(),
                 "hits": hits,
                 "of": number,

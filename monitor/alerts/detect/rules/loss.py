@@ -68,10 +68,11 @@ BEFORE_LOOKS_COUNTED = 0.05
 
 @dataclass(frozen=True, slots=True)
 class LossCounts:
-    """The counts of a window; `chance` is the probability of as much loss if the true loss is the threshold, `together`
-    the number of packets lost per loss event (`binomial.clustering`)."""
+    """The counts of a window, of `counted_s` of it; `chance` is the probability of as much loss if the true loss is the
+    threshold, `together` the number of packets lost per loss event (`binomial.clustering`)."""
 
     window_s: float
+    counted_s: float
     sent: int
     lost: int
     lossy_bursts: int
@@ -106,13 +107,16 @@ def chances(bursts: ArrayLike, lossy: ArrayLike, sent: ArrayLike, lost: ArrayLik
     return probabilities
 
 
-def loss_window(counts: Iterable[float], threshold_ratio: float, window_s: float) -> LossCounts:
-    """The window of these `COUNTS` with the probability of its loss."""
+def loss_window(
+    counts: Iterable[float], threshold_ratio: float, window_s: float, counted_s: float | None = None
+) -> LossCounts:
+    """The window of these `COUNTS` with the probability of its loss; without `counted_s` they are of all of it."""
     bursts, lossy, sent, received = counts
     lost = sent - received
     chance = float(chances(bursts, lossy, sent, lost, threshold_ratio))
     together = float(binomial.clustering(bursts, lossy, sent, lost)) if lost else 1.0
-    return LossCounts(window_s, round(sent), round(lost), round(lossy), threshold_ratio, chance, together)
+    length_s = window_s if counted_s is None else counted_s
+    return LossCounts(window_s, length_s, round(sent), round(lost), round(lossy), threshold_ratio, chance, together)
 
 
 class LossRule(RuleSettings, frozen=True, kw_only=True):
@@ -130,12 +134,17 @@ def _judged_period(figures: Mapping[str, Any]) -> tuple[datetime, datetime] | No
     if "until" not in figures:
         return None  # of an old version, which did not store it
     until = datetime.fromisoformat(figures["until"])
-    return until - timedelta(seconds=figures["window_s"]), until
+    return until - timedelta(seconds=_counted_s(figures)), until
+
+
+def _counted_s(figures: Mapping[str, Any]) -> float:
+    """The time that the counts are of; findings of old versions have the length of the window only."""
+    return float(figures.get("counted_s", figures["window_s"]))
 
 
 def _correct(figures: Mapping[str, Any], counted: LossWindow) -> str | None:
     counts = (counted.bursts, counted.lossy_bursts, counted.sent, counted.received)
-    late = loss_window(counts, figures["threshold_ratio"], figures["window_s"])
+    late = loss_window(counts, figures["threshold_ratio"], figures["window_s"], _counted_s(figures))
     holds = late.fires(figures.get("most_chance", BEFORE_LOOKS_COUNTED))
     # Hourly rollups, the source of longer windows, lag a little behind the bursts.
     is_as_found = (late.sent, late.lost) == (figures["sent"], figures["lost"])
@@ -188,7 +197,8 @@ class Threshold(AlertRule):
         if place is None:
             return None
         counts = (float(windows.sums[name][place]) for name in COUNTS)
-        return describe_clear(loss_window(counts, threshold_ratio, windows.lasting_s[place]), snapshot.now)
+        length_s = windows.lasting_s[place], windows.counted_s[place]
+        return describe_clear(loss_window(counts, threshold_ratio, *length_s), snapshot.now)
 
     def is_allowed(self, figures: Mapping[str, Any], settings: RuleSettings) -> bool:
         return cast("LossRule", settings).above_ratio > float(figures["threshold_ratio"])
@@ -203,7 +213,7 @@ class Threshold(AlertRule):
         if own.window_s < window_s:
             return all_lengths
         sums = {name: np.append(all_lengths.sums[name], own.counts[name]) for name in COUNTS}
-        return Windows(sums, (*all_lengths.lasting_s, own.window_s))
+        return Windows(sums, (*all_lengths.lasting_s, own.window_s), (*all_lengths.counted_s, own.counted_s))
 
     @staticmethod
     def _is_past(finding: RuleFinding, least_s: float, snapshot: Snapshot) -> bool:
@@ -224,7 +234,8 @@ class Threshold(AlertRule):
             place for place, lasting_s in enumerate(windows.lasting_s) if rule.window_s / 2 <= lasting_s != own.window_s
         ]
         sums = {name: np.column_stack([own.counts[name], windows.sums[name][:, others]]) for name in COUNTS}
-        return Windows(sums, (own.window_s, *(windows.lasting_s[place] for place in others)))
+        lasting_s, counted = ([of[place] for place in others] for of in (windows.lasting_s, windows.counted_s))
+        return Windows(sums, (own.window_s, *lasting_s), (own.counted_s, *counted))
 
     def _above(
         self, rule: LossRule, path_ids: Sequence[int], windows: Windows, allowed: Floats, snapshot: Snapshot
@@ -238,7 +249,7 @@ class Threshold(AlertRule):
         for place in np.flatnonzero(of_rows.min(axis=1) <= allowed[rows]).tolist():
             window = int(strongest[place])
             counts = (float(column[place, window]) for column in (bursts, lossy, sent, received))
-            proof = loss_window(counts, rule.above_ratio, windows.lasting_s[window])
+            proof = loss_window(counts, rule.above_ratio, windows.lasting_s[window], windows.counted_s[window])
             findings.append(self._finding(path_ids[place], proof, float(allowed[rows[place]]), rule.window_s, snapshot))
         return [finding for finding in findings if not self._is_past(finding, rule.window_s, snapshot)]
 
@@ -250,9 +261,10 @@ class Threshold(AlertRule):
             path_id=path_id,
             path=snapshot.paths[path_id].name,
             sentence=describe(proof, snapshot.now),
-            since=snapshot.now - timedelta(seconds=proof.window_s),
+            since=snapshot.now - timedelta(seconds=proof.counted_s),
             figures={
                 "window_s": proof.window_s,
+                "counted_s": proof.counted_s,
                 "clear_s": max(clear_s, proof.window_s),
                 "until": snapshot.now.isoformat(),
                 "sent": proof.sent,
@@ -268,7 +280,7 @@ class Threshold(AlertRule):
 
 def describe(proof: LossCounts, until: datetime) -> str:
     """The figures that fired, in words, as in `loss 3.5% (40 of 1,140 packets in 1 h to 2026-11-21 10:05 UTC; at least
-    2.7% with 95% confidence), threshold 1%`. `until` is the end of the window, aware UTC."""
+    2.7% with 95% confidence), threshold 1%`. `until` is the end of the window, aware UTC; the time is that counted."""
     return (
         f"loss {shown.loss(proof.lost, proof.sent)} ({_counts(proof, until)}; at least "
         f"{shown.percent(proof.lower_ratio)} with {shown.percent(CONFIDENCE)} confidence), "
@@ -284,5 +296,5 @@ def describe_clear(counted: LossCounts, until: datetime) -> str:
 def _counts(counted: LossCounts, until: datetime) -> str:
     return (
         f"{shown.count(counted.lost)} of {shown.count(counted.sent)} packets in "
-        f"{shown.duration(counted.window_s)} to {until:%Y-%m-%d %H:%M:%S} UTC"
+        f"{shown.duration(counted.counted_s)} to {until:%Y-%m-%d %H:%M:%S} UTC"
     )

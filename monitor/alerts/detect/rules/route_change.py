@@ -88,7 +88,7 @@ def _loss_cleared(windows: Windows, figures: Mapping[str, Any], snapshot: Snapsh
 
 def _loss_text(windows: Windows, place: int) -> str:
     sent, received = (round(float(windows.sums[name][place])) for name in ("sent", "received"))
-    return f"{shown.loss(sent - received, sent)} in {shown.duration(windows.lasting_s[place])}"
+    return f"{shown.loss(sent - received, sent)} in {shown.duration(windows.counted_s[place])}"
 
 
 def _figures(effect: RouteEffect, rule: RouteChangeRule, now: datetime) -> dict[str, Any] | None:

@@ -109,7 +109,7 @@ class MosLimit(AlertRule):
             row, settled = snapshot.rows[path_id], settled_s(snapshot, path_id, self.name)
             first = int(np.searchsorted(bursts.at_s, settled))
             newest = bursts.part(first, len(bursts.at_s)).newest(MOST_BURSTS)
-            own = Windows({name: windows.sums[name][row] for name in COUNTS}, windows.lasting_s)
+            own = Windows({name: windows.sums[name][row] for name in COUNTS}, windows.lasting_s, windows.counted_s)
             window = self._proven(newest, own, limit, float(allowed[row]), snapshot.now.timestamp() - settled)
             if window is not None:
                 findings.append(self._finding(snapshot, path_id, newest, own, window, limit))
@@ -129,7 +129,7 @@ class MosLimit(AlertRule):
             score = _score(bursts.newest(int(figures["bursts"])), windows, place)
             if score is None or score < figures["limit_mos"]:
                 return None
-            return f"MOS {score:.2f} in {shown.duration(windows.lasting_s[place])}, limit {figures['limit_mos']:g}"
+            return f"MOS {score:.2f} in {shown.duration(windows.counted_s[place])}, limit {figures['limit_mos']:g}"
         return None
 
     def is_allowed(self, figures: Mapping[str, Any], settings: RuleSettings) -> bool:
@@ -158,7 +158,7 @@ class MosLimit(AlertRule):
         self, snapshot: Snapshot, path_id: int, bursts: RecentBursts, windows: Windows, place: int, limit: float
     ) -> RuleFinding:
         sent, received = (round(float(windows.sums[name][place])) for name in ("sent", "received"))
-        lasting_s, score = windows.lasting_s[place], cast("float", _score(bursts, windows, place))
+        counted_s, score = windows.counted_s[place], cast("float", _score(bursts, windows, place))
         rtt_ms = float(np.nanmean(bursts.rtts_ms))
         return RuleFinding(
             rule=self.name,
@@ -166,15 +166,16 @@ class MosLimit(AlertRule):
             path=snapshot.paths[path_id].name,
             sentence=(
                 f"MOS {score:.2f}, limit {limit:g}: loss {shown.loss(sent - received, sent)} in "
-                f"{shown.duration(lasting_s)} to {snapshot.now:%Y-%m-%d %H:%M} UTC, mean RTT "
+                f"{shown.duration(counted_s)} to {snapshot.now:%Y-%m-%d %H:%M} UTC, mean RTT "
                 f"{shown.milliseconds(rtt_ms)} and IPDV {shown.milliseconds(_ipdv_ms(bursts))} in "
                 f"{len(bursts.at_s)} bursts"
             ),
-            since=snapshot.now - timedelta(seconds=lasting_s),
+            since=snapshot.now - timedelta(seconds=counted_s),
             figures={
                 "mos": score,
                 "limit_mos": limit,
-                "window_s": lasting_s,
+                "window_s": windows.lasting_s[place],
+                "counted_s": counted_s,
                 "sent": sent,
                 "bursts": len(bursts.at_s),
                 "rtt_ms": rtt_ms,

@@ -119,12 +119,12 @@ class SharedLoss(AlertRule):
             lost, sent = sums["sent"] - sums["received"], sums["sent"]
             base, high = float(figures["pool_base_ratio"]), float(figures["pool_ratio"])
             is_low = lost / np.maximum(sent, 1.0) <= base + CLEAR_SHARE_OF_RISE * (high - base)
-            both = type(windows)(sums, windows.lasting_s)
+            both = type(windows)(sums, windows.lasting_s, windows.counted_s)
             place = clearing(both, is_low, sums["lossy"], sums["bursts"], fired, path, snapshot.now)
             if place is not None:
                 where = f" of {figures['pool']}" if len(members) > 1 else ""
                 counted = _shown(float(lost[place]), float(sent[place]))
-                return f"loss{where} {counted} in {shown.duration(windows.lasting_s[place])}"
+                return f"loss{where} {counted} in {shown.duration(windows.counted_s[place])}"
         return None
 
     def _window(
@@ -176,9 +176,11 @@ class SharedLoss(AlertRule):
                                           base.bursts.sum() / by))
         )  # fmt: skip
         lasting_s, lost = steps * snapshot.step_s, sent - received
+        counted_s = lasting_s - snapshot.recent_lacking_s
         together = f"{len(members)} paths of {pool.name} together {_shown(lost.sum(), sent.sum())}"
         figures = {
             "window_s": lasting_s,
+            "counted_s": counted_s,
             "until": snapshot.now.isoformat(),
             "pool": pool.name,
             "pool_paths": members,
@@ -196,10 +198,10 @@ class SharedLoss(AlertRule):
                 rule=self.name,
                 path_id=ids[row],
                 path=snapshot.paths[ids[row]].name,
-                sentence=f"{self.words} {_shown(lost[place], sent[place])} in {shown.duration(lasting_s)} to "
+                sentence=f"{self.words} {_shown(lost[place], sent[place])} in {shown.duration(counted_s)} to "
                 f"{snapshot.now:%Y-%m-%d %H:%M:%S} UTC, was {_shown(base_hits, base_of)}; {together}; probability by "
                 f"chance {chance:.0e}",
-                since=snapshot.now - timedelta(seconds=lasting_s),
+                since=snapshot.now - timedelta(seconds=counted_s),
                 figures=figures
                 | {
                     "hits": float(lost[place]),

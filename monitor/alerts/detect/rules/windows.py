@@ -50,10 +50,12 @@ schedule no window holds half of the number that fired."""
 @dataclass(frozen=True, slots=True)
 class Windows:
     """Sums over the windows by the names of `for_alerts.COUNTS`, of shape (paths, windows) or, of a single path,
-    (windows,), and the length of each window."""
+    (windows,). `lasting_s` is the length of each window, by which windows are compared; `counted_s`, for texts, is the
+    time that it counts: without the seconds that the newest step lacks."""
 
     sums: Mapping[str, Floats]
     lasting_s: tuple[float, ...]
+    counted_s: tuple[float, ...]
 
 
 def pooled(snapshot: Snapshot, names: Iterable[str], row: int | slice | Ints = slice(None)) -> Windows:
@@ -64,9 +66,10 @@ def pooled(snapshot: Snapshot, names: Iterable[str], row: int | slice | Ints = s
         hourly = snapshot.hourly[name][row].cumsum(axis=-1)[..., [hours - 1 for hours in HOUR_WINDOWS]]
         return np.concatenate([recent, hourly], axis=-1)
 
-    lasting = [steps * snapshot.step_s for steps in RECENT_WINDOWS]
-    lasting += [(hours - 1) * 3600.0 + snapshot.running_hour_s for hours in HOUR_WINDOWS]
-    return Windows({name: sums(name) for name in names}, tuple(lasting))
+    recent_s = tuple(steps * snapshot.step_s for steps in RECENT_WINDOWS)
+    counted_s = tuple(lasting_s - snapshot.recent_lacking_s for lasting_s in recent_s)
+    hours_s = tuple((hours - 1) * 3600.0 + snapshot.running_hour_s for hours in HOUR_WINDOWS)
+    return Windows({name: sums(name) for name in names}, recent_s + hours_s, counted_s + hours_s)
 
 
 @dataclass(frozen=True, slots=True)
