@@ -8,11 +8,11 @@ are over or their rules switched off. No data neither opens nor closes incidents
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 from monitor.agents.health import agent_reports
 from monitor.agents.problems import AgentProblem, ProblemKind
@@ -23,21 +23,18 @@ from monitor.alerts.detect.past.baselines import Baselines, baselines_at, baseli
 from monitor.alerts.detect.response_runs import take_responses
 from monitor.alerts.detect.rules import by_direction
 from monitor.alerts.detect.rules.catalogue import RULES, rule_of
-from monitor.alerts.detect.rules.finding import LIMIT_CHANGED, Effect, RuleFinding, Trouble
-from monitor.alerts.detect.rules.loss import LossRule
-from monitor.alerts.detect.rules.loss import Threshold as LossThreshold
+from monitor.alerts.detect.rules.finding import LIMIT_CHANGED, RuleFinding, Trouble
 from monitor.alerts.detect.rules.round_trips import RTT
 from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
-from monitor.alerts.detect.shares import Share, Shares
-from monitor.alerts.detect.snapshot import Key, Snapshot, baselines_of, take_directions, take_snapshot
+from monitor.alerts.detect.snapshot import Snapshot, baselines_of, take_directions, take_snapshot
 from monitor.alerts.detect.sources import STORED, Source
 from monitor.alerts.evidence import ending, titles
 from monitor.alerts.evidence.dating import onsets
 from monitor.alerts.incidents import lasting_state, levels, lifecycle, queries, quiet, recovery
-from monitor.alerts.incidents.finding_level import is_bad_now, is_normal_again
 from monitor.alerts.incidents.past_times import incident_times
 from monitor.alerts.incidents.quiet import QuietPaths
 from monitor.alerts.models import Incident, IncidentState, JudgedDelays
+from monitor.alerts.other_paths import OtherPaths
 from monitor.archive.periods import start_of
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
@@ -212,7 +209,7 @@ def _add_to_incidents(
     """Add findings that are in no lasting incident to the incident of their cause, and narrow lasting incidents."""
     now = snapshot.now
     lasting_incidents = [lasting_state.of_incident(incident, now) for incident in lasting]
-    others = _OtherPaths(firing, lasting, snapshot, scope)
+    others = OtherPaths(firing, lasting, snapshot, scope.settings)
     keys = troubles.lasting_keys(lasting_incidents)
     seen = route_places.with_routes(suspects.with_trips(snapshot, firing, keys, source), firing, keys)
     lost_at_s = lasting_state.lost_at_s(firing, lasting_incidents, now)
@@ -239,96 +236,12 @@ def _update_shares(lasting: list[Incident], firing: list[RuleFinding], snapshot:
     taken = {(row.path_id, row.rule) for incident in lasting for row in incident.paths.all() if not row.is_over}
     if any((finding.path_id, finding.rule) not in taken for finding in firing):
         return
-    others = _OtherPaths(firing, lasting, snapshot, scope)
+    others = OtherPaths(firing, lasting, snapshot, scope.settings)
     for incident in lasting:
         rows = [row for row in incident.paths.all() if not row.is_over]
         if not rows or recovery.is_back_to_normal(incident):
             continue
         levels.set_shares(incident, others.shares([(row.path_id, row.rule) for row in rows]))
-
-
-class _OtherPaths:
-    """Counts the paths beside those of an incident; what incidents have in common is counted once."""
-
-    def __init__(
-        self, firing: list[RuleFinding], lasting: list[Incident], snapshot: Snapshot, scope: RuleScope
-    ) -> None:
-        self._firing, self._lasting, self._snapshot = firing, lasting, snapshot
-        rules = scope.settings.get(LossThreshold.name, {})
-        self._thresholds = {path_id: cast("LossRule", rule).above_ratio for path_id, rule in rules.items()}
-        self._counted: dict[tuple[Trouble, frozenset[bool]], Shares] = {}
-        self._suspicion: suspects.PathSuspicion | None = None
-        self._possible: set[int] | None = None
-
-    def shares(self, keys: Sequence[Key], earlier: Sequence[Key] = ()) -> list[Share]:
-        """The shares beside the paths of an incident with these findings, whose rules are those of `keys`."""
-        trouble, are_losses = troubles.trouble_of(keys[0][1]), frozenset(_is_loss(rule) for _, rule in keys)
-        if (trouble, are_losses) not in self._counted:
-            counts = _shares(trouble, are_losses, self._firing, self._lasting, self._snapshot)
-            self._counted[trouble, are_losses] = counts
-        of_kind = self._counted[trouble, are_losses]
-        path_ids = {path_id for path_id, _ in [*keys, *earlier]}
-        if trouble is Trouble.ROUND_TRIPS and are_losses == {False}:
-            # A round trip crosses both directions: a delay may be on the reverse paths too, without an alarm.
-            path_ids |= _reverse(path_ids, self._snapshot).intersection(of_kind.without_alarm(path_ids))
-        without_alarm = of_kind.without_alarm(path_ids)
-        unclear = set(self._unclear([*keys, *earlier], without_alarm))
-        if trouble is Trouble.ROUND_TRIPS:
-            unclear |= self._possible_losses().intersection(without_alarm)
-        return of_kind.others(path_ids, unclear)
-
-    def _possible_losses(self) -> set[int]:
-        """The paths without a finding of loss that may not be called normal, looked for once."""
-        if self._possible is None:
-            ends_s = recovery.loss_ends_s(self._lasting)
-            told = ends_s.keys() | {finding.path_id for finding in self._firing if _is_loss(finding.rule)}
-            others = [path_id for path_id in self._snapshot.paths if path_id not in told]
-            self._possible = set(suspects.possible_losses(others, self._thresholds, self._snapshot, ends_s))
-        return self._possible
-
-    def _unclear(self, keys: Sequence[Key], others: list[int]) -> list[int]:
-        """Those of `others` that may have the loss of these findings too."""
-        lossy = {path_id for path_id, rule in keys if _is_loss(rule)}
-        if not lossy:
-            return []
-        if self._suspicion is None:
-            lasting = [(row.path_id, row.rule) for incident in self._lasting for row in incident.paths.all()]
-            self._suspicion = suspects.PathSuspicion(self._firing, lasting, self._snapshot)
-        is_outage = any(rule_of(rule).effect is Effect.UNREACHABLE for _, rule in keys)
-        return self._suspicion.may_lose(lossy, others, is_outage=is_outage)
-
-
-def _shares(
-    trouble: Trouble,
-    are_losses: frozenset[bool],
-    firing: list[RuleFinding],
-    lasting: list[Incident],
-    snapshot: Snapshot,
-) -> Shares:
-    """Count the paths with this trouble, for the evidence of incidents: with loss, without, or either.
-
-    Paths of lasting incidents that are normal again do not count as bad; those with any other problem, without a loss
-    now, or without newer data, are counted apart.
-    """
-    rows = {(row.path_id, row.rule): row for incident in lasting for row in incident.paths.all() if not row.is_over}
-    keys = {(finding.path_id, finding.rule) for finding in firing} | rows.keys()
-    keys -= {key for key, row in rows.items() if is_normal_again(row)}
-    of_trouble = [(path_id, rule) for path_id, rule in keys if troubles.trouble_of(rule) == trouble]
-    now_bad = [key for key in of_trouble if key not in rows or is_bad_now(rows[key])]
-    bad = {path_id for path_id, rule in now_bad if _is_loss(rule) in are_losses}
-    others = {path_id for path_id, _ in keys} - bad
-    silent = causes.paths_without_bursts(snapshot) - bad - others if trouble is Trouble.ROUND_TRIPS else frozenset()
-    return Shares(trouble.paths_of(snapshot), bad, others | silent, silent)
-
-
-def _reverse(path_ids: set[int], snapshot: Snapshot) -> set[int]:
-    """The paths from the destination to the source of each of these."""
-    ends = {(path.destination, path.source) for path_id in path_ids if (path := snapshot.paths.get(path_id))}
-    return {path_id for path_id, path in snapshot.paths.items() if (path.source, path.destination) in ends}
-
-
-def _is_loss(rule: str) -> bool:
-    return rule_of(rule).effect in (Effect.LOSS, Effect.UNREACHABLE)
 
 
 def _open_and_tell(quiet_paths: QuietPaths, now: datetime) -> int:

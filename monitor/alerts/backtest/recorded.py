@@ -158,7 +158,7 @@ class RecordedSource(BurstsOfTrips):
         newest = self._times(newer - 1, newer > older)
         answered_at = self._last_answered[newer]
         answered = self._times(answered_at, answered_at >= older)
-        return columns | dict(zip(TIMES, (newest, newest, answered), strict=True))
+        return columns | dict(zip(TIMES, (newest, newest, answered, newest), strict=True))
 
     def hourly_counts(self, since: datetime, until: datetime, now: datetime) -> Columns:
         hours = int((until - since) / HOUR)

@@ -1,7 +1,7 @@
-"""Since when a path has not answered at all, where its newest cycles are lost as a whole.
+"""Since when a path has not answered at all, where its newest cycles are lost as a whole; and which have no newer data.
 
-In: a snapshot. Out: the time of the last reply. The rule `unreachable` waits longer before it opens an incident; this
-tells an outage from partial loss until then.
+In: a snapshot. Out: the time of the last reply; paths. The rule `unreachable` waits longer before it opens an incident;
+this tells an outage from partial loss until then.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis.loss import OUTAGE_CYCLES, is_outage
+from monitor.archive.queries.recent import fresh_s
 
 COMPARED_STEPS = 2
 """Steps of the recent counts whose loss says whether a run of lost packets is chance."""
@@ -47,3 +48,11 @@ def silent_since_s(path_ids: Sequence[int], snapshot: Snapshot) -> NDArray[np.fl
         if sent and is_outage(sent, received, unanswered):
             found[number] = since_s[number]
     return found
+
+
+def paths_without_newer_data(snapshot: Snapshot) -> frozenset[int]:
+    """The paths whose newest burst that counts is too old for figures of now, as the pages judge it; those without any
+    in the recent counts have no data at all, and are left out."""
+    ages_s = (snapshot.now.timestamp() - snapshot.newest("counted_s")).tolist()
+    ages = zip(snapshot.paths.items(), ages_s, strict=True)
+    return frozenset(path_id for (path_id, path), age_s in ages if age_s > fresh_s(path.every_s))

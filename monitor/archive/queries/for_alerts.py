@@ -27,7 +27,7 @@ Columns = dict[str, Floats]
 COUNTS = ("bursts", "sent", "received", "lossy", "reordered", "duplicated")
 """Measured bursts and packets, and the bursts with loss, reordering or duplicates."""
 
-TIMES = ("tried_s", "measured_s", "answered_s")
+TIMES = ("tried_s", "measured_s", "answered_s", "counted_s")
 EVENTS = ("lossy", "reordered", "duplicated")
 
 DIRECTIONS = ("forward", "reverse")

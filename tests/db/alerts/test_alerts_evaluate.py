@@ -12,12 +12,13 @@ from monitor.alerts import tasks
 from monitor.alerts.detect.rules import loss
 from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.shares import Share
-from monitor.alerts.evaluate import SWITCHED_OFF, Evaluation, _OtherPaths, evaluate, scope_now, snapshot_at
+from monitor.alerts.evaluate import SWITCHED_OFF, Evaluation, evaluate, scope_now, snapshot_at
 from monitor.alerts.evidence.gather import gather_due
 from monitor.alerts.history import raised_text
 from monitor.alerts.incidents import lifecycle, queries
 from monitor.alerts.models import HistoryEvent, Incident, IncidentTurn, Notification
 from monitor.alerts.notify.deliver import deliver
+from monitor.alerts.other_paths import OtherPaths
 from monitor.archive.models import Burst
 from monitor.archive.upkeep import freshness
 from monitor.celery import app
@@ -178,7 +179,7 @@ def test_the_reverse_path_of_a_delay_is_not_called_normal(monkeypatch):
     paths = make_mesh(["slac", "cern", "fnal"], NOW - timedelta(hours=1), rtt={})
     scope = scope_now()
     snapshot = snapshot_at(NOW, scope, {})
-    others = _OtherPaths([], [], snapshot, scope)
+    others = OtherPaths([], [], snapshot, scope.settings)
     monkeypatch.setattr("monitor.alerts.detect.causes.paths_without_bursts", lambda _: frozenset())
 
     shares = others.shares([(paths["slac → cern"].pk, "rtt")])

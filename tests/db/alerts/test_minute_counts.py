@@ -36,7 +36,7 @@ def bursts_of(chance, path_id):
 
 
 def expected(stored, now, step_s, steps):
-    """By path and step: counts; and by path: when the newest burst was tried, measured, answered."""
+    """By path and step: counts; and by path: when the newest burst was tried, measured, answered, counted."""
     end_s = math.ceil(now.timestamp() / 60) * 60
     counts, newest = defaultdict(lambda: [0] * len(COUNTS)), defaultdict(lambda: [-math.inf] * len(TIMES))
     for burst in stored:
@@ -45,9 +45,10 @@ def expected(stored, now, step_s, steps):
         if burst.measured_at >= now or step >= steps:
             continue
         is_measured, is_answered = burst.outcome == "measured", burst.received > 0
-        for place, holds in enumerate((True, is_measured, is_answered)):
+        is_counted = is_measured and not burst.during_test
+        for place, holds in enumerate((True, is_measured, is_answered, is_counted)):
             newest[burst.path_id][place] = max(newest[burst.path_id][place], at_s if holds else -math.inf)
-        if is_measured and not burst.during_test:
+        if is_counted:
             more = (1, burst.sent, burst.received, burst.received < burst.sent)
             more += (burst.reordered > 0, burst.duplicates > 0)
             key = burst.path_id, step

@@ -1,4 +1,4 @@
-"""The other paths of an incident: those with a loss that is being checked are not called normal."""
+"""The other paths of an incident: those with a loss being checked, or without newer data, are not called normal."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from scipy.stats import beta
 
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect
+from monitor.alerts.detect.shares import Share
 from monitor.archive.models import Burst
-from tests.db.planted_faults import Planted, at, between, look_at, plant
+from monitor.archive.upkeep import freshness
+from monitor.overview.mesh_state import load_mesh_state
+from tests.db.planted_faults import Planted, at, between, look_at, plant, site
+from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 
@@ -47,3 +51,32 @@ def test_a_path_with_a_loss_being_checked_is_not_called_normal():
             looks += bool(near)
             assert not near or any(share.get("unclear") for share in near), incident.shares
     assert looks
+
+
+@pytest.mark.parametrize("excluded", [False, True])
+def test_paths_without_newer_data_are_not_called_normal(excluded):
+    """All paths of ornl are cut; of those except one, the newest bursts are from two minutes before, or were sent
+    during throughput tests. Those beside ornl deliver."""
+    paths, rows = plant([Planted(site("ornl"), 0.0, lost_ratio=1.0)], 80, **RULES)
+    of_site = {path.pk for name, path in paths.items() if "ornl" in name.split(" → ")}
+    late = of_site - {paths["cern → ornl"].pk}
+    for row in rows:
+        row.during_test = excluded and row.path_id in late and row.measured_at > at(-120)
+    delivered = [row for row in rows if excluded or row.path_id not in late or row.measured_at <= at(-120)]
+
+    told = [
+        (now, incident) for _, now, lasting in look_at(delivered, range(20, 100, 10)) for incident in lasting.values()
+    ]
+
+    assert told
+    for now, incident in told:
+        assert [row.path.pk for row in incident.paths.all()] == [paths["cern → ornl"].pk]
+        shares = {share["where"]: share for share in incident.shares}
+        # 3 + 3 paths of ornl, 3 + 3 of cern, each less the bad path; 2 paths between desy and slac.
+        for where, known, unclear in (("other paths to ornl", 2, 2), ("paths from ornl", 3, 3)):
+            share = Share(**shares[where])
+            assert (share.bad, share.known, share.unclear, share.overdue) == (0, known, unclear, unclear), share.text
+            assert lacks(share.text, "not clear yet", "no newer data") == []
+            assert "normal" not in share.text
+        assert Share(**shares["elsewhere"]).text == "all other paths normal (2 paths)"
+        assert load_mesh_state(freshness.load(), now).checked.not_normal >= len(late)

@@ -77,6 +77,11 @@ class Trouble(StrEnum):
         """Whether its paths are those with throughput tests."""
         return self is Trouble.THROUGHPUT
 
+    @property
+    def is_of_pings(self) -> bool:
+        """Whether its rules judge the newest bursts of a path."""
+        return self in (Trouble.ROUND_TRIPS, Trouble.NO_DATA)
+
     def paths_of(self, snapshot: Snapshot) -> dict[int, MeasuredPath]:
         """The paths that it is evaluated on."""
         if self is Trouble.RESPONSES:

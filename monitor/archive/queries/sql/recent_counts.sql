@@ -1,6 +1,6 @@
 -- One row for each path and step of step_s seconds from `since` on, in which a burst of it began: its begin, counts of
 -- measured bursts, our own tests left out, packet sizes pooled; and when (seconds since the epoch) the newest burst was
--- tried, was measured, was answered. Reads raw bursts. OFFSET 0 has the conditions worked out once a burst, not once an
+-- tried, was measured, was answered, was counted. Reads raw bursts. OFFSET 0 has the conditions worked out once a burst, not once an
 -- aggregate; date_part is in floating point, extract in decimal.
 -- The part of_paths is a condition on the path, or empty.
 SELECT
@@ -14,7 +14,8 @@ SELECT
     count(*) FILTER (WHERE counts AND duplicates > 0) AS duplicated,
     date_part('epoch', max(measured_at)) AS tried_s,
     date_part('epoch', max(measured_at) FILTER (WHERE was_measured)) AS measured_s,
-    date_part('epoch', max(measured_at) FILTER (WHERE was_answered)) AS answered_s
+    date_part('epoch', max(measured_at) FILTER (WHERE was_answered)) AS answered_s,
+    date_part('epoch', max(measured_at) FILTER (WHERE counts)) AS counted_s
 FROM (
     SELECT
         path_id, measured_at, sent, received, reordered, duplicates,

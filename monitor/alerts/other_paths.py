@@ -1,0 +1,119 @@
+"""Count the paths beside those of incidents, as evidence for their causes.
+
+In: the findings of an evaluation, the lasting incidents, a snapshot, and the settings of the rules. Out: the `Share`s
+of an incident. A path is normal only if its data are of now and exclude the trouble of the incident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from monitor.alerts.detect import causes, suspects, troubles
+from monitor.alerts.detect.rules.catalogue import rule_of
+from monitor.alerts.detect.rules.finding import Effect, RuleFinding, Trouble
+from monitor.alerts.detect.rules.loss import LossRule
+from monitor.alerts.detect.rules.loss import Threshold as LossThreshold
+from monitor.alerts.detect.shares import Share, Shares
+from monitor.alerts.detect.silence import paths_without_newer_data
+from monitor.alerts.detect.snapshot import Key, Snapshot
+from monitor.alerts.incidents import recovery
+from monitor.alerts.incidents.finding_level import is_bad_now, is_normal_again
+from monitor.alerts.models import Incident
+from monitor.mesh.document.alert_rules import RuleSettings
+
+
+class OtherPaths:
+    """Counts the paths beside those of an incident; what incidents have in common is counted once."""
+
+    def __init__(
+        self,
+        firing: list[RuleFinding],
+        lasting: list[Incident],
+        snapshot: Snapshot,
+        settings: Mapping[str, Mapping[int, RuleSettings]],
+    ) -> None:
+        self._firing, self._lasting, self._snapshot = firing, lasting, snapshot
+        rules = settings.get(LossThreshold.name, {})
+        self._thresholds = {path_id: cast("LossRule", rule).above_ratio for path_id, rule in rules.items()}
+        self._counted: dict[tuple[Trouble, frozenset[bool]], Shares] = {}
+        self._suspicion: suspects.PathSuspicion | None = None
+        self._possible: set[int] | None = None
+        self._overdue: frozenset[int] | None = None
+
+    def shares(self, keys: Sequence[Key], earlier: Sequence[Key] = ()) -> list[Share]:
+        """The shares beside the paths of an incident with these findings, whose rules are those of `keys`."""
+        trouble, are_losses = troubles.trouble_of(keys[0][1]), frozenset(_is_loss(rule) for _, rule in keys)
+        if (trouble, are_losses) not in self._counted:
+            counts = _shares(trouble, are_losses, self._firing, self._lasting, self._snapshot)
+            self._counted[trouble, are_losses] = counts
+        of_kind = self._counted[trouble, are_losses]
+        path_ids = {path_id for path_id, _ in [*keys, *earlier]}
+        if trouble is Trouble.ROUND_TRIPS and are_losses == {False}:
+            # A round trip crosses both directions: a delay may be on the reverse paths too, without an alarm.
+            path_ids |= _reverse(path_ids, self._snapshot).intersection(of_kind.without_alarm(path_ids))
+        without_alarm = of_kind.without_alarm(path_ids)
+        unclear = set(self._unclear([*keys, *earlier], without_alarm))
+        if trouble is Trouble.ROUND_TRIPS:
+            unclear |= self._possible_losses().intersection(without_alarm)
+        overdue = self._without_newer_data().intersection(without_alarm) if trouble.is_of_pings else frozenset()
+        return of_kind.others(path_ids, unclear | overdue, overdue)
+
+    def _possible_losses(self) -> set[int]:
+        """The paths without a finding of loss that may not be called normal, looked for once."""
+        if self._possible is None:
+            ends_s = recovery.loss_ends_s(self._lasting)
+            told = ends_s.keys() | {finding.path_id for finding in self._firing if _is_loss(finding.rule)}
+            others = [path_id for path_id in self._snapshot.paths if path_id not in told]
+            self._possible = set(suspects.possible_losses(others, self._thresholds, self._snapshot, ends_s))
+        return self._possible
+
+    def _without_newer_data(self) -> frozenset[int]:
+        """The paths whose newest data are too old for figures of now, looked for once."""
+        if self._overdue is None:
+            self._overdue = paths_without_newer_data(self._snapshot)
+        return self._overdue
+
+    def _unclear(self, keys: Sequence[Key], others: list[int]) -> list[int]:
+        """Those of `others` that may have the loss of these findings too."""
+        lossy = {path_id for path_id, rule in keys if _is_loss(rule)}
+        if not lossy:
+            return []
+        if self._suspicion is None:
+            lasting = [(row.path_id, row.rule) for incident in self._lasting for row in incident.paths.all()]
+            self._suspicion = suspects.PathSuspicion(self._firing, lasting, self._snapshot)
+        is_outage = any(rule_of(rule).effect is Effect.UNREACHABLE for _, rule in keys)
+        return self._suspicion.may_lose(lossy, others, is_outage=is_outage)
+
+
+def _shares(
+    trouble: Trouble,
+    are_losses: frozenset[bool],
+    firing: list[RuleFinding],
+    lasting: list[Incident],
+    snapshot: Snapshot,
+) -> Shares:
+    """Count the paths with this trouble, for the evidence of incidents: with loss, without, or either.
+
+    Paths of lasting incidents that are normal again do not count as bad; those with any other problem, without a loss
+    now, or without newer data, are counted apart.
+    """
+    rows = {(row.path_id, row.rule): row for incident in lasting for row in incident.paths.all() if not row.is_over}
+    keys = {(finding.path_id, finding.rule) for finding in firing} | rows.keys()
+    keys -= {key for key, row in rows.items() if is_normal_again(row)}
+    of_trouble = [(path_id, rule) for path_id, rule in keys if troubles.trouble_of(rule) == trouble]
+    now_bad = [key for key in of_trouble if key not in rows or is_bad_now(rows[key])]
+    bad = {path_id for path_id, rule in now_bad if _is_loss(rule) in are_losses}
+    others = {path_id for path_id, _ in keys} - bad
+    silent = causes.paths_without_bursts(snapshot) - bad - others if trouble is Trouble.ROUND_TRIPS else frozenset()
+    return Shares(trouble.paths_of(snapshot), bad, others | silent, silent)
+
+
+def _reverse(path_ids: set[int], snapshot: Snapshot) -> set[int]:
+    """The paths from the destination to the source of each of these."""
+    ends = {(path.destination, path.source) for path_id in path_ids if (path := snapshot.paths.get(path_id))}
+    return {path_id for path_id, path in snapshot.paths.items() if (path.source, path.destination) in ends}
+
+
+def _is_loss(rule: str) -> bool:
+    return rule_of(rule).effect in (Effect.LOSS, Effect.UNREACHABLE)
