@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from monitor.analysis.transfer import diagnose
+from monitor.analysis.transfer import Verdict, diagnose
 from tests.diagnosis.reading import recording
-from tests.diagnosis.runs import LAB, prepare, run
+from tests.diagnosis.runs import LAB, expected_verdict, prepare, run
 from tests.diagnosis.scenarios import BEYOND, RTT_MS, SCENARIOS
 from tests.lab import RunningLab
 
@@ -30,23 +30,24 @@ def main() -> int:
     counts = {name: Counter[str]() for name in arguments.only}
     with RunningLab(LAB) as lab:
         prepare(lab)
+        expected = {name: expected_verdict(lab, KNOWN[name]) for name in arguments.only}
         for number in range(1, arguments.repeats + 1):
             for name in arguments.only:
                 result = run(lab, KNOWN[name], arguments.rtt_ms)
                 diagnosis = diagnose(recording(result))
                 counts[name][diagnosis.verdict] += 1
-                right = "" if diagnosis.verdict is KNOWN[name].verdict else "  WRONG"
+                right = "" if diagnosis.verdict is expected[name] else "  WRONG"
                 print(f"{number:3} {name:18} {diagnosis.sentence}{right}", flush=True)
                 if arguments.save is not None:
                     (arguments.save / f"{name}-{number}.json").write_bytes(msgspec.json.encode(result) + b"\n")
-    return _print_table(counts)
+    return _print_table(counts, expected)
 
 
-def _print_table(counts: dict[str, Counter[str]]) -> int:
+def _print_table(counts: dict[str, Counter[str]], expected: dict[str, Verdict]) -> int:
     print(f"\n{'scenario':18} {'right':>7}  verdicts")
     short = False
     for name, count in counts.items():
-        right, runs = count[KNOWN[name].verdict], count.total()
+        right, runs = count[expected[name]], count.total()
         short |= right < WANTED_SHARE * runs
         print(f"{name:18} {right:3}/{runs:<3}  {', '.join(f'{verdict} {n}' for verdict, n in count.most_common())}")
     return 1 if short else 0

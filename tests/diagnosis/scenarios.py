@@ -15,6 +15,7 @@ SENDER, RECEIVER = "bern", "rome"
 RTT_MS = 40
 DISK_BYTES_S = 1_000_000
 POLICED_BYTES_S = 1_250_000
+SMALL_BUFFER_BYTES = 131_072
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +102,11 @@ def slow_disk(lab: RunningLab) -> Iterator[tuple[str, ...]]:
 
 
 def small_receive_buffer(lab: RunningLab) -> AbstractContextManager[tuple[str, ...]]:
-    return kernel_setting(lab, RECEIVER, "net.ipv4.tcp_rmem", "4096 65536 131072")
+    return kernel_setting(lab, RECEIVER, "net.ipv4.tcp_rmem", f"4096 65536 {SMALL_BUFFER_BYTES}")
 
 
 def small_send_buffer(lab: RunningLab) -> AbstractContextManager[tuple[str, ...]]:
-    return kernel_setting(lab, SENDER, "net.ipv4.tcp_wmem", "4096 65536 131072")
+    return kernel_setting(lab, SENDER, "net.ipv4.tcp_wmem", f"4096 65536 {SMALL_BUFFER_BYTES}")
 
 
 BEYOND: dict[str, Scenario] = {
