@@ -3,25 +3,7 @@
 -- once, and the number of those paths. A finding lasts from the onset, one that joined later from its own begin by its rule, to
 -- its own end or the last bad burst of the incident, without the time between the last bad burst and the onset after it where
 -- the incident reopened. A path with which it reopened has lost its first time: it counts as one of the first.
-WITH watched AS MATERIALIZED (
-    SELECT path.id AS path_id, ends.site_id
-    FROM path
-    INNER JOIN host AS source ON source.id = path.source_id
-    INNER JOIN host AS destination ON destination.id = path.destination_id
-    CROSS JOIN LATERAL (SELECT DISTINCT unnest(ARRAY[source.site_id, destination.site_id]) AS site_id) AS ends
-    WHERE
-        path.retired_at IS NULL
-        AND EXISTS (
-            SELECT FROM measurement
-            INNER JOIN test ON test.id = measurement.test_id
-            WHERE
-                measurement.path_id = path.id AND measurement.retired_at IS NULL AND test.kind IN ('ping', 'tcp-ping', 'stamp', 'throughput')
-        )
-),
-paths AS (
-    SELECT site_id, count(*) AS paths FROM watched GROUP BY site_id
-),
-lasting AS (
+WITH lasting AS (
     SELECT
         id, opened_at, reopened_at, coalesce(began_at, opened_at) AS newest_at,
         least(
@@ -82,6 +64,34 @@ pieces AS (
     CROSS JOIN LATERAL generate_series(
         date_trunc('{tier}', lower(spans.span), 'UTC'), upper(spans.span) - interval '1 microsecond', interval '1 {tier}'
     ) AS piece (at)
+),
+touched AS MATERIALIZED (
+    SELECT DISTINCT unnest(ARRAY[source.site_id, destination.site_id]) AS site_id
+    FROM (SELECT DISTINCT path_id FROM spans) AS span
+    INNER JOIN path ON path.id = span.path_id
+    INNER JOIN host AS source ON source.id = path.source_id
+    INNER JOIN host AS destination ON destination.id = path.destination_id
+),
+tested AS MATERIALIZED (
+    SELECT DISTINCT measurement.path_id
+    FROM measurement
+    INNER JOIN test ON test.id = measurement.test_id
+    WHERE
+        measurement.retired_at IS NULL AND test.kind IN ('ping', 'tcp-ping', 'stamp', 'throughput')
+        AND EXISTS (SELECT FROM touched)
+),
+watched AS MATERIALIZED (
+    SELECT path.id AS path_id, ends.site_id
+    FROM tested
+    INNER JOIN path ON path.id = tested.path_id
+    INNER JOIN host AS source ON source.id = path.source_id
+    INNER JOIN host AS destination ON destination.id = path.destination_id
+    CROSS JOIN LATERAL (SELECT DISTINCT unnest(ARRAY[source.site_id, destination.site_id]) AS site_id) AS ends
+    INNER JOIN touched ON touched.site_id = ends.site_id
+    WHERE path.retired_at IS NULL
+),
+paths AS (
+    SELECT site_id, count(*) AS paths FROM watched GROUP BY site_id
 )
 SELECT
     watched.site_id, pieces.at, sum(pieces.lasts_s)::double precision AS incident_s, min(paths.paths) AS paths
