@@ -39,11 +39,9 @@ SIZE_OF_TABLES = """
 SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class WHERE relkind IN ('r', 'm')
 AND relnamespace NOT IN (SELECT oid FROM pg_namespace WHERE nspname IN ('pg_catalog', 'information_schema'))
 """
-LAGS = """
-SELECT
-    extract(epoch FROM now() - (SELECT min(marked_at) FROM dirty_hour)),
-    (SELECT count(*) FROM burst), (SELECT count(*) FROM incident)
-"""
+OLDEST_HOUR = "SELECT extract(epoch FROM now() - min(marked_at)) FROM dirty_hour"
+STORED = "SELECT (SELECT count(*) FROM burst), (SELECT count(*) FROM incident)"
+"""Read at the beginning and the end only: counting the bursts takes an eighth of a second of a core."""
 
 
 class CountingStack(Stack):
@@ -200,7 +198,7 @@ def _run_queries(stack: Stack, watched: Watched, done: threading.Event) -> None:
 def _sample_lags(stack: Stack, watched: Watched, done: threading.Event) -> None:
     with psycopg.connect(stack.environment["SOUNDINGS_DATABASE_URL"], autocommit=True) as connection:
         while not done.wait(SAMPLE_EVERY_S):
-            (lag_s, *_) = connection.execute(LAGS.replace(", (SELECT count(*) FROM burst)", ", 0")).fetchone() or ()
+            (lag_s,) = connection.execute(OLDEST_HOUR).fetchone() or (None,)
             watched.rollup_lags_s.append(float(lag_s or 0.0))
 
 
@@ -229,7 +227,7 @@ class _Sample:
                 "SELECT pid, application_name FROM pg_stat_activity WHERE backend_type = 'client backend'"
             ).fetchall()
             (stored,) = connection.execute(SIZE_OF_TABLES).fetchone() or (0,)
-            _, bursts, incidents = connection.execute(LAGS).fetchone() or (0, 0, 0)
+            bursts, incidents = connection.execute(STORED).fetchone() or (0, 0)
         cpu = {name: cpu_s(of_name) for name, of_name in pids.items()}
         for pid, name in backends:
             key = f"postgres for {name or 'others'}"
