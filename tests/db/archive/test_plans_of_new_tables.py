@@ -8,6 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from monitor.archive.queries.for_alerts import newest_bursts, newest_directions, recent_delays, recent_round_trips
+from monitor.archive.queries.path_states import MaintainedPlaces, states_of_paths
 from monitor.archive.queries.throughput.series import NewestThroughput, newest_throughput
 from tests.db.mesh_of_three import HOUR, NOW
 
@@ -79,6 +80,24 @@ def test_a_new_table_is_read_once_for_all_paths(new_tables, name):
     scans = [(node, is_repeated) for node, is_repeated in nodes if "Relation Name" in node]
     assert scans
     assert [node["Relation Name"] for node, is_repeated in scans if is_repeated] == []
+
+
+@pytest.mark.parametrize("new_tables", ["never analyzed", "a cycle since it was analyzed"], indirect=True)
+def test_the_newest_result_of_a_path_is_found_by_its_key(new_tables):
+    """By the index of times, a statement planned before the first results reads those of all paths for each path, for
+    minutes. A table known to have a single page is read whole."""
+    with CaptureQueriesContext(connection) as captured:
+        states_of_paths(NOW, PATHS, (), MaintainedPlaces())
+    (query,) = captured.captured_queries
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (FORMAT JSON) {query['sql'].replace('%', '%%')}", [])
+        plan = cursor.fetchone()[0]
+    nodes = nodes_of((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"])
+
+    read = [node for node, _ in nodes if node.get("Alias", "").startswith(("burst", "throughput_test", "_hyper"))]
+    looked_up = [node for node in read if node["Node Type"] != "Custom Scan"]  # that of all chunks
+    assert looked_up
+    assert [node for node in looked_up if "path_id = watched.path_id" not in node.get("Index Cond", "")] == []
 
 
 def test_each_path_is_read_from_its_own_time_on():

@@ -3,8 +3,8 @@
 -- unless that was looked for and found). A path is in the first state that applies: with a problem, in maintenance, with
 -- current data, not yet measured, without data. Data is current for ten minutes or three cycles, whichever is longer: of
 -- pings, of STAMP where nothing pings, and of throughput tests where neither does. Data after `until` does not count. With packet_bytes in the key's
--- condition (no + 0), or without path_id in the order, the index by time looks cheaper than the key, and reads the bursts of all
--- paths for each.
+-- condition (no + 0), without path_id in the order, or with both bounds of measured_at alone, the index by time looks cheaper
+-- than the key, on a new table too, and reads the bursts of all paths for each.
 WITH sizes AS (
     SELECT array_agg(DISTINCT size::integer) AS packet_bytes
     FROM test
@@ -56,18 +56,22 @@ looked_up AS (
                 WHERE
                     burst.path_id = watched.path_id
                     AND packet_bytes + 0 = ANY((SELECT packet_bytes FROM sizes)::integer[])
-                    AND measured_at BETWEEN %(now)s::timestamptz - current_for AND %(until)s::timestamptz
+                    AND measured_at >= %(now)s::timestamptz - current_for
+                    AND (burst.path_id, measured_at) <= (watched.path_id, %(until)s::timestamptz)
                     AND outcome = 'measured'
                 ORDER BY burst.path_id DESC, measured_at DESC
                 LIMIT 1
             )
             ELSE (
-                SELECT max(measured_at)
+                SELECT measured_at
                 FROM throughput_test
                 WHERE
                     throughput_test.path_id = watched.path_id
-                    AND measured_at BETWEEN %(now)s::timestamptz - current_for AND %(until)s::timestamptz
+                    AND measured_at >= %(now)s::timestamptz - current_for
+                    AND (throughput_test.path_id, measured_at) <= (watched.path_id, %(until)s::timestamptz)
                     AND outcome = 'measured'
+                ORDER BY throughput_test.path_id DESC, measured_at DESC
+                LIMIT 1
             )
         END AS newest_at
     FROM watched
