@@ -6,15 +6,18 @@ of an incident. A path is normal only if its data are of now and exclude the tro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import cast
+
+import numpy as np
 
 from monitor.alerts.detect import causes, suspects, troubles
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, RuleFinding, Trouble
 from monitor.alerts.detect.rules.loss import LossRule
 from monitor.alerts.detect.rules.loss import Threshold as LossThreshold
-from monitor.alerts.detect.shares import Share, Shares
+from monitor.alerts.detect.shares import Bools, Share, Shares
 from monitor.alerts.detect.silence import paths_without_newer_data
 from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.alerts.incidents import recovery
@@ -37,9 +40,6 @@ class OtherPaths:
         rules = settings.get(LossThreshold.name, {})
         self._thresholds = {path_id: cast("LossRule", rule).above_ratio for path_id, rule in rules.items()}
         self._counted: dict[tuple[Trouble, frozenset[bool]], Shares] = {}
-        self._suspicion: suspects.PathSuspicion | None = None
-        self._possible: set[int] | None = None
-        self._overdue: frozenset[int] | None = None
 
     def shares(self, keys: Sequence[Key], earlier: Sequence[Key] = ()) -> list[Share]:
         """The shares beside the paths of an incident with these findings, whose rules are those of `keys`."""
@@ -51,39 +51,60 @@ class OtherPaths:
         path_ids = {path_id for path_id, _ in [*keys, *earlier]}
         if trouble is Trouble.ROUND_TRIPS and are_losses == {False}:
             # A round trip crosses both directions: a delay may be on the reverse paths too, without an alarm.
-            path_ids |= _reverse(path_ids, self._snapshot).intersection(of_kind.without_alarm(path_ids))
+            reverse = {self._reverse[path_id] for path_id in path_ids if path_id in self._reverse}
+            path_ids |= {path_id for path_id in reverse if of_kind.is_without_alarm(path_id)}
         without_alarm = of_kind.without_alarm(path_ids)
-        unclear = set(self._unclear([*keys, *earlier], without_alarm))
+        unclear = self._unclear([*keys, *earlier])
         if trouble is Trouble.ROUND_TRIPS:
-            unclear |= self._possible_losses().intersection(without_alarm)
-        overdue = self._without_newer_data().intersection(without_alarm) if trouble.is_of_pings else frozenset()
-        return of_kind.others(path_ids, unclear | overdue, overdue)
+            unclear = unclear | self._possible_losses
+        overdue = self._without_newer_data if trouble.is_of_pings else np.zeros_like(unclear)
+        unclear, overdue = (without_alarm & self._of_paths(trouble, mask) for mask in (unclear | overdue, overdue))
+        return of_kind.others(path_ids, unclear, overdue)
 
-    def _possible_losses(self) -> set[int]:
-        """The paths without a finding of loss that may not be called normal, looked for once."""
-        if self._possible is None:
-            ends_s = recovery.loss_ends_s(self._lasting)
-            told = ends_s.keys() | {finding.path_id for finding in self._firing if _is_loss(finding.rule)}
-            others = [path_id for path_id in self._snapshot.paths if path_id not in told]
-            self._possible = set(suspects.possible_losses(others, self._thresholds, self._snapshot, ends_s))
-        return self._possible
+    @cached_property
+    def _reverse(self) -> dict[int, int]:
+        """The reverse path of each path that has one."""
+        return suspects.reverse_paths(self._snapshot.paths.values())
 
-    def _without_newer_data(self) -> frozenset[int]:
-        """The paths whose newest data are too old for figures of now, looked for once."""
-        if self._overdue is None:
-            self._overdue = paths_without_newer_data(self._snapshot)
-        return self._overdue
+    @cached_property
+    def _possible_losses(self) -> Bools:
+        """The paths without a finding of loss that may not be called normal."""
+        ends_s = recovery.loss_ends_s(self._lasting)
+        told = ends_s.keys() | {finding.path_id for finding in self._firing if _is_loss(finding.rule)}
+        others = [path_id for path_id in self._snapshot.paths if path_id not in told]
+        return self._mask(suspects.possible_losses(others, self._thresholds, self._snapshot, self._reverse, ends_s))
 
-    def _unclear(self, keys: Sequence[Key], others: list[int]) -> list[int]:
-        """Those of `others` that may have the loss of these findings too."""
+    @cached_property
+    def _without_newer_data(self) -> Bools:
+        """The paths whose newest data are too old for figures of now."""
+        return self._mask(paths_without_newer_data(self._snapshot))
+
+    @cached_property
+    def _suspicion(self) -> suspects.PathSuspicion:
+        lasting = [(row.path_id, row.rule) for incident in self._lasting for row in incident.paths.all()]
+        return suspects.PathSuspicion(self._firing, lasting, self._snapshot)
+
+    def _unclear(self, keys: Sequence[Key]) -> Bools:
+        """The paths that may have the loss of these findings too."""
         lossy = {path_id for path_id, rule in keys if _is_loss(rule)}
         if not lossy:
-            return []
-        if self._suspicion is None:
-            lasting = [(row.path_id, row.rule) for incident in self._lasting for row in incident.paths.all()]
-            self._suspicion = suspects.PathSuspicion(self._firing, lasting, self._snapshot)
+            return self._mask(())
         is_outage = any(rule_of(rule).effect is Effect.UNREACHABLE for _, rule in keys)
-        return self._suspicion.may_lose(lossy, others, is_outage=is_outage)
+        return self._suspicion.may_lose(lossy, is_outage=is_outage)
+
+    def _mask(self, path_ids: Iterable[int]) -> Bools:
+        """Which paths of the snapshot are among these."""
+        mask = np.zeros(len(self._snapshot.paths), dtype=np.bool_)
+        mask[[self._snapshot.rows[path_id] for path_id in path_ids]] = True
+        return mask
+
+    def _of_paths(self, trouble: Trouble, mask: Bools) -> Bools:
+        """A mask of the snapshot's paths as one of the paths that this trouble is evaluated on."""
+        if trouble.is_of_pings:
+            return mask
+        rows = [self._snapshot.rows.get(path_id, len(mask)) for path_id in trouble.paths_of(self._snapshot)]
+        of_paths: Bools = np.append(mask, False)[rows]
+        return of_paths
 
 
 def _shares(
@@ -107,12 +128,6 @@ def _shares(
     others = {path_id for path_id, _ in keys} - bad
     silent = causes.paths_without_bursts(snapshot) - bad - others if trouble is Trouble.ROUND_TRIPS else frozenset()
     return Shares(trouble.paths_of(snapshot), bad, others | silent, silent)
-
-
-def _reverse(path_ids: set[int], snapshot: Snapshot) -> set[int]:
-    """The paths from the destination to the source of each of these."""
-    ends = {(path.destination, path.source) for path_id in path_ids if (path := snapshot.paths.get(path_id))}
-    return {path_id for path_id, path in snapshot.paths.items() if (path.source, path.destination) in ends}
 
 
 def _is_loss(rule: str) -> bool:

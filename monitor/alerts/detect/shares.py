@@ -8,19 +8,19 @@ now, and they exclude the incident's loss.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from monitor.mesh.queries import MeasuredPath
 from probes.quantities import counted
 
 ELSEWHERE = "elsewhere"
 
-_AreaCounts = tuple[int, ...]
-"""Paths of a place, as the fields of `Share`: bad, known, unclear, in other incidents, without data, overdue."""
-_Beside = Callable[..., _AreaCounts]
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ def shares_as_json(shares: Sequence[Share]) -> list[dict[str, Any]]:
 
 
 class Shares:
-    """Counts of all paths, made once for all incidents. Of the `unknown` paths those `without_data` have none, the
-    others another problem."""
+    """Which paths are bad, known, or neither, found once for all incidents. Of the `unknown` paths those `without_data`
+    have none, the others another problem. Masks have the shape (paths,), in the order of `paths`."""
 
     def __init__(
         self,
@@ -80,69 +80,65 @@ class Shares:
         unknown: Collection[int],
         without_data: Collection[int] = (),
     ) -> None:
-        self._paths = paths
-        self._without_data = frozenset(without_data)
-        self._bad = frozenset(bad)
-        self._unknown = frozenset(unknown)
-        self._all = self._counted(paths)
+        self._rows = {path_id: row for row, path_id in enumerate(paths)}
+        self._sites = sorted({site for path in paths.values() for site in (path.place.source, path.place.destination)})
+        number = {site: place for place, site in enumerate(self._sites)}
+        ends = [(number[path.place.source], number[path.place.destination]) for path in paths.values()]
+        self._sources, self._destinations = np.array(ends, dtype=np.int32).reshape(-1, 2).T.copy()
+        is_unknown, silent = self.mask(unknown), self.mask(without_data)
+        self._known, self._silent = ~is_unknown, is_unknown & silent
+        self._bad, self._in_others = self.mask(bad) & self._known, is_unknown & ~silent
 
-    def without_alarm(self, path_ids: Collection[int]) -> list[int]:
+    def mask(self, path_ids: Iterable[int]) -> Bools:
+        """Which paths are among these, of which some may not be measured."""
+        mask = np.zeros(len(self._rows), dtype=np.bool_)
+        mask[self._rows_of(path_ids)] = True
+        return mask
+
+    def is_without_alarm(self, path_id: int) -> bool:
+        """Whether a path counts as normal."""
+        row = self._rows.get(path_id)
+        return row is not None and bool(self._known[row] and not self._bad[row])
+
+    def without_alarm(self, path_ids: Collection[int]) -> Bools:
         """The paths that count as normal, except these."""
-        return [path_id for path_id in self._paths if path_id not in self._bad | self._unknown.union(path_ids)]
+        is_normal: Bools = self._known & ~self._bad
+        is_normal[self._rows_of(path_ids)] = False
+        return is_normal
 
     def others(
-        self, path_ids: Collection[int], unclear: Collection[int] = (), overdue: Collection[int] = ()
+        self, path_ids: Collection[int], unclear: Bools | None = None, overdue: Bools | None = None
     ) -> list[Share]:
         """The shares of all paths except these; empty if none is measured. `unclear` are those without an alarm whose
         packets do not exclude the incident's loss; of them, those `overdue` have none of now."""
-        own = {path_id: self._paths[path_id] for path_id in path_ids if path_id in self._paths}
+        own = self._rows_of(path_ids)
         if not own:
             return []
-        of_own = self._counted(own)
-        ends = [{path.place.source, path.place.destination} for path in own.values()]
-        common = sorted(set.intersection(*ends))
-
-        unclear_in, overdue_in = (
-            Counter(area for path_id in of_kind for area in _areas(self._paths[path_id]))
-            for of_kind in (unclear, overdue)
+        none, beside = np.zeros(len(self._rows), dtype=np.bool_), np.ones(len(self._rows), dtype=np.bool_)
+        beside[own] = False
+        kinds = (
+            self._bad,
+            self._known,
+            none if unclear is None else unclear,
+            self._in_others,
+            self._silent,
+            none if overdue is None else overdue,
         )
 
-        def beside(*area: str) -> _AreaCounts:
-            bad, known, *apart = (of_all[area] - own_in[area] for of_all, own_in in zip(self._all, of_own, strict=True))
-            return bad, known, unclear_in[area], *apart, overdue_in[area]
+        def share(where: str, area: Bools) -> Share:
+            return Share(where, *(int(np.count_nonzero(area & kind)) for kind in kinds))
 
-        shares = []
+        shares, elsewhere = [], beside
+        ends = zip(self._sources[own].tolist(), self._destinations[own].tolist(), strict=True)
+        common = sorted(set.intersection(*map(set, ends)))
         for site in common:
-            for way in ("from", "to"):
-                other = "other " if of_own[1][way, site] else ""
-                shares.append(Share(f"{other}paths {way} {site}", *beside(way, site)))
-        shares.append(Share(ELSEWHERE if common else "other paths", *self._count_elsewhere(common, beside)))
+            for way, at in (("from", self._sources), ("to", self._destinations)):
+                is_here = at == site
+                other = "other " if (is_here & self._known)[own].any() else ""
+                shares.append(share(f"{other}paths {way} {self._sites[site]}", beside & is_here))
+                elsewhere = elsewhere & ~is_here
+        shares.append(share(ELSEWHERE if common else "other paths", elsewhere))
         return [share for share in shares if share.known]
 
-    @staticmethod
-    def _count_elsewhere(common: Sequence[str], beside: _Beside) -> _AreaCounts:
-        """All paths without an end at any of these sites."""
-        parts = [(1, beside("all"))]
-        parts += [(-1, beside(way, site)) for site in common for way in ("from", "to")]
-        if len(common) == 2:
-            parts += [(1, beside("between", *pair)) for pair in (common, common[::-1])]
-        return tuple(sum(sign * counts[place] for sign, counts in parts) for place in range(6))
-
-    def _counted(self, path_ids: Iterable[int]) -> tuple[Counter[tuple[str, ...]], ...]:
-        """The bad, the known, those of other incidents and those without data of these paths, by place."""
-        bad, known, in_others, silent = (Counter[tuple[str, ...]]() for _ in range(4))
-        for path_id in path_ids:
-            areas = _areas(self._paths[path_id])
-            if path_id in self._unknown:
-                (silent if path_id in self._without_data else in_others).update(areas)
-                continue
-            known.update(areas)
-            if path_id in self._bad:
-                bad.update(areas)
-        return bad, known, in_others, silent
-
-
-def _areas(path: MeasuredPath) -> list[tuple[str, ...]]:
-    """The places that a path counts in."""
-    source, destination = path.place.source, path.place.destination
-    return [("all",), ("from", source), ("to", destination), ("between", source, destination)]
+    def _rows_of(self, path_ids: Iterable[int]) -> list[int]:
+        return [self._rows[path_id] for path_id in path_ids if path_id in self._rows]

@@ -29,7 +29,7 @@ from monitor.alerts.detect.troubles import LOSS_EFFECTS
 from monitor.analysis import binomial
 from monitor.analysis.alarms import suspicion
 from monitor.analysis.alarms.grouping import LEAST_BAD
-from monitor.analysis.alarms.suspicion import PacketCounts, RttSamples
+from monitor.analysis.alarms.suspicion import LossFactors, PacketCounts, RttSamples
 from monitor.analysis.changes.lasting import LEAST_LOST, Columns, LastingLoss, lasting_loss_of_pair
 from monitor.analysis.changes.present import LostPackets
 from monitor.archive.queries.for_alerts import DIRECTIONS, newest_bursts
@@ -42,6 +42,7 @@ NOT_SETTLED: Mapping[int, float] = MappingProxyType({})
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 EXCLUDED_NATS = -math.log(10.0)
 """A path's packets exclude the loss of others if they are ten times as likely at its own baseline."""
@@ -76,6 +77,7 @@ class PathSuspicion:
         self._snapshot = snapshot
         is_one_way = any(DIRECTION in finding.figures for finding in findings)
         self._counts = _packet_counts(_with_stamp_packets(snapshot) if is_one_way else snapshot, settled_s)
+        self._loss_factors = LossFactors(self._counts)
         self._samples: dict[str, RttSamples] = {}
 
     def log_factors(self, bad: Collection[int], others: Sequence[int]) -> Floats:
@@ -100,15 +102,14 @@ class PathSuspicion:
             return np.full(len(rows), -np.inf)
         return np.nan_to_num(np.fmax.reduce(by_effect), nan=0.0)
 
-    def may_lose(self, bad: Collection[int], others: Sequence[int], *, is_outage: bool) -> list[int]:
-        """Those of `others` whose packets do not exclude the loss of the `bad` paths: with an outage, which hits all
-        packets at once and is soon proven, those that more likely have it than not."""
+    def may_lose(self, bad: Collection[int], *, is_outage: bool) -> Bools:
+        """Which paths of the snapshot have packets that do not exclude the loss of the `bad` paths: with an outage,
+        which hits all packets at once and is soon proven, those that more likely have it than not."""
         lossy = self._rows(path_id for path_id in sorted(bad) if path_id in self._snapshot.rows)
-        if not len(lossy) or not others:
-            return []
-        factors = suspicion.loss_factors(self._counts, lossy, self._rows(others))
-        least = 0.0 if is_outage else EXCLUDED_NATS
-        return [path_id for path_id, is_open in zip(others, (factors > least).tolist(), strict=True) if is_open]
+        if not len(lossy):
+            return np.zeros(len(self._snapshot.paths), dtype=np.bool_)
+        is_open: Bools = self._loss_factors.of_all(lossy) > (0.0 if is_outage else EXCLUDED_NATS)
+        return is_open
 
     def _rows(self, path_ids: Iterable[int]) -> Ints:
         return np.array([self._snapshot.rows[path_id] for path_id in path_ids], dtype=np.int64)
@@ -120,17 +121,22 @@ class PathSuspicion:
 
 
 def possible_losses(
-    path_ids: Sequence[int], thresholds: Mapping[int, float], snapshot: Snapshot, ends_s: LossEnds
+    path_ids: Sequence[int],
+    thresholds: Mapping[int, float],
+    snapshot: Snapshot,
+    reverse: Mapping[int, int],
+    ends_s: LossEnds,
 ) -> list[int]:
     """Those of these paths without an alarm that may not be called normal: they do not answer, or their lasting loss is
-    proven above the threshold of their rule, which waits for more of a proof."""
+    proven above the threshold of their rule, which waits for more of a proof. `reverse` are the `reverse_paths` of the
+    snapshot."""
     steps = max(int(PROOF_TAKES.total_seconds() / snapshot.step_s), 1)
     rows = np.array([snapshot.rows[path_id] for path_id in path_ids], dtype=np.int64)
     sent, received = (snapshot.recent[name][rows, :steps].cumsum(axis=1) for name in ("sent", "received"))
     above = np.array([thresholds.get(path_id, 1.0) for path_id in path_ids])[:, np.newaxis]
     is_lossy = ((sent - received >= LEAST_LOST) & (sent - received > above * sent)).any(axis=1)
     lossy = [path_id for path_id, may_lose in zip(path_ids, is_lossy.tolist(), strict=True) if may_lose]
-    losses = lasting_losses(lossy, reverse_paths(snapshot.paths.values()), snapshot.now, ends_s) if lossy else {}
+    losses = lasting_losses(lossy, reverse, snapshot.now, ends_s) if lossy else {}
     proven = proven_above(losses, thresholds)
     silent = (~np.isnan(silent_since_s(path_ids, snapshot))).tolist()
     return [path_id for path_id, is_silent in zip(path_ids, silent, strict=True) if is_silent or path_id in proven]
@@ -162,9 +168,8 @@ def lasting_losses(
 
 def reverse_paths(paths: Iterable[MeasuredPath]) -> dict[int, int]:
     """The reverse path of each of these that has one."""
-    by_ends = {(path.source, path.destination, path.family): path.path_id for path in paths}
-    reverse = {path_id: by_ends.get((end, begin, family)) for (begin, end, family), path_id in by_ends.items()}
-    return {path_id: back for path_id, back in reverse.items() if back is not None}
+    by_hosts = {(path.source, path.destination): path.path_id for path in paths}
+    return {path_id: by_hosts[end, begin] for (begin, end), path_id in by_hosts.items() if (end, begin) in by_hosts}
 
 
 def proven_above(losses: Mapping[int, LostPackets], thresholds: Mapping[int, float]) -> set[int]:

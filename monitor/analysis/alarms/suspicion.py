@@ -54,28 +54,83 @@ class RttSamples:
     rtts_ms: Floats
 
 
+@dataclass(frozen=True, slots=True)
+class LossEffect:
+    """The loss of alarmed paths above that of their baselines, all together, in the window of this number. Their losses
+    vary `together` times more than independent losses."""
+
+    window: int
+    ratio: float
+    together: float
+
+
 def loss_factors(counts: PacketCounts, alarmed: Ints, rows: Ints) -> Floats:
     """The log Bayes factors of the paths in `rows` for the loss of those in `alarmed`.
 
     The window is the one in which the alarmed paths together differ most from their baselines, so it begins near the
     onset.
     """
-    base = np.maximum(np.nan_to_num(counts.base_ratio), LEAST_BASE_RATIO)
+    effect = _loss_effect(counts, alarmed)
+    if effect is None:
+        return np.full(len(rows), np.nan)
+    lost, sent = (column[rows, effect.window] for column in (counts.lost, counts.sent))
+    return _factors(effect, lost, sent, _base_ratio(counts, rows))
+
+
+class LossFactors:
+    """`loss_factors` of all paths, for many sets of alarmed ones: calculated once for paths with the same counts, since
+    most have lost nothing."""
+
+    def __init__(self, counts: PacketCounts) -> None:
+        self._counts = counts
+        self._distinct: dict[int, tuple[Floats, Ints]] = {}
+
+    def of_all(self, alarmed: Ints) -> Floats:
+        """The log Bayes factors of all paths, of shape (paths,)."""
+        effect = _loss_effect(self._counts, alarmed)
+        if effect is None:
+            return np.full(len(self._counts.base_ratio), np.nan)
+        if effect.window not in self._distinct:
+            self._distinct[effect.window] = self._distinct_counts(effect.window)
+        (lost, sent, base), number = self._distinct[effect.window]
+        return _factors(effect, lost, sent, base)[number]
+
+    def _distinct_counts(self, window: int) -> tuple[Floats, Ints]:
+        """The distinct counts in a window, of shape (3, counts), and the number of those of each path."""
+        lost, sent = self._counts.lost[:, window], self._counts.sent[:, window]
+        # Of a path without loss the factor does not depend on its baseline.
+        base = np.where(lost > 0.0, _base_ratio(self._counts), LEAST_BASE_RATIO)
+        distinct, number = np.unique(np.column_stack([lost, sent, base]), axis=0, return_inverse=True)
+        return distinct.T, number.reshape(-1)
+
+
+def _base_ratio(counts: PacketCounts, rows: Ints | slice = slice(None)) -> Floats:
+    base: Floats = np.maximum(np.nan_to_num(counts.base_ratio[rows]), LEAST_BASE_RATIO)
+    return base
+
+
+def _loss_effect(counts: PacketCounts, alarmed: Ints) -> LossEffect | None:
+    """None where the alarmed paths lose no more than at their baselines."""
     bursts, lossy, sent, lost = (
         column[alarmed].sum(axis=0) for column in (counts.bursts, counts.lossy, counts.sent, counts.lost)
     )
-    expected = (counts.sent[alarmed] * base[alarmed, np.newaxis]).sum(axis=0)
+    expected = (counts.sent[alarmed] * _base_ratio(counts, alarmed)[:, np.newaxis]).sum(axis=0)
     if not np.any(lost > expected):
-        return np.full(len(rows), np.nan)
+        return None
     usual = expected / np.maximum(sent, 1.0)
     gain = _log_likelihood(lost, sent, lost / np.maximum(sent, 1.0)) - _log_likelihood(lost, sent, usual)
     window = int(np.where(lost > expected, gain, -np.inf).argmax())
-    effect = (lost[window] - expected[window]) / sent[window]
     together = float(binomial.clustering(bursts[window], lossy[window], sent[window], lost[window]))
-    own, of = counts.lost[rows, window] / together, counts.sent[rows, window] / together
-    ratios = 1.0 - (1.0 - base[rows]) * (1.0 - effect * np.array(SHARES_OF_EFFECT)[:, np.newaxis].clip(max=1 / effect))
+    return LossEffect(window, float((lost[window] - expected[window]) / sent[window]), together)
+
+
+def _factors(effect: LossEffect, lost: Floats, sent: Floats, base: Floats) -> Floats:
+    """The log Bayes factors of paths with these counts in the window of the effect, NaN without a packet."""
+    own, of = lost / effect.together, sent / effect.together
+    shares = np.array(SHARES_OF_EFFECT)[:, np.newaxis].clip(max=1 / effect.ratio)
+    ratios = 1.0 - (1.0 - base) * (1.0 - effect.ratio * shares)
     affected = np.logaddexp.reduce(_log_likelihood(own, of, ratios), axis=0) - np.log(len(SHARES_OF_EFFECT))
-    return np.where(of > 0, affected - _log_likelihood(own, of, base[rows]), np.nan)
+    return np.where(of > 0, affected - _log_likelihood(own, of, base), np.nan)
 
 
 def rtt_factors(samples: RttSamples, onset_s: float, rise_ms: float, rows: Ints) -> Floats:

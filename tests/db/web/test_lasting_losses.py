@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from monitor.alerts.detect.rules.finding import RuleFinding
-from monitor.alerts.detect.suspects import possible_losses
+from monitor.alerts.detect.suspects import possible_losses, reverse_paths
 from monitor.alerts.evaluate import evaluate, scope_now, snapshot_at
 from monitor.alerts.incidents import lifecycle
 from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit
@@ -102,7 +102,7 @@ def test_the_evidence_calls_the_paths_normal_that_the_state_calls_normal(paths, 
     ids = [path.pk for path in paths.values()]
     thresholds = dict.fromkeys(ids, 0.01)
 
-    possible = possible_losses(ids, thresholds, snapshot, {})
+    possible = possible_losses(ids, thresholds, snapshot, reverse_paths(snapshot.paths.values()), {})
 
     is_checked = "slac → ornl" in state_at(0).title
     assert possible == ([paths["slac → ornl"].pk] if is_checked else [])

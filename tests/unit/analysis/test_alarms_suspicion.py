@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 from monitor.analysis.alarms import suspicion
-from monitor.analysis.alarms.suspicion import PacketCounts, RttSamples, loss_factors, rtt_factors
+from monitor.analysis.alarms.suspicion import LossFactors, PacketCounts, RttSamples, loss_factors, rtt_factors
 
 
 def counts(sent, lost, base):
@@ -86,3 +86,18 @@ def test_a_path_varying_as_much_as_the_rise_has_little_evidence():
     (factor,) = rtt_factors(rtts(50.0, since=3, noise_ms=40.0), 0.0, 10.0, np.arange(1))
 
     assert abs(factor) < 5.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_factors_of_all_paths_are_those_of_each(seed):
+    """Three windows; many paths have the same counts, some no packets, some no baseline."""
+    random = np.random.default_rng(seed)
+    sent = random.choice([0.0, 50.0, 100.0], (200, 1)) * np.array([1.0, 2.0, 12.0])
+    lost = np.minimum(random.poisson(random.choice([0.0, 0.002, 0.05], (200, 1)) * sent), sent)
+    base = random.choice([np.nan, 0.0, 0.0004, 0.003, 0.05], 200)
+    of = PacketCounts(sent / 10, np.minimum(lost, sent / 10), sent, lost, base)
+    factors = LossFactors(of)
+
+    for alarmed in (random.choice(200, size, replace=False) for size in (1, 1, 2, 5, 30) for _ in range(4)):
+        each = [loss_factors(of, alarmed, np.array([row]))[0] for row in range(200)]
+        np.testing.assert_allclose(factors.of_all(alarmed), each, rtol=1e-9, atol=1e-9)
