@@ -142,11 +142,12 @@ class PathBursts:
 
 @dataclass(frozen=True, slots=True)
 class LoadedReply:
-    """When the last answered packet of a burst that was sent during a throughput test was, and its burst."""
+    """When the last answered packet of a burst of which some were sent during a throughput test was sent, if an outage
+    has cut the burst, and when it was at the latest."""
 
     path_id: int
-    burst_at: datetime
     at: datetime
+    latest: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,11 +289,9 @@ def loaded_replies(spacing: Mapping[int, Spacing], since: datetime, until: datet
     but a path that answers them is not cut off. A query, none without paths."""
     replies = []
     for burst in loaded_bursts(list(spacing), since, until) if spacing else ():
-        answered = [number for number, rtt_ms in enumerate(burst.rtts_ms) if rtt_ms is not None]
-        if answered:
-            # The other packets were sent before the test, as far as is known.
-            sent_s = spacing[burst.path_id].least_s * (burst.others + answered[-1])
-            replies.append(LoadedReply(burst.path_id, burst.at, burst.at + timedelta(seconds=sent_s)))
+        apart, numbers = timedelta(seconds=spacing[burst.path_id].least_s), burst.last_answered
+        if numbers is not None:
+            replies.append(LoadedReply(burst.path_id, *(burst.at + number * apart for number in numbers)))
     return replies
 
 

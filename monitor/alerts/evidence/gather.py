@@ -238,7 +238,7 @@ def _collect(
         is_now = is_now or episode.figures(own, *period, is_since_onset=True, spacing=spacing)
         if is_now.answered_at is not None:
             lost_at = episode.last_whole_loss(both, path.pk, is_now.until)
-            loaded = [reply.at for reply in replies if reply.path_id == path.pk and reply.at < lost_at]
+            loaded = [reply.at for reply in replies if reply.path_id == path.pk and reply.latest < lost_at]
             is_now = replace(is_now, answered_at=max([is_now.answered_at, *loaded]))
         is_now = replace(is_now, is_unanswered=is_now.is_unanswered or path.pk in unanswered)
         return Direction(path.pk, str(path), was, is_now)

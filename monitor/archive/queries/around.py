@@ -56,13 +56,38 @@ class BurstColumns:
 
 @dataclass(frozen=True, slots=True)
 class LoadedBurst:
-    """The packets of a burst that were sent during our own tests, by their RTTs in ms, None where lost, and how many
-    others the burst has."""
+    """The packets of a burst that were sent during our own tests, by their RTTs in ms, None where lost, and the others
+    of the burst. Agents do not tell which of them came first."""
 
     path_id: int
     at: datetime
-    others: int
+    kept_rtts_ms: tuple[float | None, ...]
     rtts_ms: tuple[float | None, ...]
+
+    @property
+    def others(self) -> int:
+        """How many packets were not sent during a test."""
+        return len(self.kept_rtts_ms)
+
+    @property
+    def last_answered(self) -> tuple[int, int] | None:
+        """The number of the last answered packet in a burst that an outage cuts, whose packets are answered before it
+        and lost from then on: those of the test are where the fewest answered ones follow lost ones, as late as that
+        may be. And the most that it can be, if the test was last. None where no packet of the test was answered."""
+        kept, loaded = _answered(self.kept_rtts_ms), _answered(self.rtts_ms)
+        if not loaded.any():
+            return None
+        lost_before = np.concatenate([[0], (~kept).cumsum()])
+        answered_after = kept.sum() - np.concatenate([[0], kept.cumsum()])
+        disorder = lost_before * loaded.sum() + (~loaded).sum() * answered_after
+        first = len(kept) - int(disorder[::-1].argmin())
+        order = np.concatenate([kept[:first], loaded, kept[first:]])
+        last = int(np.flatnonzero(order)[-1])
+        return last, max(last, self.others + int(np.flatnonzero(loaded)[-1]))
+
+
+def _answered(rtts_ms: Sequence[float | None]) -> NDArray[np.bool_]:
+    return np.array([rtt_ms is not None for rtt_ms in rtts_ms], dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +157,12 @@ def loaded_bursts(path_ids: Sequence[int], since: datetime, until: datetime) -> 
     """The bursts of these paths in the period with packets sent during our own tests."""
     loaded = Q(during_test=True) | Q(loaded_rtts_ms__isnull=False)
     rows = Burst.objects.filter(loaded, path_id__in=path_ids, measured_at__gte=since, measured_at__lt=until)
-    columns = rows.values_list("path_id", "measured_at", "during_test", "sent", "rtts_ms", "loaded_rtts_ms")
+    columns = rows.values_list("path_id", "measured_at", "during_test", "rtts_ms", "loaded_rtts_ms")
     return [
-        LoadedBurst(path_id, at, 0 if is_whole else sent, tuple((rtts if is_whole else loaded_rtts) or ()))
-        for path_id, at, is_whole, sent, rtts, loaded_rtts in columns
+        LoadedBurst(
+            path_id, at, () if is_whole else tuple(rtts or ()), tuple((rtts if is_whole else loaded_rtts) or ())
+        )
+        for path_id, at, is_whole, rtts, loaded_rtts in columns
     ]
 
 

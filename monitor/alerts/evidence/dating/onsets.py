@@ -34,7 +34,9 @@ from monitor.mesh.models import Path
 PATHS_IN_DETAIL = 8
 LEAST_SEARCH = timedelta(hours=1)
 MOST_AT_ONCE = 20
-"""Incidents of an evaluation: each takes four queries, of a loss five."""
+"""Incidents of an evaluation: each takes four queries, of a loss five, of an outage six at most."""
+PACKETS_NEAR = 2.0
+"""Two packets in a row are no further apart than so many spacings, by which even pings vary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +90,31 @@ def find_onset(
         return timedelta.max if began.earliest is None or began.latest is None else began.latest - began.earliest
 
     narrowest = min(dated, key=width, default=None)
-    return None if narrowest is None else _after_all_replies(narrowest, dated)
+    if narrowest is None:
+        return None
+    of_test = _replies_of_tests(gravest, narrowest, spacings)
+    return _after_all_replies(narrowest, [*(of.earliest for of in dated if of.is_outage), *of_test])
 
 
-def _after_all_replies(began: Beginning, every: Sequence[Beginning]) -> Beginning:
+def _replies_of_tests(pairs: Sequence[PathPair], began: Beginning, spacings: Mapping[int, Spacing]) -> list[datetime]:
+    """The last replies of packets of throughput tests on these paths, if an outage began within a burst with some: a
+    query, none where it began between two packets."""
+    if began.earliest is None or began.latest is None or not began.is_outage:
+        return []
+    of_pairs = {pair.path.pk: spacings.get(pair.path.pk, NO_SPACING) for pair in pairs}
+    width_s = (began.latest - began.earliest).total_seconds()
+    if width_s <= max(PACKETS_NEAR * (of.most_s + of.slack_s) for of in of_pairs.values()):
+        return []
+    longest = timedelta(seconds=max(of.longest_s for of in of_pairs.values()))
+    replies = packet_times.loaded_replies(of_pairs, began.earliest - longest, began.latest)
+    return [reply.at for reply in replies]
+
+
+def _after_all_replies(began: Beginning, last_replies: Sequence[datetime | None]) -> Beginning:
     """An outage after the last reply of every path that it cut, as far as their intervals overlap."""
     if began.earliest is None or began.latest is None or not began.is_outage:
         return began
-    last_replies = (of.earliest for of in every if of.is_outage and of.earliest is not None)
-    earliest = max(at for at in last_replies if at <= began.latest)
+    earliest = max(at for at in last_replies if at is not None and at <= began.latest)
     return replace(began, at=max(began.at, earliest), earliest=earliest)
 
 

@@ -1,0 +1,54 @@
+"""The last reply before an outage of a site that begins while a throughput test ends, in a cycle whose first packets
+were set aside: wherever it is stated, and beside the onset."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, time, timedelta
+
+import pytest
+
+from monitor.alerts.evidence.evidence import evidence
+from monitor.alerts.incidents import queries
+from monitor.alerts.models import Incident
+from tests.db.site_outage_rows import DOWN, SiteOutage, evaluate_at
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
+UP = DOWN + timedelta(seconds=150)
+NEAR_S = 1.2
+"""Packets of a size are a second apart; times are told to the whole second."""
+
+
+def clock_after(text, before):
+    found = re.search(rf"{before}(?:\d{{4}}-\d\d-\d\d )?(\d\d:\d\d:\d\d)", text)
+    assert found, (before, text)
+    return datetime.combine(DOWN.date(), time.fromisoformat(found[1]), UTC)
+
+
+def off_s(at):
+    return abs((at - DOWN).total_seconds())
+
+
+@pytest.mark.parametrize("tested", ["", "→ in2p3"])
+def test_the_last_reply_is_the_last_answered_packet_and_not_after_the_onset(tested, monkeypatch):
+    """A test from before the burst in which the outage begins until half a second before it."""
+    outage = SiteOutage(UP, lambda name, at: name.endswith(tested) and -9.0 <= (at - DOWN).total_seconds() < -0.5)
+    stated = 0
+
+    for at_s, at in evaluate_at(outage.plant(310), (-20, 20, 30, 40, 50, 70, 100, 150, 180, 220, 260, 300)):
+        monkeypatch.setattr("django.utils.timezone.now", lambda at=at: at)
+        for incident in [queries.incident_with_paths(pk) for pk in Incident.objects.values_list("pk", flat=True)]:
+            facts = evidence(incident, at)
+            if "no reply since" in incident.title:
+                stated += 1
+                last_reply = clock_after(incident.title, "no reply since ")
+                assert off_s(last_reply) <= NEAR_S, (at_s, incident.title)
+                assert last_reply <= incident.began_at, (at_s, incident.title, incident.began_at)
+            if "last reply" in facts.likely:
+                last_reply = clock_after(facts.likely, "last reply ")
+                assert off_s(last_reply) <= NEAR_S, (at_s, facts.likely)
+                assert last_reply <= facts.began.at, (at_s, facts.likely, facts.began_text)
+                assert off_s(facts.began.at) <= NEAR_S, facts.began_text
+    assert stated >= 3
+    assert "last reply" in facts.likely
+    assert incident.closed_at is not None
