@@ -24,6 +24,9 @@ CONFIDENCE = 0.975
 BEHIND_NAT = "if nothing may come in, behind_nat = true for this host, which is then measured outwards only"
 DEAD = 0.9
 """Loss from which on a path that no reply came back on is dead in the other direction too."""
+LEAST_ALL_LOST = 20
+"""Packets of all paths and their reverse, none answered since the onset, that are an outage; at a loss of 70% chance
+loses so many in one of a thousand cases."""
 ALL_LOST = 0.9
 """Loss of the large packets, of whose lower bound, from which on none passes."""
 
@@ -126,16 +129,27 @@ def _cut(cut: CutDirection, was: str, period: str) -> LikelyCause:
 
 
 def _is_cut_off(facts: Facts, rule: AlertRule) -> bool:
-    """Whether the loss of an incident is an outage: every direction with more loss has lost its newest bursts."""
+    """Whether the loss of an incident is an outage: every direction with more loss has lost its newest bursts, or all
+    packets since the onset are lost, also where they are of a single cycle."""
     if rule.effect not in (Effect.LOSS, Effect.LOW_THROUGHPUT):
         return False
     lossy = [direction for direction in directions(facts) if loss_rose(direction)]
-    return bool(lossy) and all(direction.after.is_cut_off for direction in lossy)
+    return bool(lossy) and (_are_all_lost(facts) or all(direction.after.is_cut_off for direction in lossy))
+
+
+def _are_all_lost(facts: Facts) -> bool:
+    after = [direction.after for direction in directions(facts)]
+    is_enough = sum(figures.sent for figures in after) >= LEAST_ALL_LOST
+    return is_enough and all(map(_is_all_lost, after))
+
+
+def _is_all_lost(figures: PeriodFigures) -> bool:
+    return figures.sent > 0 and figures.lost == figures.sent
 
 
 def _last_reply(facts: Facts) -> str:
     """The newest reply on the paths that are cut off, as far as known."""
-    silent = [path.there for path in facts.paths if path.there.after.is_cut_off]
+    silent = [path.there for path in facts.paths if path.there.after.is_cut_off or _is_all_lost(path.there.after)]
     replies = [direction.after.answered_at for direction in silent]
     newest = max((at for at in replies if at is not None), default=None)
     return "" if newest is None else f", last reply {newest:%Y-%m-%d %H:%M:%S} UTC"
