@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db.models import (
     Case,
@@ -137,21 +138,27 @@ def incidents_of_paths_at(at: datetime) -> dict[int, int]:
     return dict(rows.values_list("path_id", "incident_id"))
 
 
-def incident_between_sites(source: str, destination: str, since: datetime | None) -> PathIncident | None:
+def incident_between_sites(source: str, destination: str, since: datetime) -> PathIncident | None:
     """The first incident that a path between these sites, in either direction, joined or that reopened from `since`
-    on; without `since`, the newest that is open."""
+    on."""
+    row = _between_sites(source, destination).filter(joined_at__gte=since).order_by("joined_at").first()
+    return None if row is None else PathIncident(row.incident_id, row.open_at)
+
+
+def lasting_between_sites(source: str, destination: str) -> list[IncidentPath]:
+    """The findings that last in open incidents on paths between these sites, in either direction, newest first."""
+    rows = _between_sites(source, destination).filter(incident__closed_at=None, is_over=False)
+    return list(rows.order_by("-joined_at", "pk"))
+
+
+def _between_sites(source: str, destination: str) -> QuerySet[Any]:
     between = Q(path__source__site__name=source, path__destination__site__name=destination)
     between |= Q(path__source__site__name=destination, path__destination__site__name=source)
     turns = IncidentTurn.objects.filter(incident=OuterRef("incident"), turn=HistoryEvent.OPENED).values("at")[:1]
-    rows = IncidentPath.objects.filter(between, incident__is_pending=False).annotate(
+    return IncidentPath.objects.filter(between, incident__is_pending=False).annotate(
         joined_at=Greatest("added_at", Coalesce("incident__reopened_at", "added_at")),
         open_at=Greatest("joined_at", Coalesce(Subquery(turns), "joined_at")),
     )
-    if since is None:
-        row = rows.filter(incident__closed_at=None).order_by("-joined_at").first()
-    else:
-        row = rows.filter(joined_at__gte=since).order_by("joined_at").first()
-    return None if row is None else PathIncident(row.incident_id, row.open_at)
 
 
 def incident_with_paths(incident_id: int) -> Incident | None:

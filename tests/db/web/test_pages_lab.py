@@ -123,6 +123,38 @@ def test_an_incident_that_was_open_before_is_told_apart(operator, lab, paths):
     assert f'href="/incidents/{before.pk}/"' in page.content.decode()
 
 
+SLOWER = {"figure": "median", "before_ms": 124.0, "after_ms": 190.0}
+BACK = {"unit": "ms", "now": 124.4, "peak": 190.6, "recovered_at": "2026-11-21T12:26:00Z"}
+LOST = {"lost": 20, "sent": 100}
+NO_LOSS = {"unit": "loss_ratio", "now": 0.0, "peak": 0.2, "sent": 90, "is_ended": True}
+
+
+@pytest.mark.parametrize(
+    ("rule", "figures", "level", "planted", "is_named"),
+    [
+        ("rtt", SLOWER, None, {"loss_percent": "100"}, False),
+        ("rtt", SLOWER, None, {"delay_ms": "120"}, True),
+        ("rtt", SLOWER, BACK, {"delay_ms": "120"}, False),
+        ("loss", LOST, None, {"loss_percent": "100"}, True),
+        ("loss", LOST, NO_LOSS, {"loss_percent": "100"}, False),
+        ("loss", LOST, None, {"rate_mbps": "5"}, False),
+        ("loss", LOST, None, {"rate_mbps": "5", "loss_percent": "3"}, True),
+    ],
+)
+def test_only_an_incident_that_has_the_fault_was_open_before(
+    operator, lab, paths, rule, figures, level, planted, is_named
+):
+    """Of another symptom, or back to normal already, it is not that of the fault."""
+    before = incident(paths["cern", "slac"], PLANTED_AT - timedelta(minutes=5))
+    before.paths.update(rule=rule, figures=figures, level=level)
+    operator.post("/lab/", {"path": "cern:slac"} | planted)
+
+    page = operator.get("/lab/")
+
+    assert ("open before" in text(page)) == is_named
+    assert (f'href="/incidents/{before.pk}/"' in page.content.decode()) == is_named
+
+
 def test_both_directions_are_broken_at_once(operator, lab):
     operator.post("/lab/", {"path": "cern:slac", "loss_percent": "20", "both": "on"})
 

@@ -15,6 +15,7 @@ from typing import Literal
 from django import forms
 
 from monitor.alerts.incidents.queries import PathIncident, incident_between_sites
+from monitor.web.pages.lab.earlier import OF_A_ROUTE, FaultSymptom, earlier_incident, symptoms_of
 from monitor.web.pages.lab.expect import Expectation, examples, expected_of, too_early_paths
 from monitor.web.pages.lab.route_changes import expected_of_routes
 from probes.commands.own_command import probes_command
@@ -31,7 +32,7 @@ MOST_RATE_MBPS = 100_000
 @dataclass(frozen=True, slots=True)
 class BrokenPath:
     """A path or link with changed settings, or a path with changed routes; `incident` opened after the change, on a
-    path through it, or `earlier` was open then."""
+    path through it, or one of the same symptom, `earlier_id`, was open before and goes on."""
 
     changed: Literal["path", "link", "route"]
     source: str
@@ -40,7 +41,7 @@ class BrokenPath:
     changed_at: datetime
     waited: str
     incident: PathIncident | None
-    earlier: PathIncident | None
+    earlier_id: int | None
     is_too_early: bool = False
     """Whether it opens no incident, for want of tests before it."""
 
@@ -187,16 +188,18 @@ def _changes(status: control.LabStatus, now: datetime) -> Iterator[BrokenPath]:
     too_early = too_early_paths(paths, now) if paths else set()
     for path in paths:
         pair = (path.source, path.destination)
-        change = _broken("path", pair, breaks.difference_text(path), path.changed_at or now, [pair], now)
+        text, symptoms = breaks.difference_text(path), symptoms_of(path)
+        change = _broken("path", pair, text, path.changed_at or now, [pair], symptoms, now)
         yield replace(change, is_too_early=pair in too_early)
     for link in breaks.broken_links(status):
         pair = (link.source, link.destination)
         through = [(route.source, route.destination) for route in status.routes if pair in _links_of(route)]
-        yield _broken("link", pair, breaks.difference_text(link), link.changed_at or now, through, now)
+        text, symptoms = breaks.difference_text(link), symptoms_of(link)
+        yield _broken("link", pair, text, link.changed_at or now, through, symptoms, now)
     for route in breaks.changed_routes(status):
         pair = (route.source, route.destination)
         text = "route " + " or ".join(", ".join(way) or "direct" for way in route.routes)
-        yield _broken("route", pair, text, route.changed_at or now, [pair], now)
+        yield _broken("route", pair, text, route.changed_at or now, [pair], OF_A_ROUTE, now)
 
 
 def _links_of(route: RouteStatus) -> set[tuple[str, str]]:
@@ -211,12 +214,12 @@ def _broken(
     text: str,
     changed_at: datetime,
     paths: Collection[tuple[str, str]],
+    symptoms: Collection[FaultSymptom],
     now: datetime,
 ) -> BrokenPath:
     """The change, with the first incident since of the paths that it is on."""
     incidents = [incident_between_sites(*path, since=changed_at) for path in paths]
     since = min((incident for incident in incidents if incident is not None), key=lambda each: each.at, default=None)
-    earlier = [incident_between_sites(*path, since=None) for path in paths] if since is None else []
     return BrokenPath(
         changed=changed,
         source=pair[0],
@@ -225,5 +228,5 @@ def _broken(
         changed_at=changed_at,
         waited=duration_text((now - changed_at).total_seconds()),
         incident=since,
-        earlier=next((incident for incident in earlier if incident is not None), None),
+        earlier_id=earlier_incident(paths, symptoms) if since is None else None,
     )
