@@ -109,9 +109,11 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
     states = _count(now, problem_paths, maintained)
     cells = _cells(states, grid, lasting, now)
     tests = NewestTests()
-    if mesh is not None and states.normal and states.paths <= CHECKED_TO_PATHS:
+    if mesh is not None and (states.normal or states.without_data) and states.paths <= CHECKED_TO_PATHS:
         tests = load_newest_tests(mesh, now)
-    checked = _checked(mesh, cells, tests, lasting, maintained, now)
+    checked, by_tests = _checked(mesh, cells, tests, lasting, maintained, now)
+    # A path whose newest test is judged has data, also where its pings have none.
+    states = replace(states, normal=states.normal + by_tests, without_data=states.without_data - by_tests)
     overdue = {work.work: work.since for work in fresh.stale_at(now)}
     unknown_since = overdue.get(RecurringWork.EVALUATION)
     if mesh is None:
@@ -123,7 +125,8 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
     elif unknown_since is not None:
         said = _unknown(states, incidents, unknown_since)
     else:
-        said = _said(states, checked, incidents, len(back_to_normal), bool(tests.unjudged), fresh.evaluated_at, now)
+        is_in_part = bool(tests.unjudged - tests.low.keys())
+        said = _said(states, checked, incidents, len(back_to_normal), is_in_part, fresh.evaluated_at, now)
         said = said[0], f"{said[1]} {_unjudged(tests)}".strip()
     return MeshState(*said, states, incidents, fresh.evaluated_at, unknown_since, checked, len(back_to_normal))
 
@@ -136,7 +139,7 @@ def load_checked(path_id: int, fresh: Freshness, now: datetime) -> CheckedPaths:
     lasting = lasting_incidents()
     grid = load_grid(Metric.LOSS, GridPeriod.NOW, now, path_ids=[path_id], lasting=lasting)
     tests = load_newest_tests(mesh, now, path_id)
-    return _checked(mesh, _without_incident(grid), tests, lasting, maintained_places(now), now, path_id)
+    return _checked(mesh, _without_incident(grid), tests, lasting, maintained_places(now), now, path_id)[0]
 
 
 def _checked(
@@ -147,16 +150,20 @@ def _checked(
     maintained: MaintainedPlaces,
     now: datetime,
     path_id: int | None = None,
-) -> CheckedPaths:
-    """The paths that are not called normal, or this path alone, by these cells and tests."""
+) -> tuple[CheckedPaths, int]:
+    """The paths that are not called normal, or this path alone, by these cells and tests; and how many of them are
+    without data of pings."""
     problem_paths = {*_paths_in(row for row in lasting if not row.is_pending)}
     pending = _checked_for(row for row in lasting if row.is_pending)
     raised = {key: _longer(name, rtt) for key, (name, rtt) in raised_rtts.read().items()}
     named = (pending, raised, tests.low)
     asked = {key for of in named for key in of if path_id in (None, key)} - problem_paths
-    normal = _normal(asked, problem_paths, maintained, now)
+    of_paths = states_of_paths(now, asked, problem_paths, maintained) if asked else {}
+    normal = {key for key, state in of_paths.items() if state is PathState.NORMAL}
+    silent = {key for key, state in of_paths.items() if state is PathState.NO_DATA and key in tests.low}
     waiting, raised, low = ({key: name for key, name in of.items() if key in normal} for of in named)
-    return checked_paths(cells, waiting, raised, low, mesh, recovery.loss_ends_s(lasting), now)
+    low |= {key: tests.low[key] for key in silent}
+    return checked_paths(cells, waiting, raised, low, mesh, recovery.loss_ends_s(lasting), now), len(silent)
 
 
 def _has_rules(mesh: Mesh) -> bool:
@@ -168,14 +175,6 @@ def _unjudged(tests: NewestTests) -> str:
     if not tests.unjudged:
         return ""
     return f"Throughput of {count_of_paths(len(tests.unjudged))} not judged yet: fewer than {LEAST_BEFORE} tests."
-
-
-def _normal(path_ids: set[int], problem_paths: set[int], maintained: MaintainedPlaces, now: datetime) -> set[int]:
-    """Those of these paths that count as normal."""
-    if not path_ids:
-        return set()
-    of_paths = states_of_paths(now, path_ids, problem_paths, maintained)
-    return {path_id for path_id, state in of_paths.items() if state is PathState.NORMAL}
 
 
 def _longer(name: str, rtt: RaisedRtt) -> str:
@@ -266,7 +265,8 @@ def _said(
     evaluated_at: datetime | None,
     now: datetime,
 ) -> tuple[str, str]:
-    """The title and the rest of the sentence. With `is_in_part` the throughput of some paths is not judged."""
+    """The title and the rest of the sentence. With `is_in_part` the throughput of some paths is not judged and not being
+    checked either."""
     normal = "normal as far as judged" if is_in_part else "normal"
     if incidents:
         current = "not in an incident" if _is_unclear(incidents) else normal

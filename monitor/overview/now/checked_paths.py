@@ -120,11 +120,13 @@ def checked_paths(
     losses = _lasting_losses(mesh, lossy, ends_s, now) if mesh is not None and lossy else _Losses()
     told = losses.every | {path.path_id for path in silent}
     overdue = [path for path in cells if path.stale_at is not None and path.has_figure]
-    overdue = [path for path in overdue if path.path_id not in told | pending.keys()]
-    others = told | pending.keys() | {path.path_id for path in overdue}
+    told_first = told | pending.keys()
+    longer = raised.keys() - told_first - {path.path_id for path in overdue}
+    # A test needs no ping: its path is named by it, also where newer pings are overdue.
+    low = {path_id: name for path_id, name in low.items() if path_id not in told_first | longer}
+    overdue = [path for path in overdue if path.path_id not in told_first | low.keys()]
     set_aside = [path for path in overdue if path.is_set_aside]
     overdue = [path for path in overdue if not path.is_set_aside]
-    longer = raised.keys() - others
     times = [path.unanswered_since for path in silent if path.unanswered_since is not None]
     names = {path.path_id: f"{path.source} → {path.destination}" for path in cells}
     return CheckedPaths(
@@ -134,7 +136,7 @@ def checked_paths(
         of_reverse={path_id: name for path_id, name in names.items() if path_id in losses.of_reverse},
         pending={path_id: name for path_id, name in pending.items() if path_id not in told},
         longer_rtt={path_id: name for path_id, name in raised.items() if path_id in longer},
-        low_tests={path_id: name for path_id, name in low.items() if path_id not in others | longer},
+        low_tests=low,
         overdue={path.path_id: names[path.path_id] for path in overdue},
         set_aside={path.path_id: names[path.path_id] for path in set_aside},
         silent_since=max(times, default=None) if len(times) == len(silent) else None,

@@ -60,7 +60,7 @@ def load_newest_tests(mesh: Mesh, now: datetime, path_id: int | None = None) -> 
         change = f"{figures.bit_rate(before_bps)} → {figures.bit_rate(float(rates_bps[row, 0]))}"
         low[path_ids[row]] = f"{paths[path_ids[row]].name}: {change}"
     few = {path_ids[row] for row in np.flatnonzero(counts < LEAST_BEFORE).tolist()}
-    return NewestTests(low, frozenset(few - low.keys()))
+    return NewestTests(low, frozenset(few))
 
 
 def low_tests(rates_bps: Floats, below_ratio: Floats) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ import pytest
 
 from monitor.alerts.evaluate import evaluate
 from monitor.alerts.incidents import lifecycle
+from monitor.api.centre.state import state_fields
 from monitor.archive.models import Burst, ThroughputTest
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
@@ -47,15 +48,15 @@ def measure(path, rates_mbps, *, test="tcp"):
     )  # fmt: skip
 
 
-def state_of(paths):
-    """Without loss."""
+def state_of(paths, newest_s=50):
+    """Without loss, until so many seconds ago."""
     Burst.objects.bulk_create(
         Burst(
             path_id=path.pk, packet_bytes=100, measured_at=NOW - timedelta(seconds=ago_s), outcome="measured", sent=10,
             received=10, duplicates=0, reordered=0, during_test=False, rtts_ms=[20.0] * 10,
         )
         for path in paths.values()
-        for ago_s in range(50, 600, 60)
+        for ago_s in range(newest_s, newest_s + 550, 60)
     )  # fmt: skip
     evaluate(NOW)
     freshness.note(RecurringWork.EVALUATION, NOW)
@@ -81,6 +82,35 @@ def test_enough_tests_are_judged(paths):
     assert state_of(paths).sentence == "All 2 paths are normal."
 
 
+def test_a_path_with_a_slow_test_and_few_before_is_not_judged_either(paths):
+    """The one has a slow test that is being checked, the other none; both have too few."""
+    measure(paths["nersc → cern"], [30.2, 29.7, 3.1])
+    measure(paths["cern → nersc"], USUAL[:3])
+
+    state = state_of(paths)
+
+    assert lacks(state.title, "1 path with a much slower throughput test, being checked (nersc → cern: ") == []
+    assert lacks(state.rest, "1 normal as far as judged", "Throughput of 2 paths not judged yet") == []
+
+
+@pytest.mark.parametrize(
+    ("newest_s", "other"), [(300, "1 path without newer data since 12:25:00 UTC"), (1200, "1 without data for more")]
+)
+def test_a_slow_test_is_named_without_newer_pings(paths, newest_s, other):
+    """A test a minute ago needs no ping; the pings of both paths are overdue, or older than any current data."""
+    measure(paths["nersc → cern"], [*USUAL, 3.1])
+    measure(paths["cern → nersc"], USUAL)
+
+    state = state_of(paths, newest_s)
+
+    slow = "1 path with a much slower throughput test, being checked (nersc → cern: "
+    assert lacks(state.sentence, slow, " → 3.1 Mbit/s)", other) == []
+    got = state_fields(state)
+    states = ("with_problems", "in_maintenance", "normal", "being_checked", "overdue", "awaited", "without_data")
+    assert sum(got[name] for name in states) == got["paths"] == 2
+    assert (got["being_checked"], got["normal"], state.style) == (1, 0, "unknown")
+
+
 def test_tests_on_demand_are_no_past(paths):
     for path in paths.values():
         measure(path, USUAL, test="on-demand")
@@ -88,8 +118,10 @@ def test_tests_on_demand_are_no_past(paths):
     assert "Throughput of 2 paths not judged yet" in state_of(paths).rest
 
 
-@pytest.mark.parametrize("rates", [[30.2, 29.7, 3.1], [30.2, 29.7, 31.4, 3.1, 2.9], [*USUAL, 3.1]])
-def test_a_test_at_a_tenth_is_being_checked(paths, rates):
+@pytest.mark.parametrize(
+    ("rates", "is_judged"), [([30.2, 29.7, 3.1], False), ([30.2, 29.7, 31.4, 3.1, 2.9], False), ([*USUAL, 3.1], True)]
+)
+def test_a_test_at_a_tenth_is_being_checked(paths, rates, is_judged):
     """The rule needs eight tests before, and a second low test."""
     measure(paths["nersc → cern"], rates)
     measure(paths["cern → nersc"], USUAL)
@@ -99,7 +131,8 @@ def test_a_test_at_a_tenth_is_being_checked(paths, rates):
     facts = "1 path with a much slower throughput test, being checked (nersc → cern: ", "bit/s)."
     assert lacks(state.title, *facts) == []
     assert lacks(state.title, f" → {rates[-1]:g} Mbit/s") == []
-    assert (state.rest, state.style, state.checked.paths) == ("1 normal.", "unknown", 1)
+    few = "" if is_judged else " Throughput of 1 path not judged yet: fewer than 8 tests."
+    assert (state.rest, state.style, state.checked.paths) == (f"1 normal.{few}", "unknown", 1)
     assert lacks(load_status(NOW).state, "1 path with a much slower throughput test") == []
     assert "nersc" not in load_status(NOW).state
 
