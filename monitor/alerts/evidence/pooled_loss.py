@@ -10,13 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from monitor.alerts.detect.rules.by_direction import DIRECTION
-from monitor.alerts.detect.rules.catalogue import rule_of
-from monitor.alerts.detect.rules.finding import Effect
-from monitor.alerts.evidence.stated import BY_STAMP
 from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, is_normal_again, level_of, worst_loss
-from monitor.alerts.incidents.gravest import ended_outage, of_gravest_rule, unanswered_since
 from monitor.alerts.incidents.recovery import is_without_loss
+from monitor.alerts.incidents.worst_loss import newest_levels
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis import binomial
 from monitor.analysis import figures as shown
@@ -36,6 +32,35 @@ def with_worst(incident: Incident, level: FindingLevel) -> FindingLevel:
     if level.unit is not LevelUnit.LOSS_RATIO or worst is None:
         return level
     return replace(level, peak=worst.ratio, worst=worst)
+
+
+def worst_of_rows(rows: Sequence[IncidentPath], *, is_open: bool) -> tuple[IncidentPath, FindingLevel | None]:
+    """The finding of a rule with the worst peak, in an open incident of those not back to normal if there are any; of
+    an open loss with the worst present level, and the level of all these paths together. The first finding where none
+    has a level."""
+    by_level = _levels(rows)
+    if not by_level:
+        return rows[0], None
+    unit = by_level[0][1].unit
+    if is_open:
+        by_level = present_levels(rows)
+    if unit is LevelUnit.LOSS_RATIO and is_open:
+        row, level = max(by_level, key=lambda pair: (-1.0 if pair[1].now is None else pair[1].now, pair[1].peak))
+        return row, of_all(level, by_level)
+    falls = unit is LevelUnit.BITS_PER_SECOND
+    return max(by_level, key=lambda pair: -pair[1].peak if falls else pair[1].peak)
+
+
+def _levels(rows: Sequence[IncidentPath]) -> list[PathLevel]:
+    return [(row, level) for row in rows if (level := level_of(row)) is not None]
+
+
+def present_levels(rows: Sequence[IncidentPath]) -> list[PathLevel]:
+    """The findings with levels that are not back to normal, or all if they all are: of those the newest."""
+    by_level = _levels(rows)
+    by_level = [(row, level) for row, level in by_level if not is_normal_again(row)] or by_level
+    newest = newest_levels([level for _, level in by_level])
+    return [(row, level) for row, level in by_level if level in newest]
 
 
 def of_all(level: FindingLevel, every: Sequence[PathLevel]) -> FindingLevel:
@@ -95,20 +120,10 @@ def none_lost_text(rows: Sequence[IncidentPath]) -> str:
     return f", none lost since {since:%H:%M:%S} UTC"
 
 
-def both_ways_text(incident: Incident) -> str:
-    """That the loss stated of a direction is that of pings, which cross the other direction too; empty where it is of
-    the packets of that direction, or no loss."""
-    is_directed = incident.toward_by == BY_STAMP and " → " in incident.toward
-    if not is_directed or ended_outage(incident) is not None or unanswered_since(incident) is not None:
-        return ""
-    rows = of_gravest_rule(incident)
-    is_of_pings = any(rule_of(row.rule).effect is Effect.LOSS and DIRECTION not in row.figures for row in rows)
-    return " by pings of both directions" if is_of_pings else ""
-
-
-def present_text(words: str, row: IncidentPath, level: FindingLevel) -> str:
+def present_text(words: str, row: IncidentPath, level: FindingLevel, *, is_whole: bool = False) -> str:
     """The present figure: `loss 20% now`, `no loss since 10:05:10 UTC`, `loss over since 10:05:10 UTC (1 of 210 packets
-    lost)`, `RTT back to 20.1 ms since 10:05:10 UTC`."""
+    lost)`, `RTT back to 20.1 ms since 10:05:10 UTC`. The time of a figure
+    that is of the `is_whole` incident is left out where that is too long for a figure of now."""
     if is_without_loss(row, level):
         return f"no {words} {level.since_text}{proven_text(level)}{_as_of(level)}"
     if level.is_ended and level.recovered_at is not None:
@@ -116,7 +131,8 @@ def present_text(words: str, row: IncidentPath, level: FindingLevel) -> str:
         return f"{words} over since {level.recovered_at:%H:%M:%S} UTC ({few_lost(level)}{later}){_as_of(level)}"
     if level.unit is not LevelUnit.LOSS_RATIO and is_normal_again(row):
         return f"{words} back to {level.now_text}{_recovered(level)}{_as_of(level)}"
-    return f"{words} {level.now_text} {level.when_text}"
+    is_of_part = level.is_of_now or level.is_stale or level.has_changed or not is_whole
+    return f"{words} {level.now_text}{f' {level.when_text}' if is_of_part else ''}"
 
 
 def _as_of(level: FindingLevel) -> str:

@@ -11,26 +11,27 @@ from typing import Any
 
 from django.conf import settings
 
+from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
-from monitor.alerts.detect.rules.finding import Effect
-from monitor.alerts.evidence.likely_cause import cause_place
+from monitor.alerts.detect.rules.finding import Effect, Trouble
+from monitor.alerts.evidence.likely_cause import cause_place, where_text
 from monitor.alerts.evidence.pooled_loss import (
-    PathLevel,
-    both_ways_text,
     few_lost,
     no_newer_data,
     none_lost_text,
-    of_all,
+    present_levels,
     present_text,
     proven_text,
     with_worst,
     worse_text,
+    worst_of_rows,
 )
-from monitor.alerts.evidence.stated import BY_STAMP, BY_TESTS
-from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, is_normal_again, level_of
+from monitor.alerts.evidence.stated import BY_STAMP
+from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, is_normal_again
 from monitor.alerts.incidents.gravest import (
     SAME_ONSET,
     OutageTimes,
+    active_findings,
     ended_outage,
     of_gravest_rule,
     unanswered_since,
@@ -44,7 +45,6 @@ from monitor.alerts.incidents.recovery import (
     paths_not_normal,
     without_newer_data,
 )
-from monitor.alerts.incidents.worst_loss import newest_levels
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis import figures as shown
 
@@ -54,6 +54,8 @@ OUTAGE_ALONE = timedelta(minutes=1)
 """An incident that ended so soon after the replies of an outage came again was nothing else."""
 NAMED = 2
 """So many paths without newer data are named."""
+SAME_BEGIN = timedelta(minutes=1)
+"""A figure of a time that begins so soon after the onset is of the whole incident."""
 PEAK_DIFFERS = 0.2
 """By this share of the peak the present figure is so far below it that a short text has both."""
 
@@ -86,8 +88,9 @@ def _words(rule: str, figures: Mapping[str, Any]) -> str:
 
 
 def headline(incident: Incident) -> str:
-    """The title of an incident wherever it is named, for example `loss 20% now, peak 22.5% on cern ↔ slac, 2 paths,
-    since 2026-11-21 10:00 UTC`, or `loss 20% now, at its peak on …`. It reads the incident and its paths, no evidence.
+    """The title of an incident wherever it is named, for example `loss 20% now on cern ↔ slac, 2 paths, peak 22.5%,
+    since 2026-11-21 10:00 UTC`, or `loss 20% now from slac to cern, the worst so far, since …`. It reads the incident
+    and its paths, no evidence.
 
     The figures are of the worst path; an incident that is over has only the peak, and the time of its end.
     """
@@ -95,18 +98,21 @@ def headline(incident: Incident) -> str:
     # Of two paths between a pair of hosts the reverse is not at fault.
     is_one_way = incident.toward_by == BY_STAMP and " → " in incident.toward and paths <= 2
     several = f", {paths} paths" if paths > 1 and f"{paths} paths" not in where and not is_one_way else ""
-    normal = len(paths_back_to_normal(incident))
+    normal, notes = len(paths_back_to_normal(incident)), []
     if 0 < normal < paths:
-        several += f" ({normal} back to normal)"
+        notes.append(f"{normal} back to normal")
     silent = without_newer_data(incident)
     if silent:
         named = dict.fromkeys(str(row.path) for row in silent)
-        several += f" (no newer data on {', '.join(named) if len(named) <= NAMED else f'{len(named)} paths'})"
+        notes.append(f"no newer data on {', '.join(named) if len(named) <= NAMED else f'{len(named)} paths'}")
+    several += f" ({'; '.join(notes)})" if notes else ""
     silent_since = unanswered_since(incident)
     is_as_old = silent_since is not None and abs(silent_since - since(incident)) <= SAME_ONSET
     has_times = is_as_old or (incident.closed_at is None and ended_outage(incident) is not None)
-    figure = f"{symptom(incident)}{both_ways_text(incident)}"
-    return f"{figure} on {where}{several}{'' if has_times else f', {period(incident)}'}"
+    figure, beside = _symptom_parts(incident)
+    has_time = any(word in f"{figure}{beside} " for word in (" since ", " in the last ", " as of "))
+    when = "" if has_times else f", {period(incident, 'began' if has_time else 'since')}"
+    return f"{figure} {where}{several}{beside}{when}"
 
 
 def brief(incident: Incident, now: datetime) -> str:
@@ -116,7 +122,7 @@ def brief(incident: Incident, now: datetime) -> str:
     silent_since = unanswered_since(incident)
     if silent_since is not None:
         silent = shown.time_so_far((now - silent_since).total_seconds())
-        return f"{incident.toward or cause_place(incident.cause)} no reply{_seen_on(incident)} for {silent}"
+        return f"{incident.toward or cause_place(incident.cause)} no reply for {silent}{_seen_from(incident)}"
     outage = was_outage(incident)
     at_first, ended = outage_before_loss(incident), until(incident)
     if at_first is not None and ended is not None:
@@ -132,30 +138,37 @@ def brief(incident: Incident, now: datetime) -> str:
     if outage is not None and rule_of(rows[0].rule).effect is Effect.LOSS:
         return f"{cause_place(incident.cause)} no reply for {lasted}"
     figure, peak = _brief_symptom(incident, rows) if rows else (rule_of(incident.rule).words, "")
-    if measured_until(incident) is not None:
+    if measured_until(incident) is not None or " as of " in figure:
         long = ""
     elif incident.closed_at is None and not _is_dated(incident):
         long = f", {peak}, {period(incident)}" if peak else f", {period(incident)}"
+    elif peak:
+        long = f", {peak} in the last {lasted}"
     else:
-        long = f", {peak} in the last {lasted}" if peak else f" for {lasted}"
+        long = f", began {lasted} ago" if " since " in figure or " now" in figure else f" for {lasted}"
     none_lost = none_lost_text(rows) if incident.closed_at is None else ""
-    return f"{incident.toward or cause_place(incident.cause)} {figure}{_seen_on(incident)}{long}{none_lost}"
+    return f"{_place_now(incident)} {figure}{long}{none_lost}{_seen_from(incident)}"
 
 
 def symptom(incident: Incident) -> str:
     """The figure of the gravest rule on the worst path, now and at its peak: `loss 20% now, peak 22.5%`."""
+    return "".join(_symptom_parts(incident))
+
+
+def _symptom_parts(incident: Incident) -> tuple[str, str]:
+    """The symptom before the place, and its peak after it."""
     rows, silent_since = by_newest(incident, of_gravest_rule(incident)), unanswered_since(incident)
     if silent_since is not None:
-        return f"no reply since {silent_since:%Y-%m-%d %H:%M:%S} UTC"
+        return f"no reply since {silent_since:%Y-%m-%d %H:%M:%S} UTC", ""
     outage = was_outage(incident)
     if outage is not None and incident.closed_at is not None and rule_of(rows[0].rule).effect is Effect.LOSS:
-        return "no reply"
+        return "no reply", ""
     if outage is not None and incident.closed_at is None:
-        return f"no reply {_times_text(outage)}, since then {_after_outage(incident)}"
+        return f"no reply {_times_text(outage)}, since then {_after_outage(incident)}", ""
     at_first = outage_before_loss(incident)
     if at_first is not None:
-        return f"no reply {_times_text(at_first)}, then loss"
-    return _symptom(incident, rows) if rows else rule_of(incident.rule).words
+        return f"no reply {_times_text(at_first)}, then loss", ""
+    return _symptom(incident, rows) if rows else (rule_of(incident.rule).words, "")
 
 
 def was_outage(incident: Incident) -> OutageTimes | None:
@@ -179,7 +192,7 @@ def _times_text(outage: OutageTimes) -> str:
 
 def _after_outage(incident: Incident) -> str:
     """The loss of all paths since an outage, after words that say since when: `no loss (below 4.6%)`."""
-    _, level = _worst(of_gravest_rule(incident), is_open=True)
+    _, level = worst_of_rows(of_gravest_rule(incident), is_open=True)
     if level is None or level.now is None:
         return "no newer data"
     if level.is_ended and level.lost:
@@ -195,34 +208,51 @@ def is_unanswered(incident: Incident) -> bool:
 def worst_finding(incident: Incident) -> IncidentPath | None:
     """The finding that the title has the figure of; None for an incident without findings."""
     rows = of_gravest_rule(incident)
-    return _worst(rows, is_open=incident.closed_at is None)[0] if rows else None
+    return worst_of_rows(rows, is_open=incident.closed_at is None)[0] if rows else None
 
 
 def place(incident: Incident) -> str:
-    """The paths of an incident: in the direction that tests tell, otherwise as its cause names them. A part of the
-    network that several paths cross is named with the direction."""
+    """The paths of an incident: in the direction that tests tell, `from slac to cern`, otherwise as its cause names
+    them. A part of the network that several paths cross is named with the direction."""
     named = cause_place(incident.cause)
     if not incident.toward:
-        return named
-    toward = f"{incident.toward} (direction by {incident.toward_by or BY_TESTS})"
-    is_place = named.startswith(PLACES) and " → " in incident.toward
-    return f"{named}, {toward}" if is_place else toward
+        return f"on {named}"
+    source, found, destination = incident.toward.partition(" → ")
+    if not found:
+        return where_text(incident.toward).removeprefix("on the paths ")
+    toward = f"from {source} to {destination}"
+    return f"on {named}, {toward}" if named.startswith(PLACES) else toward
 
 
-def _seen_on(incident: Incident) -> str:
-    """The path, where its cause names a pair of hosts and only one of the two paths shows it; not of one that waits to
-    be resolved."""
+def _place_now(incident: Incident) -> str:
+    """The place of an incident in short; of one that waits to be resolved the paths that wait, where these are a path
+    or a pair: its direction may be that of a path whose finding is over."""
+    if is_back_to_normal(incident):
+        ends = {tuple(str(row.path).split(" → ")) for row in active_findings(incident)}
+        if len(ends) == 1 or (len(ends) == 2 and len({frozenset(of) for of in ends}) == 1):
+            return (" → " if len(ends) == 1 else " ↔ ").join(min(ends))
+    return incident.toward or cause_place(incident.cause)
+
+
+def _seen_from(incident: Incident) -> str:
+    """The sender, where the cause is a pair of hosts and only one of the two paths shows it: a round trip crosses both
+    directions, so this is not the direction of the loss. Not of one that waits to be resolved."""
     if incident.toward or is_back_to_normal(incident) or " ↔ " not in cause_place(incident.cause):
         return ""
     rows = list(incident.paths.all())
     lasting = paths_not_normal(incident) or {row.path_id for row in rows}
-    paths = {str(row.path) for row in rows if row.path_id in lasting}
-    return f" (seen on {paths.pop()})" if len(paths) == 1 else ""
+    paths = {str(row.path): row for row in rows if row.path_id in lasting}
+    if len(paths) != 1:
+        return ""
+    ((path, row),) = paths.items()
+    if rule_of(row.rule).trouble is not Trouble.ROUND_TRIPS or DIRECTION in row.figures:
+        return f" ({path})"
+    return f" (so far only in pings from {path.partition(' → ')[0]}, direction unknown)"
 
 
 def _brief_symptom(incident: Incident, rows: Sequence[IncidentPath]) -> tuple[str, str]:
     """As `_symptom` in fewer words: from the baseline to the present figure; and the peak, only where it differs."""
-    row, level = _worst(rows, is_open=incident.closed_at is None)
+    row, level = worst_of_rows(rows, is_open=incident.closed_at is None)
     level = None if level is None else with_worst(incident, level)
     words = _words(row.rule, row.figures)
     if _is_unreachable(row):
@@ -247,7 +277,7 @@ def _brief_symptom(incident: Incident, rows: Sequence[IncidentPath]) -> tuple[st
 
 def _worse_text(incident: Incident, rows: Sequence[IncidentPath], level: FindingLevel) -> str:
     is_told = level.unit is LevelUnit.LOSS_RATIO and " → " not in incident.toward
-    return worse_text(level, _present(rows)) if is_told else ""
+    return worse_text(level, present_levels(rows)) if is_told else ""
 
 
 def _change(words: str, figures: Mapping[str, Any]) -> str:
@@ -270,35 +300,6 @@ def _from_baseline(figures: Mapping[str, Any], unit: LevelUnit, value: float, te
     return text
 
 
-def _worst(rows: Sequence[IncidentPath], *, is_open: bool) -> tuple[IncidentPath, FindingLevel | None]:
-    """The finding of a rule with the worst peak, in an open incident of those not back to normal if there are any; of
-    an open loss with the worst present level, and the level of all these paths together. The first finding where none
-    has a level."""
-    by_level = _levels(rows)
-    if not by_level:
-        return rows[0], None
-    unit = by_level[0][1].unit
-    if is_open:
-        by_level = _present(rows)
-    if unit is LevelUnit.LOSS_RATIO and is_open:
-        row, level = max(by_level, key=lambda pair: (-1.0 if pair[1].now is None else pair[1].now, pair[1].peak))
-        return row, of_all(level, by_level)
-    falls = unit is LevelUnit.BITS_PER_SECOND
-    return max(by_level, key=lambda pair: -pair[1].peak if falls else pair[1].peak)
-
-
-def _levels(rows: Sequence[IncidentPath]) -> list[PathLevel]:
-    return [(row, level) for row in rows if (level := level_of(row)) is not None]
-
-
-def _present(rows: Sequence[IncidentPath]) -> list[PathLevel]:
-    """The findings with levels that are not back to normal, or all if they all are: of those the newest."""
-    by_level = _levels(rows)
-    by_level = [(row, level) for row, level in by_level if not is_normal_again(row)] or by_level
-    newest = newest_levels([level for _, level in by_level])
-    return [(row, level) for row, level in by_level if level in newest]
-
-
 def _is_unreachable(row: IncidentPath) -> bool:
     return rule_of(row.rule).effect is Effect.UNREACHABLE
 
@@ -310,24 +311,26 @@ def _unreachable_text(incident: Incident, words: str, level: FindingLevel | None
     return f"{words} until recently, loss {level.now_text} {level.when_text}"
 
 
-def _symptom(incident: Incident, rows: Sequence[IncidentPath]) -> str:
-    """The figure of the worst of these findings of a rule, now and at its peak."""
-    row, level = _worst(rows, is_open=incident.closed_at is None)
+def _symptom(incident: Incident, rows: Sequence[IncidentPath]) -> tuple[str, str]:
+    """The figure of the worst of these findings of a rule now, and its peak."""
+    row, level = worst_of_rows(rows, is_open=incident.closed_at is None)
     level = None if level is None else with_worst(incident, level)
     if _is_unreachable(row):
-        return _unreachable_text(incident, rule_of(row.rule).words, level)
+        return _unreachable_text(incident, rule_of(row.rule).words, level), ""
     if level is None:
-        return figure_text(row.rule, row.figures)
+        return figure_text(row.rule, row.figures), ""
     words, worst = _words(row.rule, row.figures), "lowest" if level.unit is LevelUnit.BITS_PER_SECOND else "peak"
     was = _was(row.figures)
     if incident.closed_at is not None:
-        return f"{words} {worst} {level.peak_text}{was}"
+        return f"{words} {worst} {level.peak_text}{was}", ""
     if level.now is None:
-        return f"{words} {worst} {level.peak_text}{was}{no_newer_data(level)}"
-    present = f"{present_text(words, row, level)}{_worse_text(incident, rows, level)}"
+        return f"{words} {worst} {level.peak_text}{was}", no_newer_data(level)
+    is_whole = level.since is not None and level.since - since(incident) <= SAME_BEGIN
+    present = present_text(words, row, level, is_whole=is_whole)
+    figure = f"{present}{_worse_text(incident, rows, level)}{was}"
     if level.is_at_peak or level.now_text == level.peak_text:
-        return f"{present}{f', at its {worst}' if level.is_of_now else ''}{was}"
-    return f"{present}{f', {worst} {level.peak_text}' if level.is_below_peak else ''}{was}"
+        return figure, ", the worst so far" if level.is_of_now and level.unit is LevelUnit.LOSS_RATIO else ""
+    return figure, f", {worst} {level.peak_text}" if level.is_below_peak else ""
 
 
 def _was(figures: Mapping[str, Any]) -> str:
@@ -363,15 +366,15 @@ def lasted_s(incident: Incident, now: datetime) -> float:
     return max(((until(incident) or over_since(incident) or now) - since(incident)).total_seconds(), 0.0)
 
 
-def period(incident: Incident) -> str:
-    """`since 2026-11-21 10:00 UTC`, once it is over `from 2026-11-21 10:00 to 10:14 UTC`, to the second where that is
-    less than ten minutes; `since about` where the interval of the onset is a minute or longer; `detected 2026-11-21
-    10:02 UTC` without an onset of a loss, whose rules give the begin of a window only."""
+def period(incident: Incident, word: str = "since") -> str:
+    """`since 2026-11-21 10:00 UTC`, or with another word; `since about` where the interval of the onset is a minute or
+    longer; `detected 2026-11-21 10:02 UTC` without an onset of a loss, whose rules give the begin of a window only.
+    Once it is over `from 2026-11-21 10:00 to 10:14 UTC`, to the second where that is less than ten minutes."""
     began, ended = since(incident), until(incident)
     if ended is None and not _is_dated(incident):
         return f"detected {incident.opened_at:%Y-%m-%d %H:%M} UTC"
     if ended is None:
-        return f"since {about(incident)}{began:%Y-%m-%d %H:%M} UTC"
+        return f"{word} {about(incident)}{began:%Y-%m-%d %H:%M} UTC"
     day = "" if ended.astimezone(UTC).date() == began.astimezone(UTC).date() else "%Y-%m-%d "
     clock = shown.clock_format(began, ended)
     return f"from {about(incident)}{began.strftime(f'%Y-%m-%d {clock}')} to {ended.strftime(f'{day}{clock}')} UTC"

@@ -98,7 +98,7 @@ def test_a_step_one_way_is_an_incident_of_this_way(delays_ms, direction, ends):
     gather_due(NOW)
     incident = queries.incident_with_paths(row.incident_id)
     assert (incident.toward, incident.toward_by) == (f"{ends[0]} → {ends[1]}", "STAMP")
-    assert lacks(words.headline(incident), f"{ends[0]} → {ends[1]} (direction by STAMP)") == []
+    assert lacks(words.headline(incident), f"from {ends[0]} to {ends[1]}") == []
 
 
 @pytest.mark.parametrize("bound_ms", [None, 0.5], ids=["no bounds", "wrong bounds"])

@@ -95,6 +95,114 @@ def test_a_peak_known_as_an_interval_is_stated_as_that(path):
         assert "Next step" not in stated
 
 
+BEGAN = NOW - 600 * SECOND
+
+
+def at(seconds):
+    return (BEGAN + seconds * SECOND).isoformat()
+
+
+def loss_level(lost, sent, worst=None, **fields):
+    worst = worst or (lost, sent)
+    return {
+        "unit": "loss_ratio", "now": lost / sent, "sent": sent, "window_s": 120.0, "peak": worst[0] / worst[1],
+        "worst": {"sent": float(worst[1]), "lost": float(worst[0])}, **fields,
+    }  # fmt: skip
+
+
+def with_levels(levels, **fields):
+    """An open incident of loss that began ten minutes ago, with such a level on each of these paths."""
+    paths = watched()
+    fields = {"cause": "cern ↔ slac", **fields}
+    row = Incident.objects.create(rule="loss", opened_at=NOW, began_at=BEGAN, summary="s", **fields)
+    for name, level in levels.items():
+        IncidentPath.objects.create(
+            incident=row, path=paths[name], rule="loss", sentence="loss", since=BEGAN, added_at=NOW, level=level,
+            figures={"lost": 20, "sent": 100}, is_over=level is None,
+        )  # fmt: skip
+    return queries.incident_with_paths(row.pk)
+
+
+STEADY = loss_level(30, 100)
+FADING = loss_level(5, 100, (80, 100))
+CHANGED = loss_level(30, 100, (80, 100), has_changed=True, since=at(300))
+WHOLE = loss_level(10, 300, window_s=600.0, since=at(0))
+PART = loss_level(10, 300, window_s=360.0, since=at(240))
+STALE = loss_level(30, 100, is_stale=True, newest_at=at(300))
+SILENT = loss_level(30, 100) | {"now": None, "newest_at": at(300)}
+CLEAN = loss_level(0, 100, (30, 100), is_ended=True, since=at(300), recovered_at=at(300))
+DIRECTED = {"toward": "slac → cern", "toward_by": "STAMP"}
+TITLES = {
+    "its worst": (STEADY, {}, "% now on cern ↔ slac, the worst so far, since 2026-11-21 12:20 UTC"),
+    "its worst in a direction": (STEADY, DIRECTED, "% now from slac to cern, the worst so far, since 2026-11-21 12:20"),
+    "of a site": (STEADY, {"toward": "slac outbound", "toward_by": "STAMP"}, "% now from slac, the worst so far, "),
+    "of a hop": (STEADY, {"cause": "hop rtr", **DIRECTED}, "% now on hop rtr, from slac to cern, the worst so far, "),
+    "less than before": (FADING, DIRECTED, "% now from slac to cern, peak 69 to 89%, since"),
+    "changed": (CHANGED, {}, "% since 12:25:00 UTC on cern ↔ slac, peak 69 to 89%, began"),
+    "of all its time": (WHOLE, {}, "% on cern ↔ slac, since 2026-11-21 12:20 UTC"),
+    "of a part": (PART, {}, "% in the last 6 min on cern ↔ slac, began 2026-11-21 12:20 UTC"),
+    "not of now": (STALE, {}, "% as of 12:25:00 UTC on cern ↔ slac, began 2026-11-21 12:20 UTC"),
+    "without a figure": (SILENT, {}, " on cern ↔ slac, no newer data since 12:25:00 UTC, began 2026-11-21 12:20 UTC"),
+    "over": (CLEAN, DIRECTED, "since 12:25:00 UTC (below 3.9%) from slac to cern, peak 19 to 42%, began"),
+}
+
+
+@pytest.mark.parametrize("case", TITLES)
+def test_a_title_has_one_time_for_each_figure(case):
+    """Each time with a word that tells whose it is, and the place after the figure, in plain words."""
+    level, fields, told = TITLES[case]
+
+    title = words.headline(with_levels({"slac → cern": level}, **fields))
+
+    assert lacks(title, "loss", told) == []
+    assert [word for word in ("at its peak", "by pings", "direction by") if word in title] == []
+    assert title.count("since") <= 1
+
+
+CLAUSES = {
+    "steady": (STEADY, "% for 10 min"),
+    "changed": (loss_level(30, 100, has_changed=True, since=at(300)), "% since 12:25:00 UTC, began 10 min ago"),
+    "of all its time": (WHOLE, "% for 10 min"),
+    "not of now": (STALE, "% as of 12:25:00 UTC"),
+}
+
+
+@pytest.mark.parametrize("case", CLAUSES)
+def test_a_clause_has_a_duration_of_the_present_only(case):
+    level, told = CLAUSES[case]
+    # With a path that has newer data, of another rule.
+    row = with_levels({"slac → cern": level, "cern → slac": None})
+    other = IncidentPath.objects.get(path__source__site__name="cern")
+    other.rule, other.is_over, other.level = "rtt", False, {"unit": "ms", "now": 9.0, "peak": 9.0, "window_s": 60.0}
+    other.save()
+
+    clause = words.brief(queries.incident_with_paths(row.pk), NOW)
+
+    assert lacks(clause, "cern ↔ slac loss ", told) == []
+    assert ("UTC for" in clause, clause.count(" for ")) == (False, int("for" in told))
+
+
+def test_pings_of_one_end_tell_no_direction():
+    clause = words.brief(with_levels({"cern → slac": STEADY}), NOW)
+
+    assert lacks(clause, "cern ↔ slac loss ", "% for 10 min", "pings from cern", "direction unknown") == []
+    assert "→" not in clause
+
+
+@pytest.mark.parametrize(
+    ("levels", "place"),
+    [
+        ({"cern → slac": CLEAN, "slac → cern": None}, "cern → slac no loss since 12:25:00 UTC"),
+        ({"cern → slac": CLEAN, "slac → cern": CLEAN}, "cern ↔ slac no loss since 12:25:00 UTC"),
+        ({"cern → slac": STEADY, "slac → cern": None}, "slac → cern loss "),
+    ],
+    ids=["one waits", "both wait", "goes on"],
+)
+def test_an_incident_that_waits_to_close_names_the_paths_that_wait(levels, place):
+    """Its direction is that of the loss, whose own path may be resolved already."""
+    assert words.brief(with_levels(levels, **DIRECTED), NOW).startswith(place)
+
+
 def test_the_message_of_an_end_has_the_duration_not_an_age(path):
     began_at = NOW - 23 * SECOND
     row = incident(path, began_at=began_at, ended_at=NOW, closed_at=NOW + 77 * SECOND)

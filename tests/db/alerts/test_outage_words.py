@@ -133,7 +133,7 @@ def test_partial_loss_that_turns_into_an_outage_says_since_when():
     last_reply = ONSET + 29 * CYCLE + LAST_PACKET
     assert "no reply" not in titles[-3]
     assert (
-        lacks(titles[-2], f"no reply since {last_reply:%Y-%m-%d %H:%M:%S} UTC", f"since {ONSET:%Y-%m-%d %H:%M} UTC")
+        lacks(titles[-2], f"no reply since {last_reply:%Y-%m-%d %H:%M:%S} UTC", f"began {ONSET:%Y-%m-%d %H:%M} UTC")
         == []
     )
     assert "no reply" not in titles[-1]
