@@ -155,7 +155,8 @@ def sentence(grid: Grid, path: PathFigures) -> str:
     if path.has_outage and path.bursts is not None and path.bursts_all_lost is not None:
         parts.append(f"100% loss in {path.bursts_all_lost:,} of {path.bursts:,} bursts")
     if path.incident_id is not None:
-        parts.append(f"incident open{_peak(grid.metric, path, ', peak')}")
+        # Beside an incident that ended, the open one is not about this metric, and the worst is of the other.
+        parts.append(f"incident open{_peak(grid.metric, path, ', peak') if path.ended_at is None else ''}")
     if path.ended_at is not None:
         parts.append(_ended(grid, path, path.ended_at))
     if path.in_maintenance:
