@@ -22,6 +22,7 @@ from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.models import Group, Host, KindName, Measurement, Path, Site, Test
 from monitor.mesh.queries import sizes_sent
 from monitor.overview.grid_incidents import with_ended, with_incidents, with_raised
+from monitor.overview.now.checked_paths import CheckedPaths
 from monitor.overview.path_figures import KnownFields, PathFigures, figures_now, figures_over
 from monitor.overview.path_packets import other_packets, with_directions_now, with_directions_over, with_words
 
@@ -122,10 +123,16 @@ class Grid:
     against: ComparedPeriod | None = None
     is_part: bool = False
     """Whether it has only the paths between some sites."""
+    checked: CheckedPaths | None = None
+    """The paths without an open incident that are not called normal; None where they are not known."""
 
     @property
     def open_incidents(self) -> tuple[Incident, ...]:
         return tuple(incident for incident in self.lasting_incidents if not incident.is_pending)
+
+    def is_being_checked(self, path_id: int) -> bool:
+        """Whether the path may have a problem, and is in no open incident."""
+        return self.checked is not None and self.checked.may_have_problem(path_id)
 
     @property
     def is_loss_now(self) -> bool:

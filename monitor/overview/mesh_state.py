@@ -71,12 +71,23 @@ class MeshState:
         return f"{self.title} {self.rest}".rstrip()
 
     @property
+    def is_judged(self) -> bool:
+        """Whether the alert rules are evaluated."""
+        return self.evaluated_at is not None and self.unknown_since is None and self.title != NO_RULE
+
+    @property
+    def checks(self) -> CheckedPaths:
+        """The paths that are not called normal; none while the rules, which check them, are not evaluated."""
+        return self.checked if self.is_judged else CheckedPaths()
+
+    @property
     def style(self) -> str:
         """`trouble`, `unknown` or `calm`: how the sentence is marked beside its words."""
         if self.incidents:
             return "trouble"
-        is_judged = self.evaluated_at is not None and self.unknown_since is None and self.title != NO_RULE
-        is_calm = is_judged and self.states.normal > 0 and not self.states.without_data and not self.checked.not_normal
+        is_calm = (
+            self.is_judged and self.states.normal > 0 and not self.states.without_data and not self.checked.not_normal
+        )
         return "calm" if is_calm else "unknown"
 
 

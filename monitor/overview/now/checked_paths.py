@@ -9,7 +9,7 @@ it is over (`monitor.analysis.changes.lasting`). A single lost packet is no loss
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import cast
 
@@ -61,6 +61,11 @@ class CheckedPaths:
     def not_normal(self) -> int:
         return self.paths + len(self.overdue) + len(self.set_aside)
 
+    def may_have_problem(self, path_id: int) -> bool:
+        """Whether the path is one of `paths`."""
+        kinds = self.without_reply, self.with_loss, self.above_rules, self.of_reverse, self.pending, self.longer_rtt
+        return any(path_id in names for names in (*kinds, self.low_tests))
+
     @property
     def named(self) -> list[tuple[int, str]]:
         """The paths that `parts` names, in its order."""
@@ -80,11 +85,18 @@ class CheckedPaths:
     def words_of(self, path_id: int) -> str:
         """`Loss above the alert threshold, being checked: 12 of 250 packets lost since 10:05:10 UTC`; empty where the
         path is in none. The times are exact where no other path is."""
+        text = self._text_of(path_id)
+        return f"{text[:1].upper()}{text[1:]}"
+
+    def words_in_cell(self, path_id: int) -> str:
+        """`loss above the alert threshold, being checked: 12 of 250 packets lost since 10:05:10 UTC`, without the times
+        that are of several paths."""
+        return replace(self, silent_since=None, overdue_since=None)._text_of(path_id)
+
+    def _text_of(self, path_id: int) -> str:
         for names, text in self._kinds:
             if path_id in names:
-                colon_and_figure = "".join(names[path_id].partition(": ")[1:])
-                text = text.removeprefix("with ")
-                return f"{text[0].upper()}{text[1:]}{colon_and_figure}"
+                return text.removeprefix("with ") + "".join(names[path_id].partition(": ")[1:])
         return ""
 
     @property

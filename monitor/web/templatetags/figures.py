@@ -206,14 +206,21 @@ def database_troubles() -> list[trouble.DatabaseTrouble]:
 class Current:
     """Whether the page is current; read from the database once, by the first part of the page that needs it."""
 
-    def __init__(self, can_ask: bool, grid: Grid | None = None, state: MeshState | None = None) -> None:
+    def __init__(
+        self,
+        can_ask: bool,
+        grid: Grid | None = None,
+        state: MeshState | None = None,
+        fresh: freshness.Freshness | None = None,
+    ) -> None:
         self._can_ask = can_ask
         self._grid = grid
         self._state = state
+        self._given = fresh
 
     @cached_property
     def _fresh(self) -> freshness.Freshness:
-        return freshness.load()
+        return freshness.load() if self._given is None else self._given
 
     @cached_property
     def mesh(self) -> MeshState | None:
@@ -239,13 +246,14 @@ class Current:
 
 @register.simple_tag(takes_context=True)
 def current_state(context: Context) -> Current:
-    """Pages of errors are made without a request, and without the database. A page with a grid or the state shares
-    it."""
-    grid, state = context.get("grid"), context.get("state")
+    """Pages of errors are made without a request, and without the database. A page with a grid, the state or the
+    freshness of the data shares it."""
+    grid, state, fresh = (context.get(name) for name in ("grid", "state", "fresh"))
     return Current(
         "request" in context,
         grid if isinstance(grid, Grid) else None,
         state if isinstance(state, MeshState) else None,
+        fresh if isinstance(fresh, freshness.Freshness) else None,
     )
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 from django.utils import timezone
 
+from monitor.alerts.evaluate import evaluate
 from monitor.alerts.incidents import lifecycle
 from monitor.alerts.models import Incident
 from monitor.archive.upkeep import freshness
@@ -40,6 +44,67 @@ def get(client, monkeypatch):
         return answer.content.decode()
 
     return fetch
+
+
+@pytest.fixture
+def ended_loss(paths):
+    """40% loss on a path from 440 s to 240 s ago, with its incident, which is resolved."""
+    path = paths["slac → ornl"]
+    for name, other in paths.items():
+        plant(other, -1800, -120, lambda s, name=name: 4 if name == "slac → ornl" and -440 <= s < -240 else 0)
+    for seconds in (-260, *range(-230, -100, 10)):
+        evaluate(at(seconds))
+    incident = Incident.objects.get()
+    assert incident.closed_at is not None
+    return path, incident
+
+
+def test_an_end_is_not_marked_beside_a_loss_that_is_checked(get, paths, ended_loss):
+    path, _ = ended_loss
+    for other in paths.values():
+        plant(other, -120, 0, lambda s, other=other: 2 if other == path and s >= -60 else 0)
+
+    before, html = get("/", -120), get("/")
+
+    assert cell(before, path)[1].startswith("✓")
+    _, text, sentence = cell(html, path)
+    assert "✓" not in text
+    assert text.startswith("△")
+    assert lacks(sentence, "incident ended", "loss above the alert threshold, being checked: 12 of ") == []
+    assert all("△" not in cell(html, other)[1] for other in paths.values() if other != path)
+    assert re.search(r'class="swatch check"[^>]*>△<', html)
+    assert "△" in cell(get("/?cells=compact"), path)[1]
+    assert f'id="p{path.pk}"' in get("/?paths=problems")
+
+
+def test_a_refresh_of_the_cells_marks_the_checked_paths_too(get, paths):
+    path = paths["slac → ornl"]
+    for other in paths.values():
+        plant(other, -600, 0, lambda s, other=other: 3 if other == path and s >= -60 else 0)
+    version = re.search(r'data-version="([^"]+)"', get("/", -60))[1]
+
+    changed = get(f"/grid/changes?since={version}")
+
+    assert "△" in cell("".join(json.loads(changed)["cells"].values()), path)[1]
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_figure_without_newer_data_has_no_colour_of_good(get, paths, lost):
+    """The newest burst is 2 minutes old, of cycles of 10 s; it and those before lost nothing, or 1 of 110 packets."""
+    path = paths["slac → ornl"]
+    for other in paths.values():
+        plant(other, -600, -120 if other == path else 0, lambda s: lost * (s == -300))
+
+    html = get("/")
+
+    style, text, sentence = cell(html, path)
+    assert (style, text[:1]) == ("stale", "◷")
+    assert "no newer data" in sentence
+    good = cell(html, paths["ornl → slac"])[0]
+    assert good in ("none-lost", "loss-0")
+    assert re.search(r'class="swatch stale"[^>]*>◷<', html)
+    assert cell(get("/?metric=rtt"), path)[0] == "stale"
+    assert f'id="p{path.pk}"' in get("/?paths=problems")
 
 
 def test_an_rtt_of_an_ended_incident_is_not_the_peak_of_an_outage(get, paths):

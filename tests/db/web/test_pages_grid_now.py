@@ -294,7 +294,7 @@ def test_a_path_after_its_incident_has_the_figures_since_its_last_bad_burst(page
         assert (of_path.sent, of_path.received, of_path.value) == (20, 20, 0.0)
         assert (of_path.ended_incident_id, of_path.is_since_end) == (ended_outage.pk, True)
     style, text, sentence = cell(page(), path)
-    assert (style, text) == ("none-lost", "✓◷0")
+    assert (style, text) == ("stale", "✓◷0")
     assert "no newer data" in sentence
 
 
@@ -367,7 +367,7 @@ def test_a_raised_rtt_is_that_of_now_before_its_incident_opens(page, path):
 
     _, text, sentence = cell(page("?metric=rtt"), path)
 
-    assert text == "80.00 ms"
+    assert text == "△80.00 ms"
     assert re.search(r"median RTT 80\.\d+ ms in the newest minutes, 20\.\d+ ms over the whole time shown", sentence)
 
 

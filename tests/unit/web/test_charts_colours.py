@@ -11,7 +11,7 @@ from monitor.overview.measures import MEASURES, STEP_STYLES
 from monitor.web import labels
 from monitor.web.charts.layout import CONFIG
 from monitor.web.labels import STATE_STYLES
-from monitor.web.pages.grid.cells import BOUND_STYLE
+from monitor.web.pages.grid.cells import BOUND_STYLE, STALE_STYLE
 
 STYLES = Path(labels.__file__).parent / "static/web"
 STYLE, DARK = (STYLES / "style.css").read_text(), (STYLES / "dark.css").read_text()
@@ -48,9 +48,10 @@ def test_every_cell_is_readable(mode):
 
     pairs = [name.removesuffix("-ink") for name in colours if name.endswith("-ink")]
     weak = {name: contrast(colours[name], colours[f"{name}-ink"]) for name in pairs}
-    assert len(pairs) == 17
+    assert len(pairs) == 18
     assert {name: ratio for name, ratio in weak.items() if ratio < TEXT_AA} == {}
-    assert contrast(colours["no-data-hatch"], colours["no-data-ink"]) >= TEXT_AA
+    for name in ("no-data", "stale"):
+        assert contrast(colours[f"{name}-hatch"], colours[f"{name}-ink"]) >= TEXT_AA, name
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
@@ -74,6 +75,16 @@ def test_loss_gets_stronger_with_every_band(mode):
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
+def test_a_figure_without_newer_data_is_told_from_a_good_one(mode):
+    """By its luminance, and by its hatching."""
+    colours = tokens(mode)
+
+    for good in ("none-lost", "loss-0", "loss-1"):
+        assert contrast(colours["stale"], colours[good]) > 1.1, good
+    assert contrast(colours["stale"], colours["stale-hatch"]) > 1.1
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
 def test_lines_and_points_of_the_charts_stand_out(mode):
     colours = tokens(mode)
 
@@ -91,6 +102,7 @@ def test_every_class_of_a_cell_is_in_the_style_sheet():
     styles |= {f"step-{step}" for step in STEP_STYLES[6]} | {
         *STATE_STYLES.values(),
         BOUND_STYLE,
+        STALE_STYLE,
         "worse",
         "steady",
         "better",

@@ -25,17 +25,22 @@ OWN_TEST_SIGN = "⇄"
 OUTAGE_SIGN = "✕"
 ENDED_SIGN = "✓"
 STALE_SIGN = "◷"
+CHECK_SIGN = "△"
+"""Of a path that is not called normal, and has no open incident so far."""
+STALE_STYLE = "stale"
 BOUND_STYLE = "bound"
 """The style of a lower bound, which is in no band: a path without loss may carry any rate above it."""
 
 
 def measure_of_grid(grid: Grid) -> MetricFormat:
     """The format of the grid's metric, with bands that are spread over its values if the metric has none of its own.
-    Lower bounds, and figures of incidents that ended, have no part in it."""
+    Lower bounds, figures of incidents that ended, and those that are not of now, have no part in it."""
     values = (
         path.value
         for path in grid.figures
-        if path.value is not None and path.has_figure and not path.is_of_ended and not _is_bound(grid.metric, path)
+        if path.value is not None
+        and path.has_figure
+        and not (path.is_of_ended or path.stale_at is not None or _is_bound(grid.metric, path))
     )
     return MEASURES[grid.metric].over(values, lower_is_worse=grid.metric.lower_is_worse)
 
@@ -46,7 +51,10 @@ def _is_bound(metric: Metric, path: PathFigures) -> bool:
 
 def cell_style(grid: Grid, measure: MetricFormat, path: PathFigures) -> str:
     """The class of a cell: its band where there is a value, that of its change where changes are shown, else its
-    state. Lower bounds are in no band, nor is the figure of an incident that ended, for want of any since."""
+    state. Lower bounds are in no band, nor is the figure of an incident that ended, for want of any since, nor one that
+    is not of now, for want of newer data."""
+    if path.stale_at is not None and path.has_figure:
+        return STALE_STYLE
     if grid.against is not None and path.has_figure:
         return _change_style(grid.metric, path)
     if path.is_of_ended and path.state in (FigureState.VALUE, FigureState.TOTAL_LOSS):
@@ -62,15 +70,20 @@ PROBLEM_STYLES = frozenset({"loss-3", "loss-4", "loss-5", "total-loss", "no-data
 
 
 def is_problem(grid: Grid, measure: MetricFormat, path: PathFigures) -> bool:
-    """Whether "problems only" shows the path: an open incident, 100% loss for a time, a figure in one of the three
-    worst bands of loss or MOS or worse than before, a failed test, or no results."""
-    return path.incident_id is not None or path.has_outage or cell_style(grid, measure, path) in PROBLEM_STYLES
+    """Whether "problems only" shows the path: an open incident, or what may become one, 100% loss for a time, a figure
+    in one of the three worst bands of loss or MOS or worse than before, a failed test, no results, or no newer data."""
+    if path.incident_id is not None or path.has_outage or grid.is_being_checked(path.path_id):
+        return True
+    is_late = path.stale_at is not None and not path.is_set_aside
+    return is_late or cell_style(grid, measure, path) in PROBLEM_STYLES
 
 
-def compact_sign(style: str, path: PathFigures) -> str:
+def compact_sign(grid: Grid, style: str, path: PathFigures) -> str:
     """The sign of a cell without text, so that trouble is not told by colour alone."""
     if path.incident_id is not None:
         return INCIDENT_SIGN
+    if grid.is_being_checked(path.path_id):
+        return CHECK_SIGN
     if style == "total-loss" or path.has_outage:
         return OUTAGE_SIGN
     if path.in_maintenance:
@@ -84,6 +97,7 @@ _COMPACT_SIGNS = {
     "no-data": "?",
     "own-test": OWN_TEST_SIGN,
     "ended": ENDED_SIGN,
+    STALE_STYLE: STALE_SIGN,
 }
 
 
@@ -159,6 +173,8 @@ def sentence(grid: Grid, path: PathFigures) -> str:
         parts.append(f"incident open{_peak(grid.metric, path, ', peak') if path.ended_at is None else ''}")
     if path.ended_at is not None:
         parts.append(_ended(grid, path, path.ended_at))
+    if grid.checked is not None and grid.is_being_checked(path.path_id):
+        parts.append(grid.checked.words_in_cell(path.path_id))
     if path.in_maintenance:
         parts.append("in maintenance")
     return ", ".join(parts)
@@ -290,10 +306,12 @@ def conditions(path: PathFigures) -> list[str]:
     return [name for name, is_so in conditions.items() if is_so]
 
 
-def signs(path: PathFigures) -> Iterator[tuple[str, str]]:
+def signs(grid: Grid, path: PathFigures) -> Iterator[tuple[str, str]]:
     """Each with its style."""
     if path.incident_id is not None:
         yield "sign", INCIDENT_SIGN
+    elif grid.is_being_checked(path.path_id):
+        yield "sign", CHECK_SIGN
     elif _is_silent_again(path):
         yield "sign outage", OUTAGE_SIGN
     elif path.ended_at is not None:

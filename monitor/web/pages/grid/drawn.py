@@ -16,7 +16,7 @@ from monitor.overview.grid_layout import GridLayout, GridLine
 from monitor.overview.measures import STEP_STYLES, MetricFormat
 from monitor.overview.path_figures import PathFigures, worst
 from monitor.web.labels import STATE_STYLES
-from monitor.web.pages.grid.cells import BOUND_STYLE, cell_style
+from monitor.web.pages.grid.cells import BOUND_STYLE, STALE_STYLE, cell_style
 from monitor.web.pages.grid.legend import LegendEntry
 
 STYLES = [
@@ -25,7 +25,7 @@ STYLES = [
     *(f"loss-{band}" for band in range(6)),
     *(f"step-{band}" for band in STEP_STYLES[6]),
     *dict.fromkeys(STATE_STYLES.values()),
-    *(BOUND_STYLE, "ended", "worse", "steady", "better"),
+    *(BOUND_STYLE, "ended", STALE_STYLE, "worse", "steady", "better"),
 ]
 LETTERS = dict(zip(STYLES, ascii_letters, strict=False))
 INCIDENT, OUTAGE, ENDED, MAINTENANCE = 1, 2, 4, 8

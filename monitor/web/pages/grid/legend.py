@@ -14,12 +14,14 @@ from monitor.overview.measures import MetricFormat
 from monitor.overview.path_figures import FigureState
 from monitor.web.pages.grid.cells import (
     BOUND_STYLE,
+    CHECK_SIGN,
     ENDED_SIGN,
     INCIDENT_SIGN,
     MAINTENANCE_SIGN,
     OUTAGE_SIGN,
     OWN_TEST_SIGN,
     STALE_SIGN,
+    STALE_STYLE,
 )
 
 COLOURS_OF_LOSS = (
@@ -34,6 +36,9 @@ class LegendEntry:
     style: str
     sample: str
     meaning: str
+
+
+CHECKED = LegendEntry("check", CHECK_SIGN, "not normal, being checked: no incident open so far")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,7 @@ def legend(grid: Grid, measure: MetricFormat) -> list[LegendEntry]:
         LegendEntry("not-measured", "not run", "test failed"),
         LegendEntry("own-test", f"{OWN_TEST_SIGN} during test", "measured only during a throughput test"),
         LegendEntry("incident", INCIDENT_SIGN, "incident open"),
+        *([] if grid.checked is None else [CHECKED]),
         *_ended_entries(grid),
         *_outage_entries(grid),
         LegendEntry("maintenance", MAINTENANCE_SIGN, "in maintenance: alerts suppressed"),
@@ -83,14 +89,9 @@ def legend(grid: Grid, measure: MetricFormat) -> list[LegendEntry]:
 def _ended_entries(grid: Grid) -> list[LegendEntry]:
     if grid.period is not GridPeriod.NOW:
         return []
-    return [
-        LegendEntry("ended", ENDED_SIGN, "incident ended in this time: the figure since then, if any"),
-        *([LegendEntry("stale", STALE_SIGN, "no newer data: the figure is not of now")] if _has_stale(grid) else []),
-    ]
-
-
-def _has_stale(grid: Grid) -> bool:
-    return any(path.stale_at is not None for path in grid.figures)
+    ended = LegendEntry("ended", ENDED_SIGN, "incident ended in this time: the figure since then, if any")
+    stale = LegendEntry(STALE_STYLE, STALE_SIGN, "no newer data: the figure is not of now, and in no band")
+    return [ended] if grid.metric is Metric.THROUGHPUT else [ended, stale]
 
 
 def _outage_entries(grid: Grid) -> list[LegendEntry]:

@@ -126,8 +126,8 @@ def _style(grid: Grid, measure: MetricFormat, path: PathFigures) -> str:
 
 def _content(grid: Grid, measure: MetricFormat, path: PathFigures, paths: int, is_compact: bool) -> str:
     if is_compact:
-        return f'<b aria-hidden="true">{compact_sign(cell_style(grid, measure, path), path)}</b>'
-    marks = "".join(f'<b class="{style}" aria-hidden="true">{sign}</b>' for style, sign in signs(path))
+        return f'<b aria-hidden="true">{compact_sign(grid, cell_style(grid, measure, path), path)}</b>'
+    marks = "".join(f'<b class="{style}" aria-hidden="true">{sign}</b>' for style, sign in signs(grid, path))
     more = "" if paths == 1 else f"<sup>{paths}</sup>"
     return f"{marks}{_with_small_unit(cell_text(grid, path))}{more}"
 

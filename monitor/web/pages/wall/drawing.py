@@ -79,7 +79,7 @@ def _cell(grid: Grid, measure: MetricFormat, paths: Sequence[PathFigures] | None
         return None
     path = paths[0] if len(paths) == 1 else worst(grid.metric, paths)
     has_incident = any(other.incident_id is not None for other in paths)
-    marks = "".join(sign for _, sign in signs(path))
+    marks = "".join(sign for _, sign in signs(grid, path))
     return _Cell(cell_style(grid, measure, path), f"{marks}{cell_text(grid, path)}", has_incident)
 
 

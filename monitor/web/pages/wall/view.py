@@ -37,9 +37,11 @@ def wall_page(request: HttpRequest) -> HttpResponse:
     places = load_places()
     shown = load_chosen_places(request, places, now) if places is not None and shows_places(request, places) else None
     grid = load_chosen_grid(request, now) if shown is None else _of_places(shown)
-    measure = measure_of_grid(grid)
     fresh = freshness.load()
     state = load_mesh_state(fresh, now, grid if shown is None else None)
+    if shown is None:
+        grid = replace(grid, checked=state.checks)
+    measure = measure_of_grid(grid)
     kind = "site" if shown is None else shown.places.kind
     context = {
         "mesh": Mesh.objects.first(),

@@ -121,7 +121,8 @@
     else if (style === "no-data") {
       pen.strokeStyle = colours.quiet;
       line(0, height, width, 0);
-    } else if (style === "not-measured") line(begin, height / 2, end, height / 2);
+    } else if (style === "stale") line(width / 2, inset, width / 2, height / 2, width / 2, height / 2, end, height / 2);
+    else if (style === "not-measured") line(begin, height / 2, end, height / 2);
     else if (BAD.has(style)) {
       pen.beginPath();
       pen.arc(x + width / 2, y + height / 2, Math.max(1, height / 6), 0, 2 * Math.PI);
