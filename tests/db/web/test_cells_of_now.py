@@ -16,11 +16,14 @@ from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh.models import MeasurementPeriod
 from monitor.mesh.models import Test as MeshTest
 from tests.db.alert_rows import make_mesh
-from tests.db.web.test_mesh_state_now import at, plant
+from tests.db.merging import roll_up_raw
+from tests.db.web.test_mesh_state_now import NOW, at, plant
 from tests.db.web.test_pages_grid import cell
+from tests.db.web.test_pages_site import rows
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
+BOTH = ("slac → ornl", "ornl → slac")
 
 
 @pytest.fixture
@@ -44,6 +47,12 @@ def get(client, monkeypatch):
         return answer.content.decode()
 
     return fetch
+
+
+def way(html, other, *, to_site):
+    """Loss, median RTT, estimate and throughput of a direction on the page of a site."""
+    (row,) = (row for row in rows(html) if row[0] == other)
+    return row[5:9] if to_site else row[1:5]
 
 
 @pytest.fixture
@@ -125,3 +134,70 @@ def test_an_rtt_of_an_ended_incident_is_not_the_peak_of_an_outage(get, paths):
 
     assert lacks(sentence, "all lost", "incident open", ", was 190.8 ms") == []
     assert "peak" not in sentence
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_site_page_says_since_an_end_what_the_grid_says(get, paths, ended_loss, goes_on):
+    """Also where the incident goes on with another path."""
+    path, incident = ended_loss
+    for other in paths.values():
+        plant(other, -120, 0)
+    roll_up_raw(NOW)
+    if goes_on:
+        incident.paths.update(is_over=True, ended_at=incident.closed_at)
+        incident.paths.create(
+            path=paths["slac → fnal"],
+            rule="loss",
+            sentence="loss",
+            added_at=at(-300),
+            since=at(-440),
+            figures={"sent": 100, "lost": 20},
+        )
+        Incident.objects.update(closed_at=None, ended_at=None)
+
+    of_grid, html = cell(get("/"), path)[1], get("/sites/ornl/?period=hour")
+
+    loss, rtt, *_ = way(html, "slac", to_site=True)
+    assert of_grid == "✓0"
+    assert loss == "✓ now 0"
+    # 80 of the 1,800 packets of the half hour.
+    assert (rtt, way(html, "slac", to_site=False)[0]) == ("20.00 ms", "< 0.17%")
+
+
+def test_a_site_page_has_the_figures_of_the_period_long_after_an_end(get, paths, ended_loss):
+    for other in paths.values():
+        plant(other, -120, 700)
+    roll_up_raw(at(700))
+
+    html = get("/sites/ornl/?period=hour", 700)
+
+    # 80 of 2,500 packets.
+    assert way(html, "slac", to_site=True)[0] == "3.2%"
+    assert 'aria-label="slac to ornl: loss over the last hour 3.2%"' in html
+
+
+def test_a_site_page_marks_the_column_of_a_longer_rtt(get, paths):
+    for name, path in paths.items():
+        is_longer = name in BOTH
+        plant(path, -1800, 0, rtts_of=lambda s, is_longer=is_longer: [120.0 if is_longer and s >= -400 else 20.0] * 10)
+    for seconds in range(-400, 10, 10):
+        evaluate(at(seconds))
+    roll_up_raw(NOW)
+
+    ways = [way(get("/sites/ornl/?period=hour"), "slac", to_site=to_site) for to_site in (False, True)]
+
+    assert {row.path_id for row in Incident.objects.get().paths.all()} == {paths[name].pk for name in BOTH}
+    for loss, rtt, *_ in ways:
+        assert (loss, rtt) == ("< 0.17%", "▲ now 120.0 ms")
+
+
+def test_a_site_page_marks_what_is_being_checked_on_its_paths(get, paths):
+    path = paths["slac → ornl"]
+    for other in paths.values():
+        plant(other, -600, 0, lambda s, other=other: 3 if other == path and s >= -60 else 0)
+    roll_up_raw(NOW)
+
+    html = get("/sites/ornl/?period=hour")
+
+    assert way(html, "slac", to_site=True)[0] == f"△ now {cell(get('/'), path)[1].removeprefix('△')}"
+    assert "△" not in way(html, "slac", to_site=False)[0]

@@ -8,49 +8,26 @@ open incidents, then total loss, then most loss.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 from monitor.alerts.incidents import listing
 from monitor.alerts.models import Incident
-from monitor.analysis import figures
-from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.operation import completeness
-from monitor.archive.queries.paths import PathSummary, measured_packet_sizes, path_summaries
-from monitor.archive.queries.throughput.series import PathThroughput, throughput_summaries
+from monitor.archive.queries.paths import measured_packet_sizes
 from monitor.mesh.models import Path, Site
 from monitor.overview.annotations.of_site import SiteAnnotation, site_annotations
-from monitor.overview.grid import GridPeriod, choose_packet_bytes, load_grid
+from monitor.overview.grid import choose_packet_bytes
 from monitor.overview.links.use import LinkUse, link_uses
-from monitor.overview.measures import MEASURES
-from monitor.overview.path_figures import FigureState, PathFigures, figures_of
-from monitor.web.labels import STATE_STYLES, state_label
+from monitor.overview.now.checked_paths import CheckedPaths
 from monitor.web.pages.completeness.load import DAY, DayCell, cell_of
-from monitor.web.pages.grid import cells
+from monitor.web.pages.site import directions
+from monitor.web.pages.site.directions import DirectionSummary
 from monitor.web.pages.sites.load import SiteCard, load_sites
 from monitor.web.request.window import ShownPeriod
 
 DAYS = 7
 INCIDENTS_SHOWN = 10
-RANK_TOTAL_LOSS = 2.0
-BEHIND_NAT = "behind NAT"
-
-
-@dataclass(frozen=True, slots=True)
-class DirectionSummary:
-    """A direction between two sites: its figures in words, and the class of its loss. `is_now` says whether the loss is
-    that of an open incident now, as in the grid, not that of the period."""
-
-    path: Path
-    style: str
-    loss: str
-    rtt: str
-    estimate: str
-    throughput: str
-    has_incident: bool
-    has_outage: bool
-    rank: float
-    is_now: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +79,11 @@ class SiteView:
     links: tuple[SiteLink, ...]
 
 
-def load_site(name: str, shown: ShownPeriod, packet_bytes: int | None, now: datetime) -> SiteView:
-    """The page of a site. Raises `Site.DoesNotExist` and `monitor.overview.grid.UnknownChoice`."""
+def load_site(
+    name: str, shown: ShownPeriod, packet_bytes: int | None, checked: CheckedPaths, now: datetime
+) -> SiteView:
+    """The page of a site. `checked` are the paths that are being checked. Raises `Site.DoesNotExist` and
+    `monitor.overview.grid.UnknownChoice`."""
     site = Site.objects.get(name=name)
     sizes = tuple(measured_packet_sizes())
     size = choose_packet_bytes(sizes, packet_bytes)
@@ -115,7 +95,7 @@ def load_site(name: str, shown: ShownPeriod, packet_bytes: int | None, now: date
         packet_bytes=size,
         packet_sizes=sizes,
         card=next((card for card in load_sites(now).cards if card.site == site), None),
-        peers=_peers(site, paths, shown, size, lasting, now),
+        peers=_peers(site, paths, shown, size, lasting, checked, now),
         days=_days(site, now),
         open_incidents=tuple(lasting[:INCIDENTS_SHOWN]),
         past_incidents=tuple(
@@ -151,22 +131,10 @@ def _peers(
     shown: ShownPeriod,
     packet_bytes: int,
     lasting: Sequence[Incident],
+    checked: CheckedPaths,
     now: datetime,
 ) -> tuple[Peer, ...]:
-    ids = [path.pk for path in of_site]
-    summaries = {
-        summary.path_id: summary
-        for summary in path_summaries(shown.since, shown.until, packet_bytes=packet_bytes, path_ids=ids)
-    }
-    tests = {summary.path_id: summary for summary in throughput_summaries(shown.since, shown.until, path_ids=ids)}
-    troubled = {entry.path_id for incident in lasting for entry in incident.paths.all() if not entry.is_over}
-    places = [(pk, site.name, site.name, 0, None, False) for pk in ids]
-    states = {path.path_id: path for path in figures_of(places, summaries.values(), shown.since, shown.until)}
-    ways = {
-        path.pk: _way(path, states[path.pk], summaries.get(path.pk), tests.get(path.pk), path.pk in troubled)
-        for path in of_site
-    }
-    ways |= _now_under_incidents({key: ways[key] for key in troubled & ways.keys()}, packet_bytes, lasting, now)
+    ways = directions.load_ways(of_site, shown, packet_bytes, lasting, checked, now)
     ends: dict[tuple[Site, int], list[DirectionSummary | None]] = {}
     for path in of_site:
         is_out = path.source.site == site
@@ -178,56 +146,6 @@ def _peers(
         pair[place] = way if worse is None or way.rank > worse.rank else worse
     peers = [Peer(other, family, out, back) for (other, family), (out, back) in ends.items() if other != site]
     return tuple(sorted(peers, key=lambda peer: (-peer.rank, peer.site.name, peer.family)))
-
-
-def _way(
-    path: Path, state: PathFigures, summary: PathSummary | None, tests: PathThroughput | None, has_incident: bool
-) -> DirectionSummary:
-    throughput = "–" if tests is None else figures.bit_rate(tests.throughput_median_bps)
-    if path.destination.behind_nat:
-        return DirectionSummary(path, "", BEHIND_NAT, "–", "–", throughput, has_incident, False, 3.0 * has_incident)
-    if summary is None or not state.has_figure:
-        rank = RANK_TOTAL_LOSS if state.state is FigureState.TOTAL_LOSS else -1.0
-        style = STATE_STYLES[state.state]
-        return DirectionSummary(
-            path, style, state_label(state), "–", "–", throughput, has_incident, False, 3.0 * has_incident + rank
-        )
-    floor = "≥ " if summary.estimate_is_floor else ""
-    ratio = summary.lost / summary.sent
-    return DirectionSummary(
-        path=path,
-        style=MEASURES[Metric.LOSS].style(ratio if state.loss_lower_ratio is None else state.loss_lower_ratio),
-        loss=figures.loss(summary.lost, summary.sent),
-        rtt=figures.milliseconds(summary.rtt_median_ms),
-        estimate=floor + figures.bit_rate(summary.estimate_bps),
-        throughput=throughput,
-        has_incident=has_incident,
-        has_outage=state.has_outage and not has_incident,
-        rank=3.0 * has_incident + ratio,
-    )
-
-
-def _now_under_incidents(
-    troubled: dict[int, DirectionSummary], packet_bytes: int, lasting: Sequence[Incident], now: datetime
-) -> dict[int, DirectionSummary]:
-    """The directions under an open incident of loss, with the loss in the grid of now."""
-    if not troubled:
-        return {}
-    grid = load_grid(
-        Metric.LOSS, GridPeriod.NOW, now, packet_bytes=packet_bytes, path_ids=list(troubled), lasting=lasting
-    )
-    measure = cells.measure_of_grid(grid)
-    return {
-        path.path_id: replace(
-            troubled[path.path_id],
-            style=cells.cell_style(grid, measure, path),
-            loss=cells.cell_text(grid, path),
-            rank=3.0 + (RANK_TOTAL_LOSS if path.state is FigureState.TOTAL_LOSS else path.value or 0.0),
-            is_now=True,
-        )
-        for path in grid.figures
-        if path.incident_id is not None and path.incident_peak is not None
-    }
 
 
 def _days(site: Site, now: datetime) -> tuple[tuple[date, DayCell], ...]:
