@@ -276,8 +276,8 @@ def _said(
     evaluated_at: datetime | None,
     now: datetime,
 ) -> tuple[str, str]:
-    """The title and the rest of the sentence. With `is_in_part` the throughput of some paths is not judged and not being
-    checked either."""
+    """The title and the rest of the sentence. With `is_in_part` the throughput of some paths is not judged and not
+    being checked either."""
     normal = "normal as far as judged" if is_in_part else "normal"
     if incidents:
         current = "not in an incident" if _is_unclear(incidents) else normal
