@@ -214,8 +214,9 @@ def _add_to_incidents(
     seen = route_places.with_routes(suspects.with_trips(snapshot, firing, keys, source), firing, keys)
     lost_at_s = lasting_state.lost_at_s(firing, lasting_incidents, now)
     cut_s = lasting_state.cut_s(firing, lasting_incidents, seen)
-    groups = causes.find_causes(firing, lasting_incidents, seen, lost_at_s, cut_s)
-    for group in groups or causes.rejudge(lasting_incidents, seen):
+    onsets_s = lasting_state.onsets_s(firing, lasting, seen) if firing else {}
+    groups = causes.find_causes(firing, lasting_incidents, seen, lost_at_s, cut_s, onsets_s)
+    for group in groups or causes.rejudge(lasting_incidents, seen, onsets_s):
         new = [finding.key for finding in group.findings]
         earlier = [
             key

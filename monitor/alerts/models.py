@@ -82,6 +82,9 @@ class Incident(models.Model):
     told_rule = models.TextField(
         blank=True, default="", db_default="", help_text="The gravest rule at the last notification; empty before."
     )
+    told_cause = models.TextField(
+        blank=True, default="", db_default="", help_text="Its cause at the last notification; empty before."
+    )
     has_grown = models.BooleanField(
         default=False,
         db_default=False,

@@ -73,9 +73,11 @@ def find_causes(
     snapshot: Snapshot,
     lost_at_s: Mapping[int, float] = NO_TIMES,
     cut_s: Mapping[int, float] = NO_TIMES,
+    onsets_s: Mapping[int, float] = NO_TIMES,
 ) -> list[CauseGroup]:
     """Group the findings that are in no lasting incident by their cause. `lost_at_s` is when the packets of a path were
-    lost, the median; `cut_s` when a path last answered before an outage."""
+    lost, the median; `cut_s` when a path last answered before an outage; `onsets_s` when the loss of a path began, if
+    others have no newer data."""
     of_trouble = {
         trouble: [finding for finding in findings if trouble_of(finding.rule) == trouble] for trouble in Trouble
     }
@@ -83,7 +85,7 @@ def find_causes(
     groups = [
         group
         for together in troubles.bad_together(of_trouble[Trouble.ROUND_TRIPS], lasting, snapshot, lost_at_s, cut_s)
-        for group in _group(Trouble.ROUND_TRIPS, together, lasting, snapshot, firing)
+        for group in _group(Trouble.ROUND_TRIPS, together, lasting, snapshot, firing, onsets_s)
     ]
     explained = {
         path_id: incident.cause
@@ -106,7 +108,9 @@ def find_causes(
     return groups + _group(Trouble.NO_DATA, without_data, lasting, snapshot, firing)
 
 
-def rejudge(lasting: Sequence[LastingIncident], snapshot: Snapshot) -> list[CauseGroup]:
+def rejudge(
+    lasting: Sequence[LastingIncident], snapshot: Snapshot, onsets_s: Mapping[int, float] = NO_TIMES
+) -> list[CauseGroup]:
     """Name lasting incidents of loss anew whose name covers paths without an alarm, where by now a narrower cause
     explains theirs. Each group is an incident under its new name, with findings that never belonged to it in groups of
     their own."""
@@ -120,7 +124,7 @@ def rejudge(lasting: Sequence[LastingIncident], snapshot: Snapshot) -> list[Caus
         others = [other for other in lasting if other is not incident]
         elsewhere = {path_id for path_id, _ in lasting_keys(others)} - path_ids
         together = troubles.all_together(Trouble.ROUND_TRIPS, incident.findings, others)
-        explained = _explain(Trouble.ROUND_TRIPS, together, others, snapshot, elsewhere)
+        explained = _explain(Trouble.ROUND_TRIPS, together, others, snapshot, elsewhere, onsets_s=onsets_s)
         if not explained:
             continue  # its paths are no longer measured
         main, label, because = max(explained, key=lambda cause: len(cause[0].path_ids))
@@ -162,12 +166,13 @@ def _group(
     lasting: Sequence[LastingIncident],
     snapshot: Snapshot,
     firing: frozenset[int],
+    onsets_s: Mapping[int, float] = NO_TIMES,
 ) -> list[CauseGroup]:
     if not together.new:
         return []
     paths = trouble.paths_of(snapshot)
     groups = []
-    for cause, label, because in _explain(trouble, together, lasting, snapshot, firing=firing):
+    for cause, label, because in _explain(trouble, together, lasting, snapshot, firing=firing, onsets_s=onsets_s):
         of_cause = tuple(finding for finding in together.new if finding.path_id in cause.path_ids)
         if not of_cause:
             continue
@@ -193,6 +198,7 @@ def _explain(
     snapshot: Snapshot,
     elsewhere: Collection[int] = (),
     firing: frozenset[int] = frozenset(),
+    onsets_s: Mapping[int, float] = NO_TIMES,
 ) -> list[tuple[Cause, str, str]]:
     """The causes of these bad paths, each with its name and the evidence for it. Those `elsewhere` have another cause
     and do not count; those `firing` or in another incident are not called normal."""
@@ -203,7 +209,7 @@ def _explain(
     if trouble is Trouble.ROUND_TRIPS:
         unknown |= paths_without_bursts(snapshot) - bad
         keys = frozenset(together.keys)
-        evidence = PathSuspicion(findings, keys, snapshot, troubles.settled_s(lasting, snapshot))
+        evidence = PathSuspicion(findings, keys, snapshot, troubles.settled_s(lasting, snapshot), onsets_s)
     lines = [_line(path) for path in paths.values()]
     ways = {finding.path_id: finding.figures[DIRECTION] for finding in findings if DIRECTION in finding.figures}
     place = None if evidence is None else common_place(snapshot, bad, unknown, evidence, ways)

@@ -54,7 +54,8 @@ SAMPLES = 60
 
 class PathSuspicion:
     """`Evidence` of a snapshot. A path without packets or RTTs since the onset has none. The packets of a path before
-    `settled_s`, in seconds since the epoch, are those of an earlier trouble, and no evidence."""
+    `settled_s`, in seconds since the epoch, are those of an earlier trouble, and no evidence; nor are those of a path
+    that all began before the loss of the bad paths, at `onsets_s`."""
 
     def __init__(
         self,
@@ -62,6 +63,7 @@ class PathSuspicion:
         lasting: Collection[Key],
         snapshot: Snapshot,
         settled_s: Mapping[int, float] = NOT_SETTLED,
+        onsets_s: Mapping[int, float] = NOT_SETTLED,
     ) -> None:
         rules: dict[int, set[str]] = defaultdict(set)
         self._steps: dict[int, list[RuleFinding]] = defaultdict(list)
@@ -74,7 +76,7 @@ class PathSuspicion:
         self._lossy = {
             path_id for path_id, names in rules.items() if any(rule_of(name).effect in LOSS_EFFECTS for name in names)
         }
-        self._snapshot = snapshot
+        self._snapshot, self._onsets_s = snapshot, onsets_s
         is_one_way = any(DIRECTION in finding.figures for finding in findings)
         self._counts = _packet_counts(_with_stamp_packets(snapshot) if is_one_way else snapshot, settled_s)
         self._loss_factors = LossFactors(self._counts)
@@ -87,7 +89,8 @@ class PathSuspicion:
         by_effect = []
         lossy = sorted(self._lossy.intersection(bad))
         if lossy:
-            by_effect.append(suspicion.loss_factors(self._counts, self._rows(lossy), rows))
+            factors = suspicion.loss_factors(self._counts, self._rows(lossy), rows)
+            by_effect.append(np.where(self._ends_before(lossy, rows), np.nan, factors))
         steps: dict[str, list[RuleFinding]] = defaultdict(list)
         for path_id in bad:
             for finding in self._steps.get(path_id, ()):
@@ -110,6 +113,12 @@ class PathSuspicion:
             return np.zeros(len(self._snapshot.paths), dtype=np.bool_)
         is_open: Bools = self._loss_factors.of_all(lossy) > (0.0 if is_outage else EXCLUDED_NATS)
         return is_open
+
+    def _ends_before(self, lossy: Collection[int], rows: Ints) -> NDArray[np.bool_]:
+        """Whether the newest burst of each path that counts began before the loss of these paths."""
+        onset_s = min((self._onsets_s[path_id] for path_id in lossy if path_id in self._onsets_s), default=-np.inf)
+        ends_before: NDArray[np.bool_] = self._snapshot.newest("counted_s")[rows] < onset_s
+        return ends_before
 
     def _rows(self, path_ids: Iterable[int]) -> Ints:
         return np.array([self._snapshot.rows[path_id] for path_id in path_ids], dtype=np.int64)

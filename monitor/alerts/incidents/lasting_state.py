@@ -21,7 +21,7 @@ from monitor.alerts.detect.packet_times import BurstsKey, EndedOutage, PathBurst
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, RuleFinding
 from monitor.alerts.detect.rules.reach import FIRST_REPLY
-from monitor.alerts.detect.silence import silent_since
+from monitor.alerts.detect.silence import paths_without_newer_data, silent_since
 from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.alerts.detect.troubles import LOSS_EFFECTS, LastingIncident, lasting_keys
 from monitor.alerts.incidents import lifecycle
@@ -103,6 +103,30 @@ def cut_s(findings: Sequence[RuleFinding], lasting: Sequence[LastingIncident], s
     whole_lost = {path_id: at for (path_id, _), of_path in bursts.items() if (at := of_path.whole_lost_at) is not None}
     replies = silent | packet_times.last_replies_before_runs(whole_lost, snapshot.now)
     return {path_id: at.timestamp() for path_id, at in replies.items()}
+
+
+def onsets_s(findings: Sequence[RuleFinding], lasting: Sequence[Incident], snapshot: Snapshot) -> dict[int, float]:
+    """When the loss of each path with a finding began, in seconds since the epoch: of a new one its first burst with a
+    lost packet. Empty where all paths have newer data; else a query, none without a new finding."""
+    if not paths_without_newer_data(snapshot):
+        return {}
+    at_s = {
+        row.path_id: incident.began_at.timestamp()
+        for incident in lasting
+        if incident.began_at is not None
+        for row in incident.paths.all()
+        if not row.is_over
+    }
+    since_s = {
+        finding.path_id: finding.since.timestamp()
+        for finding in findings
+        if rule_of(finding.rule).effect in LOSS_EFFECTS and finding.path_id not in at_s
+    }
+    columns = newest_bursts(list(since_s), list(since_s.values()), snapshot.now) if since_s else {}
+    for (path_id, _), bursts in bursts_by_key(columns, "").items() if since_s else ():
+        lossy_s = bursts.at_s[bursts.sent > bursts.received]
+        at_s |= {path_id: float(lossy_s[0])} if len(lossy_s) else {}
+    return at_s
 
 
 def settled_at(rows: Sequence[IncidentPath], since: datetime) -> dict[Key, datetime]:

@@ -30,7 +30,7 @@ from monitor.alerts.detect.shares import Share, shares_as_json
 from monitor.alerts.detect.snapshot import Key
 from monitor.alerts.history import add_entry, add_reopening, add_severity
 from monitor.alerts.incidents.gravest import gravest_of, gravity
-from monitor.alerts.incidents.outbox import enqueue, notified_channels, unsent_openings, withdraw
+from monitor.alerts.incidents.outbox import enqueue, enqueue_worse, notified_channels, withdraw
 from monitor.alerts.models import UNTOLD, HistoryEvent, Incident, IncidentChange, IncidentPath, Severity
 from monitor.mesh.schedule.on_demand_traces import ask_where_scheduled
 from probes.trace.spec import TraceReason
@@ -115,19 +115,15 @@ def queue_notifications(incident_id: int, now: datetime) -> bool:
     """Queue notifications of an open incident that was not notified yet; call it unless the incident is silenced.
 
     If it has grown, only newly matching routes are notified, for example when it has become critical; and once the
-    channels that know it, if a graver symptom has joined."""
+    channels that know it, if a graver symptom has joined, or if it has become more than one of two hosts."""
     with transaction.atomic():
         told = Incident.objects.filter(UNTOLD, pk=incident_id).update(told_at=now, has_grown=False)
         if told:
             incident = Incident.objects.get(pk=incident_id)
             rules = incident.paths.filter(is_over=False).values_list("rule", flat=True)
             rule = min(rules, key=gravity, default=incident.rule)
-            if incident.told_rule and gravity(rule) < gravity(incident.told_rule):
-                unsent = unsent_openings(incident_id, incident.reopenings)
-                enqueue(
-                    incident_id, IncidentChange.WORSENED, now, reopening=incident.reopenings, symptom=rule, but=unsent
-                )
-            Incident.objects.filter(pk=incident_id).update(told_rule=rule)
+            enqueue_worse(incident, rule, now)
+            Incident.objects.filter(pk=incident_id).update(told_rule=rule, told_cause=incident.cause)
             change = IncidentChange.REOPENED if incident.notifications.exists() else IncidentChange.OPENED
             know = withdraw(incident_id, IncidentChange.CLOSED) | notified_channels(incident_id, incident.reopenings)
             enqueue(incident_id, change, now, reopening=incident.reopenings, but=know)
@@ -286,6 +282,7 @@ def _reopen(cause: str, findings: Sequence[RuleFinding], now: datetime, because:
                 shares=shares_as_json(shares),
                 has_grown=False,
                 told_rule="",
+                told_cause="",
             )
             # The end of merged incidents is notified with the end of this incident.
             for part in incident.parts.all():

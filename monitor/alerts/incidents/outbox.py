@@ -7,6 +7,7 @@ from datetime import datetime
 
 from django.db import transaction
 
+from monitor.alerts.incidents.gravest import gravity
 from monitor.alerts.models import DeliveryState, Incident, IncidentChange, Notification
 from monitor.mesh.document import notify_routes
 from monitor.mesh.document.alert_rules import Place
@@ -52,6 +53,26 @@ def enqueue(
     ]
     Notification.objects.bulk_create(rows, ignore_conflicts=True)
     return len(rows)
+
+
+def enqueue_worse(incident: Incident, rule: str, now: datetime) -> None:
+    """Queue a single update for the channels that know an incident: for each graver symptom (`rule`) that has joined,
+    and once for each opening if its cause has turned out to be more than two hosts or a host."""
+    is_graver = bool(incident.told_rule) and gravity(rule) < gravity(incident.told_rule)
+    if is_graver or _is_wider(incident):
+        unsent, symptom = unsent_openings(incident.pk, incident.reopenings), rule if is_graver else ""
+        enqueue(incident.pk, IncidentChange.WORSENED, now, reopening=incident.reopenings, symptom=symptom, but=unsent)
+
+
+def _is_wider(incident: Incident) -> bool:
+    """Whether an incident was named after the hosts of a path at its last notification, and is after more now."""
+    if incident.told_cause in ("", incident.cause):
+        return False
+    names = set()
+    for row in incident.paths.select_related("path__source", "path__destination"):
+        ends = row.path.source.name, row.path.destination.name
+        names |= {" → ".join(ends), " ↔ ".join(sorted(ends)), *(f"host {host}" for host in ends)}
+    return incident.told_cause.endswith(tuple(names)) and not incident.cause.endswith(tuple(names))
 
 
 def notified_channels(incident_id: int, reopening: int) -> set[str]:

@@ -85,10 +85,11 @@ class Composer:
         return self._loaded[incident_id]
 
     def _evidence(self, incident: Incident) -> Evidence:
-        """The evidence, gathered now if missing or from before a reopening or an outage; on failure it is sent
-        without it."""
+        """The evidence, gathered now if missing or from before a reopening, a finding that has joined or an outage; on
+        failure it is sent without it."""
         facts = gather.stored_facts(incident)
-        is_earlier = facts is not None and incident.reopened_at is not None and facts.gathered_at < incident.reopened_at
+        times = [incident.reopened_at, *(row.added_at for row in incident.paths.all() if not row.is_over)]
+        is_earlier = facts is not None and any(at is not None and facts.gathered_at < at for at in times)
         if facts is None or is_earlier or with_turned_outage([incident]):
             try:
                 gather.store_facts(incident, self._now)
