@@ -46,6 +46,8 @@ from monitor.mesh.queries import MeasuredPath, alerts, intervals_s, measured_pat
 LAST_HOUR = timedelta(hours=1)
 COUNTED = timedelta(days=1)
 """At least the length of the longest window of counts."""
+LONGEST_WAIT = timedelta(seconds=60)
+"""Before a pending incident opens whose newest packets are likely of after its end."""
 RETIRED = "retired, no longer measured"
 NO_TIMES: Mapping[int, float] = MappingProxyType({})
 _KEY = 0x50_4E_44_4E_45_56_41_4C
@@ -252,7 +254,11 @@ def _open_and_tell(quiet_paths: QuietPaths, now: datetime) -> int:
     onsets.store_onsets(untold, now)
     for incident in untold:
         if incident.state == IncidentState.PENDING:
-            if not lifecycle.open_if_confirmed(incident.pk, now):
+            over_since = recovery.over_since(incident)
+            may_be_over = over_since is None and recovery.is_likely_over(incident)
+            if may_be_over and now - incident.opened_at < LONGEST_WAIT:
+                continue  # newer packets will tell
+            if not lifecycle.open_if_confirmed(incident.pk, now, over_since):
                 continue
             opened += 1
         if not quiet_paths.silences(row.path_id for row in incident.paths.all() if not row.is_over):

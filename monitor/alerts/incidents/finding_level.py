@@ -239,7 +239,7 @@ def with_ends(
     lasting = [
         number
         for number, level in enumerate(merged)
-        if level is not None and _is_partial(level) and level.now and not level.is_ended
+        if level is not None and is_partial(level) and level.now and not level.is_ended
     ]
     before_ratios = [_ratio_before(rows[number], _level(merged, number)) for number in lasting]
     proven = end_is_proven([_level(merged, number).clean for number in lasting], before_ratios)
@@ -263,7 +263,7 @@ def _ended_reverse(
 ) -> FindingLevel | None:
     """The level of the reverse path of a finding of round trips that lasts, where its loss is over."""
     row, level = rows[number], levels[number]
-    if level is None or level.is_ended or not _is_partial(level) or DIRECTION in row.figures:
+    if level is None or level.is_ended or not is_partial(level) or DIRECTION in row.figures:
         return None
     ends = row.path.destination_id, row.path.source_id
     return next(
@@ -303,7 +303,7 @@ def _level(levels: Sequence[FindingLevel | None], number: int) -> FindingLevel:
     return level
 
 
-def _is_partial(level: FindingLevel) -> bool:
+def is_partial(level: FindingLevel) -> bool:
     """Whether a level is of a loss with some replies."""
     is_loss = level.unit is LevelUnit.LOSS_RATIO and level.now is not None
     return is_loss and level.unanswered_since is None and level.stretch is not None
@@ -314,7 +314,7 @@ def _after_end(
 ) -> FindingLevel | None:
     """The level of the packets since an end that was proven before, or of a new loss since."""
     before = level_of(row)
-    if level is None or before is None or bursts is None or not _is_partial(level):
+    if level is None or before is None or bursts is None or not is_partial(level):
         return level
     if not before.is_ended or before.recovered_at is None:
         return level
@@ -324,7 +324,7 @@ def _after_end(
         return replace(nothing, recovered_at=before.recovered_at, is_ended=True)
     first = _again(row, level, since)
     if first is None:
-        return _since_end(level, since, before.recovered_at, now)
+        return since_end(level, since, before.recovered_at, now)
     again = since.part(first)
     counts = again.counts(level.together)
     assert counts is not None
@@ -338,7 +338,7 @@ def _ended(
     row: IncidentPath, level: FindingLevel, bursts: PathBursts, begin_s: float | None, now: datetime
 ) -> FindingLevel:
     """The level with its end at `begin_s`, else at the last change where the packets since prove that it was one."""
-    if level.is_ended or not _is_partial(level):
+    if level.is_ended or not is_partial(level):
         return level
     if begin_s is None:
         stretch, loss_ratio = level.stretch, _ratio_before(row, level)
@@ -356,7 +356,7 @@ def _ended(
     since = bursts.since(begin_s - SAME_S)
     if not since.sent.sum() or _again(row, level, since) is not None:
         return level
-    return _since_end(level, since, _time(begin_s), now)
+    return since_end(level, since, _time(begin_s), now)
 
 
 def _after_last_loss(since: PathBursts, below_ratio: float, level: FindingLevel) -> float:
@@ -369,7 +369,7 @@ def _after_last_loss(since: PathBursts, below_ratio: float, level: FindingLevel)
     return float(since.at_s[first if is_proven else 0])
 
 
-def _since_end(level: FindingLevel, since: PathBursts, ended_at: datetime, now: datetime) -> FindingLevel:
+def since_end(level: FindingLevel, since: PathBursts, ended_at: datetime, now: datetime) -> FindingLevel:
     counts = since.counts(level.together)
     assert counts is not None
     is_since_end = (now - ended_at).total_seconds() < LONGEST_S

@@ -36,6 +36,7 @@ from monitor.alerts.detect.silence import silent_since
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.alerts.history import add_severity
 from monitor.alerts.incidents import lasting_state
+from monitor.alerts.incidents.ends.early_ends import with_early_ends
 from monitor.alerts.incidents.ends.loss_ends import with_exact_ends
 from monitor.alerts.incidents.finding_level import (
     FindingLevel,
@@ -85,7 +86,8 @@ def update_levels(lasting: Sequence[Incident], snapshot: Snapshot, settings: Set
     for incident in lasting:
         rows = [row for row in incident.paths.all() if not row.is_over]
         measured = [measure(row, incident, snapshot, bursts, ended) for row in rows]
-        levels = with_ends(rows, measured, [bursts.get(_bursts_key(row)) for row in rows], snapshot.now)
+        own = [bursts.get(_bursts_key(row)) for row in rows]
+        levels = with_early_ends(incident, with_ends(rows, measured, own, snapshot.now), own, snapshot.now)
         levels = with_exact_ends(incident, rows, levels, snapshot, bursts)
         for row, level in zip(rows, levels, strict=True):
             if level is not None:
@@ -348,7 +350,7 @@ def _raise_severity(incident: Incident, settings: Settings, snapshot: Snapshot) 
     together = loss_of_all(incident)
     for row in gravest_first(incident.paths.all()):
         level, rule = level_of(row), settings.get(row.rule, {}).get(row.path_id)
-        if row.is_over or level is None or rule is None:
+        if row.is_over or level is None or rule is None or is_normal(level, row):
             continue
         for counts, text in _stated_losses(row, level, together):
             severity = _severity(row, level, rule, snapshot, counts)

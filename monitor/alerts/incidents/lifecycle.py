@@ -6,7 +6,7 @@ unique constraints this makes concurrent evaluators safe, in any order. An evalu
 cause changes nothing. `monitor.alerts.detect.rules` decides when findings start and end,
 `monitor.alerts.incidents.quiet` which paths are silenced.
 
-- A new cause is pending. After CONFIRM_S it opens; if it is over before then, the incident is deleted.
+- A new cause is pending. After CONFIRM_S it opens; if it is resolved before then, the incident is deleted.
 - A cause that is detected again within REOPEN_S of its end, by the same gravest rule, reopens the same incident.
 - Lasting incidents are merged when a single cause explains them: the oldest notified incident goes on under the name of
   that cause, the others end. Their end is notified with the end of the whole. A single incident is renamed.
@@ -100,14 +100,16 @@ def merge(causes: Collection[str], into: str, now: datetime, because: str = "") 
     return len(parts)
 
 
-def open_if_confirmed(incident_id: int, now: datetime) -> bool:
-    """Open a pending incident older than CONFIRM_S; returns whether this call did."""
+def open_if_confirmed(incident_id: int, now: datetime, over_since: datetime | None = None) -> bool:
+    """Open a pending incident older than CONFIRM_S, as a notice if it is over by now; returns whether this call did."""
     old_enough = now - timedelta(seconds=CONFIRM_S)
     pending = Incident.objects.filter(pk=incident_id, is_pending=True, opened_at__lte=old_enough)
     with transaction.atomic():
-        confirmed = pending.update(is_pending=False) == 1
+        as_notice = {} if over_since is None else {"severity": Severity.NOTICE}
+        confirmed = pending.update(is_pending=False, **as_notice) == 1
         if confirmed:
-            add_entry(incident_id, HistoryEvent.OPENED, now)
+            note = "" if over_since is None else f"over since {over_since:%Y-%m-%d %H:%M:%S} UTC"
+            add_entry(incident_id, HistoryEvent.OPENED, now, note)
     return confirmed
 
 

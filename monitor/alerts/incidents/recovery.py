@@ -17,6 +17,10 @@ from monitor.alerts.detect.troubles import LOSS_EFFECTS
 from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, is_normal_again, level_of
 from monitor.alerts.incidents.gravest import active_findings
 from monitor.alerts.models import Incident, IncidentPath
+from monitor.analysis.changes.ended_loss import ENDED_SHARE, CleanRun
+
+LIKELY_NATS = 1.6
+"""Of a probability of one in five."""
 
 
 def is_without_loss(row: IncidentPath, level: FindingLevel) -> bool:
@@ -36,6 +40,23 @@ def over_since(incident: Incident) -> datetime | None:
     levels = [level_of(row) for row in by_newest(incident, active_findings(incident))]
     times = [level.recovered_at for level in levels if level is not None and level.recovered_at is not None]
     return max(times) if times and len(times) == len(levels) else None
+
+
+def is_likely_over(incident: Incident) -> bool:
+    """Whether the newest packets of all paths of an open incident of loss are likely of after its end, though they may
+    not prove it yet."""
+    levels = [level_of(row) for row in active_findings(incident)]
+    nats = [_clean_nats(level) for level in levels if level is None or not level.is_ended]
+    return bool(nats) and min(nats) > 0.0 and sum(nats) >= LIKELY_NATS
+
+
+def _clean_nats(level: FindingLevel | None) -> float:
+    """If half of the worst loss of a path went on, its newest packets would all be answered, or nearly all, with about
+    the probability exp(-nats)."""
+    if level is None or level.unit is not LevelUnit.LOSS_RATIO or level.unanswered_since is not None:
+        return 0.0
+    run = CleanRun(level.sent, 0.0, together=level.together) if level.now == 0.0 and level.sent else level.clean
+    return 0.0 if run is None else run.nats(ENDED_SHARE * level.peak)
 
 
 def measured_until(incident: Incident) -> datetime | None:

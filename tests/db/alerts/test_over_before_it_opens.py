@@ -1,0 +1,92 @@
+"""A loss of 40 s is over before its incident opens: it is kept, and told in the past."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, time, timedelta
+
+import numpy as np
+import pytest
+
+from monitor.alerts.evidence.evidence import evidence
+from monitor.alerts.incidents import queries
+from monitor.alerts.models import HistoryEvent, Incident, IncidentTurn, Notification
+from monitor.alerts.notify import incident_text
+from tests.db.site_outage_rows import DOWN, SiteOutage, evaluate_at
+from tests.facts import lacks
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
+PAIR = ("nersc → in2p3", "in2p3 → nersc")
+LASTS_S = 40.0
+
+
+class PairLoss(SiteOutage):
+    """A quarter of the packets between two sites is lost, for 40 s, and again from `stray_at` on."""
+
+    random = np.random.default_rng(0)
+
+    def is_lost(self, name, size, at):
+        is_on = DOWN <= at < self.up or (self.stray_at is not None and at >= self.stray_at)
+        return name in PAIR and is_on and self.random.random() < 0.25
+
+
+def plant(seed, up, until_s, again_at=None):
+    PairLoss.random = np.random.default_rng(seed)
+    return PairLoss(up, lambda name, at: False, again_at).plant(until_s)
+
+
+def seconds_of(clock):
+    return (datetime.combine(DOWN.date(), time.fromisoformat(clock), DOWN.tzinfo) - DOWN).total_seconds()
+
+
+def open_after_each(rows, times_s):
+    """After each evaluation the open incidents, and the time of their messages."""
+    for at_s, at in evaluate_at(rows, times_s):
+        for incident in queries.open_incidents():
+            yield at_s, at, incident
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_loss_that_is_over_opens_no_critical_incident_of_now(seed, settings):
+    settings.NOTIFY_URLS = ["ops=webhook+http://127.0.0.1:9/hook"]
+    rows, told = plant(seed, DOWN + timedelta(seconds=LASTS_S), 300), []
+
+    for at_s, at, incident in open_after_each(rows, range(20, 310, 10)):
+        told.append(at_s)
+        title, body = (
+            incident_text.subject(incident, "opened"),
+            incident_text.body(incident, "opened", evidence(incident, at)),
+        )
+        assert incident.severity == "notice", (at_s, title)
+        assert lacks(title, "OVER notice", "no loss since", "in2p3 ↔ nersc") == []
+        assert not re.search(r"\bnow\b", title + body), title + body
+        over = re.search(r"over since \S+ (\d\d:\d\d:\d\d) UTC", body)
+        began = re.search(r"Began: \S+ (\d\d:\d\d:\d\d) UTC", body)
+        assert -1.0 <= seconds_of(began[1]) <= 10.0, body
+        assert LASTS_S - 10.0 <= seconds_of(over[1]) <= LASTS_S + 1.0, body
+
+    assert told
+    assert Incident.objects.get().closed_at is not None
+    assert [*Notification.objects.order_by("pk").values_list("change", flat=True)] == ["opened", "closed"]
+    assert not IncidentTurn.objects.filter(turn=HistoryEvent.WORSENED).exists()
+
+
+def test_a_loss_that_goes_on_opens_as_before():
+    opened = [
+        (at_s, incident)
+        for at_s, _, incident in open_after_each(plant(1, DOWN + timedelta(hours=1), 100), range(20, 100, 10))
+    ]
+
+    at_s, incident = opened[0]
+    assert at_s <= 70
+    assert incident.severity == "critical"
+    assert (DOWN + timedelta(seconds=at_s) - incident.opened_at).total_seconds() <= 30
+
+
+def test_a_loss_that_comes_again_is_critical_then():
+    rows = plant(1, DOWN + timedelta(seconds=LASTS_S), 220, DOWN + timedelta(seconds=100))
+
+    severities = [incident.severity for _, _, incident in open_after_each(rows, range(20, 220, 10))]
+
+    assert severities[0] == "notice"
+    assert severities[-1] == "critical"
