@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LONG = {"alert_evaluation", "archive_queries", "faults", "grid_page", "many_sites", "path_page", "steady", "trace"}
+LONG = {
+    "alert_evaluation",
+    "archive_queries",
+    "faults",
+    "grid_page",
+    "many_sites",
+    "path_page",
+    "steady",
+    "storm",
+    "trace",
+}
 """Benchmarks that take many minutes and much disk."""
 SHARED = ("processes", "serving", "wide_mesh")
 """Modules without a benchmark."""
