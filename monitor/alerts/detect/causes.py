@@ -214,15 +214,15 @@ def _explain(
     ways = {finding.path_id: finding.figures[DIRECTION] for finding in findings if DIRECTION in finding.figures}
     place = None if evidence is None else common_place(snapshot, bad, unknown, evidence, ways)
     places = {} if place is None else {place.name: place.path_ids}
-    troubled = (_not_normal(lasting) | firing) - bad
+    troubled = ((_not_normal(lasting) | firing) - bad) & (paths.keys() | unknown)
     scopes = _scopes(paths) if troubled else {}
     causes = []
     for cause in explain(lines, bad & paths.keys(), unknown, _links(paths.values()), evidence, places):
         of_cause = [finding for finding in together.new if finding.path_id in cause.path_ids]
         own = _agent_trouble(trouble, cause, of_cause, snapshot)
         label = f"agent of {cause.name}" if own else _label(trouble, cause.kind, cause.name, paths)
-        in_others = (cause.without_alarm | unknown) & troubled - scopes.get(label, frozenset())
-        causes.append((cause, label, _evidence_text(trouble, cause, own, place, in_others)))
+        in_others = troubled - cause.covered - scopes.get(label, frozenset())
+        causes.append((cause, label, _evidence_text(trouble, cause, own, place, in_others, in_others - unknown)))
     return causes
 
 
@@ -351,9 +351,10 @@ def _evidence_text(
     own: Sequence[str] = (),
     place: CommonPlace | None = None,
     in_others: frozenset[int] = frozenset(),
+    measured_in_others: frozenset[int] = frozenset(),
 ) -> str:
     """The evidence for a cause and against others: bad paths in this direction, in the reverse and elsewhere; without
-    those `in_others`, the paths of other incidents."""
+    those `in_others`, the paths of other incidents, of which `measured_in_others` count as known."""
     if cause.kind in (CauseKind.PATH, CauseKind.PAIR):
         return ""
     name = {CauseKind.OUTBOUND: f"{cause.name} outbound", CauseKind.INBOUND: f"{cause.name} inbound"}.get(
@@ -368,7 +369,7 @@ def _evidence_text(
         reverse = "inbound" if cause.kind is CauseKind.OUTBOUND else "outbound"
         parts.append(_share(reverse, cause.reverse_bad, cause.reverse_known, cause.reverse_unclear))
     if cause.elsewhere_known:
-        rest = cause.elsewhere_known - len(cause.without_alarm & in_others)
+        rest = cause.elsewhere_known - len(measured_in_others)
         apart = f"{len(in_others)} of other incidents"
         share = _share(ELSEWHERE, cause.elsewhere_bad, rest)
         parts.append((f"{share}, but for {apart}" if rest else f"elsewhere {apart}") if in_others else share)

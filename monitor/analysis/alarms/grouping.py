@@ -69,7 +69,8 @@ class Cause:
     Of the `elsewhere_known` other paths `elsewhere_bad` are bad. For a direction of a site, `reverse_bad` of
     `reverse_known` paths in the opposite direction are bad; otherwise both are 0. Of the paths that are not bad,
     `suspected` speak for the cause by their evidence, and `reverse_unclear` in the opposite direction of a site are not
-    shown to be normal. `without_alarm` are the other paths elsewhere, by their ids.
+    shown to be normal. `covered` are the measured paths that it would make bad and those in the opposite direction, by
+    their ids: all others are elsewhere.
     """
 
     kind: CauseKind
@@ -83,7 +84,7 @@ class Cause:
     elsewhere_known: int
     suspected: int = 0
     reverse_unclear: int = 0
-    without_alarm: frozenset[int] = frozenset()
+    covered: frozenset[int] = frozenset()
 
 
 def explain(
@@ -373,7 +374,7 @@ class _Facts:
                 if candidate.kind in (CauseKind.OUTBOUND, CauseKind.INBOUND)
                 else 0
             ),
-            without_alarm=self._known - said - reverse - self._bad,
+            covered=said | reverse,
         )
 
     def _unclear(self, bad: frozenset[int], others: Collection[int]) -> int:
