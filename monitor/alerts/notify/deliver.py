@@ -12,6 +12,7 @@ channel accepts it and reports an error.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -34,6 +35,9 @@ MAX_ATTEMPTS = 10
 FIRST_RETRY_S = 30
 MESSAGES_PER_RUN = 50
 MESSAGES_PER_CHANNEL = 10
+MOST_AT_ONCE = 20
+"""With more due at once, a channel gets all in a digest: nobody reads hundreds of messages, and the last would come
+late."""
 LEASE_S = 120
 """A SENDING row older than this is orphaned."""
 NO_CHANNEL = "SOUNDINGS_NOTIFY_URLS has no channel with this name"
@@ -80,12 +84,24 @@ def _claimed(now: datetime) -> list[Notification]:
     """Claim due notifications, so that no other process sends them; at most MESSAGES_PER_CHANNEL for each channel."""
     held: dict[str, int] = {}
     claimed: list[Notification] = []
-    for row in _due(now):
+    due = list(_due(now))
+    _digest_many(due)
+    for row in due:
         has_room = held.get(row.channel, 0) < MESSAGES_PER_CHANNEL and len(claimed) < MESSAGES_PER_RUN
         if (row.is_digest or has_room) and _claim(row, now):
             held[row.channel] = held.get(row.channel, 0) + (not row.is_digest)
             claimed.append(row)
     return claimed
+
+
+def _digest_many(due: Sequence[Notification]) -> None:
+    """Make those of a channel with too many for messages of their own part of its digest."""
+    single = [row for row in due if not row.is_digest and row.state == DeliveryState.WAITING]
+    of_channel = Counter(row.channel for row in single)
+    many = [row for row in single if of_channel[row.channel] > MOST_AT_ONCE]
+    Notification.objects.filter(pk__in=[row.pk for row in many]).update(is_digest=True)
+    for row in many:
+        row.is_digest = True
 
 
 def _claim(row: Notification, now: datetime) -> bool:

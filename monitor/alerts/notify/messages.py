@@ -26,6 +26,8 @@ from probes.quantities import counted
 SCHEMA = "soundings.incident"
 VERSION = 2
 GOOD = "good"
+MOST_IN_DIGEST = 50
+"""Incidents: a mail of hundreds is not read, and the evidence of each takes twenty queries."""
 
 log = logging.getLogger("monitor.alerts")
 
@@ -50,19 +52,26 @@ class Composer:
         )
 
     def digest_message(self, notifications: Sequence[Notification]) -> Message:
-        """The digest of a channel: all notifications due now, a single entry for each incident."""
+        """The digest of a channel: all notifications due now, a single entry for each incident, of the gravest
+        `MOST_IN_DIGEST` at most."""
         ids = sorted({notification.incident_id for notification in notifications})
-        with_evidence = [self._incident(incident_id) for incident_id in ids]
-        lasting = [incident for incident, _ in with_evidence if incident.closed_at is None]
-        worst = max((Severity(incident.severity) for incident, _ in with_evidence), key=lambda severity: severity.rank)
+        states = Incident.objects.in_bulk(ids)
+        gravest = sorted(
+            ids, key=lambda pk: (states[pk].closed_at is not None, -Severity(states[pk].severity).rank, pk)
+        )
+        with_evidence = [self._incident(incident_id) for incident_id in sorted(gravest[:MOST_IN_DIGEST])]
+        lasting = [incident for incident in states.values() if incident.closed_at is None]
+        worst = max((Severity(incident.severity) for incident in states.values()), key=lambda severity: severity.rank)
         lines = [line for pair in with_evidence for line in _digest_lines(*pair)]
+        incidents, more = counted(len(ids), "incident"), len(ids) - len(with_evidence)
+        lines += [f"and {counted(more, 'more incident')}"] if more else []
         key = f"digest-{min(notification.pk for notification in notifications)}"
         return Message(
             key=key,
-            title=f"Digest {self._now:%Y-%m-%d %H:%M} UTC: {counted(len(ids), 'incident')}, {len(lasting)} still open",
+            title=f"Digest {self._now:%Y-%m-%d %H:%M} UTC: {incidents}, {len(lasting):,} still open",
             body="\n".join(lines).strip(),
             severity=str(worst) if lasting else GOOD,
-            payload=self._payload(key, "digest", incidents=[as_json(*pair) for pair in with_evidence]),
+            payload=self._payload(key, "digest", incidents=[as_json(*pair) for pair in with_evidence], more=more),
         )
 
     def sample_message(self, channel: str) -> Message:

@@ -310,6 +310,28 @@ def test_a_digest_in_text_has_its_figures_and_times(settings, caplog, paths):
     assert lacks(record.getMessage(), *counts, *begun, "resolved at 2026-11-21 10:15 UTC", "lasted 20 min") == []
 
 
+@pytest.mark.parametrize(("incidents", "events"), [(20, ["opened"] * 20), (21, ["digest"]), (60, ["digest"])])
+def test_many_messages_due_at_once_become_one(webhook, incidents, events):
+    """Of 60 incidents the last two are critical. The next change is told by itself."""
+    paths = list(make_mesh([f"s{number}" for number in range(9)], NOW - timedelta(days=1)).values())[:incidents]
+    for number, path in enumerate(paths):
+        opened(finding(path, severity="critical" if number >= 58 else "warning"), cause=str(path))
+
+    runs = [deliver(after(10 * run)) for run in range(4)]
+
+    assert sum(runs) == len(events)
+    assert [body["event"] for body in webhook.bodies] == events
+    assert set(states()) == {DeliveryState.SENT}
+    if events == ["digest"]:
+        (body,) = webhook.bodies
+        told = [incident["cause"] for incident in body["incidents"]]
+        assert (len(told), body["more"]) == (min(incidents, 50), max(incidents - 50, 0))
+        assert {str(path) for path in paths[58:]} <= set(told)
+    close(Incident.objects.get(cause=str(paths[0])), after(60))
+    deliver(after(60))
+    assert webhook.bodies[-1]["event"] == "closed"
+
+
 def test_a_route_to_an_unknown_channel_is_reported(settings, paths):
     route(channel="pager")
     settings.NOTIFY_URLS = ["log://"]
