@@ -201,3 +201,27 @@ def test_a_site_page_marks_what_is_being_checked_on_its_paths(get, paths):
 
     assert way(html, "slac", to_site=True)[0] == f"△ now {cell(get('/'), path)[1].removeprefix('△')}"
     assert "△" not in way(html, "slac", to_site=False)[0]
+
+
+def test_a_checked_outage_stands_before_a_loss_that_is_over(get, paths, ended_loss):
+    """The path from fnal is down since a minute; that from slac lost 80 packets, and is well since 4 minutes."""
+    for name, path in paths.items():
+        plant(path, -120, 0, lambda s, name=name: 10 if name == "fnal → ornl" and s >= -60 else 0)
+    roll_up_raw(NOW)
+
+    html = get("/sites/ornl/?period=hour")
+
+    assert [row[0] for row in rows(html)] == ["fnal", "slac"]
+    assert way(html, "fnal", to_site=True)[0] == "△ now all lost"
+
+
+def test_the_list_of_paths_has_the_signs_of_the_cells(get, paths):
+    for name, path in paths.items():
+        late, lossy = name == "slac → fnal", name == "slac → ornl"
+        plant(path, -600, -120 if late else 0, lambda s, lossy=lossy: 3 if lossy and s >= -60 else 0)
+
+    html = get("/?order=list")
+
+    texts = dict(re.findall(r'href="/paths/(\d+)/">[^<]*</a></th><td><span[^>]*>([^<]*)</span>', html))
+    signs = {name: texts[str(path.pk)].rpartition(" ")[0] for name, path in paths.items()}
+    assert signs == {**dict.fromkeys(paths, ""), "slac → fnal": "◷", "slac → ornl": "△"}

@@ -9,7 +9,7 @@ from heapq import nlargest
 from monitor.overview.grid import Grid
 from monitor.overview.measures import MetricFormat
 from monitor.overview.path_figures import PathFigures, badness
-from monitor.web.pages.grid.cells import cell_style, cell_text, conditions, is_problem, sentence
+from monitor.web.pages.grid.cells import cell_style, cell_text, conditions, is_problem, sentence, signs
 from monitor.web.pages.grid.contents import GridContents
 
 BESIDE, IN_LIST = 12, 500
@@ -18,10 +18,11 @@ BESIDE, IN_LIST = 12, 500
 
 @dataclass(frozen=True, slots=True)
 class WorstRow:
-    """A path with its style, figure and sentence."""
+    """A path with its style, signs, figure and sentence."""
 
     path: PathFigures
     style: str
+    signs: str
     text: str
     sentence: str
 
@@ -58,6 +59,7 @@ def rows_of(grid: Grid, measure: MetricFormat, paths: Iterable[PathFigures]) -> 
         WorstRow(
             path,
             " ".join([cell_style(grid, measure, path), *conditions(path)]),
+            "".join(sign for _, sign in signs(grid, path)),
             cell_text(grid, path),
             sentence(grid, path).partition(": ")[2],
         )

@@ -168,7 +168,7 @@ def _of_now(
     checked: CheckedPaths,
     now: datetime,
 ) -> Iterator[tuple[int, DirectionFigure, float | None]]:
-    """The paths with a mark in this column, each with its figure of now, and its rank under an open incident."""
+    """The paths with a mark in this column, each with its figure of now, and its rank by that if it is the loss."""
     path_ids = marked.paths_of(column)
     if not path_ids:
         return
@@ -183,8 +183,9 @@ def _of_now(
             continue
         alone = path if is_open else replace(path, incident_id=None)
         rank = None
-        if is_open and column is Metric.LOSS:
-            rank = RANK_OPEN + (RANK_TOTAL_LOSS if path.state is FigureState.TOTAL_LOSS else path.value or 0.0)
+        if column is Metric.LOSS:
+            rank = RANK_TOTAL_LOSS if path.state is FigureState.TOTAL_LOSS else path.value or 0.0
+            rank += RANK_OPEN * bool(marked.open.get(path.path_id))
         with_checks = replace(grid, checked=checked if is_checked else None)
         yield path.path_id, _now(column, with_checks, measure, alone), rank
 
