@@ -8,7 +8,6 @@ are over or their rules switched off. No data neither opens nor closes incidents
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -217,18 +216,15 @@ def _add_to_incidents(
     seen = route_places.with_routes(suspects.with_trips(snapshot, firing, keys, source), firing, keys)
     lost_at_s = lasting_state.lost_at_s(firing, lasting_incidents, now)
     cut_s = lasting_state.cut_s(firing, lasting_incidents, seen)
-    by_cause = defaultdict(list)
-    for incident in lasting_incidents:
-        by_cause[incident.cause].append(incident)
+    by_cause = {incident.cause: incident for incident in lasting_incidents}
     onsets_s = lasting_state.onsets_s(firing, lasting, seen) if firing else {}
     groups = causes.find_causes(firing, lasting_incidents, seen, lost_at_s, cut_s, onsets_s)
     for group in groups or causes.rejudge(lasting_incidents, seen, onsets_s):
         new = [finding.key for finding in group.findings]
         earlier = [
             key
-            for cause in {group.label} | group.merged
-            for incident in by_cause[cause]
-            for key in incident.keys - group.moved.keys()
+            for cause in {group.label, *group.merged} & by_cause.keys()
+            for key in by_cause[cause].keys - group.moved.keys()
         ]
         if group.merged:
             lifecycle.merge(group.merged, group.label, now, group.because)
