@@ -49,10 +49,12 @@ def add_findings(
     `because` is the reason for this cause, `shares` the evidence of other paths. Returns whether an incident was
     created. `findings` must not be empty; findings of a lasting incident are skipped.
     """
-    if Incident.objects.filter(cause=cause, closed_at__gt=now).exists():
+    since = now - timedelta(seconds=REOPEN_S)
+    ends = set(Incident.objects.filter(cause=cause).exclude(closed_at__lt=since).values_list("closed_at", flat=True))
+    if any(end is not None and end > now for end in ends):
         return False
-    if not Incident.objects.filter(cause=cause, closed_at__isnull=True).exists():
-        if _reopen(cause, findings, now, because, shares):
+    if None not in ends:
+        if ends and _reopen(cause, findings, now, because, shares):
             return False
         if _make(cause, findings, now, because, shares):
             return True
@@ -311,12 +313,8 @@ def _extend(cause: str, findings: Sequence[RuleFinding], now: datetime, shares: 
                 severity = _severity(new, incident.severity)
                 is_worse = severity != incident.severity
                 if is_worse and not incident.is_pending:
-                    add_severity(
-                        incident,
-                        severity,
-                        _sentence(next(joined for joined in new if joined.severity == severity)),
-                        now,
-                    )
+                    worst = next(joined for joined in new if joined.severity == severity)
+                    add_severity(incident, severity, _sentence(worst), now)
                 incident.rule = min((incident.rule, new[0].rule), key=gravity)
                 incident.severity = severity
                 incident.shares = shares_as_json(shares)
@@ -344,8 +342,10 @@ def _end_as_part(part: Incident, whole: Incident, cause: str, now: datetime) -> 
 
 def _take(incident: Incident, rows: Sequence[IncidentPath], now: datetime) -> None:
     """Add findings, replacing findings of the same path and rule from before the incident reopened."""
+    keys = {(row.path_id, row.rule) for row in rows}
+    over = incident.paths.filter(is_over=True, path_id__in={row.path_id for row in rows})
+    IncidentPath.objects.filter(pk__in=[row.pk for row in over if (row.path_id, row.rule) in keys]).delete()
     for row in rows:
-        incident.paths.filter(path_id=row.path_id, rule=row.rule, is_over=True).delete()
         row.pk, row.incident, row.added_at = None, incident, now
     IncidentPath.objects.bulk_create(rows)
 

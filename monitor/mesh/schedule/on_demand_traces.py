@@ -35,7 +35,10 @@ def ask(paths: Sequence[Path], reason: TraceReason, *, by: str, now: datetime) -
 
 def ask_where_scheduled(path_ids: Iterable[int], reason: TraceReason, *, by: str, now: datetime) -> list[TraceRequest]:
     """As `ask`, for paths that mesh.toml has traced: nobody who did not ask for traces gets any."""
-    paths = list(Path.objects.in_use().filter(pk__in=_traced(path_ids)).order_by("pk")[:MOST_PATHS])
+    traced = _traced(path_ids)
+    if not traced:
+        return []
+    paths = list(Path.objects.in_use().filter(pk__in=traced).order_by("pk")[:MOST_PATHS])
     return _request(_scheduled(_both_directions(paths)), reason, by, now)
 
 
