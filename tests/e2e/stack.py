@@ -30,14 +30,19 @@ T = TypeVar("T")
 
 
 def wait_for(question: Callable[[], T], timeout_s: float, description: str) -> T:
-    """Poll `question` until its answer is true; fail with the description and the last answer at the timeout."""
-    deadline = time.monotonic() + timeout_s
+    """Poll `question` until its answer is true; fail with the description and the last answer at the timeout.
+
+    At first four times a second. What takes ten seconds may take eleven: each question to a stack costs its web server
+    tens of milliseconds.
+    """
+    began = time.monotonic()
     while True:
         answer = question()
         if answer:
             return answer
-        assert time.monotonic() < deadline, f"{description}: not within {timeout_s} s; last answer {answer!r}"
-        time.sleep(0.25)
+        waited_s = time.monotonic() - began
+        assert waited_s < timeout_s, f"{description}: not within {timeout_s} s; last answer {answer!r}"
+        time.sleep(min(max(0.25, waited_s / 10), 1.0))
 
 
 class RunningStack:
