@@ -117,8 +117,8 @@ def incident_lasted(incident: Incident, now: datetime) -> str:
 
 
 @register.simple_tag
-def incident_so_far(incident: Incident, now: datetime, ongoing: str) -> SafeString:
-    """How long an open incident has lasted after the word `ongoing`; since when it is over where it only waits to be
+def incident_so_far(incident: Incident, now: datetime) -> SafeString:
+    """How long an open incident has lasted; since when it is over where it only waits to be
     closed, since when paths answer again after an outage, or up to when it was measured."""
     over = recovery.over_since(incident)
     if over is not None:
@@ -129,7 +129,7 @@ def incident_so_far(incident: Incident, now: datetime, ongoing: str) -> SafeStri
     outage = words.was_outage(incident)
     if outage is not None:
         return format_html("replies again since {}", times.clock_second(outage.first_reply))
-    return format_html("{} {}", ongoing, words.duration_text(incident, now))
+    return format_html("ongoing for {}", words.duration_text(incident, now))
 
 
 @register.simple_tag

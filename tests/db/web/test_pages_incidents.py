@@ -80,7 +80,7 @@ class TestTheList:
         row = re.search(rf'<li class="open [a-z]+" data-incident="{incident.pk}".*?</li>', html, re.DOTALL)[0]
         assert f'href="/incidents/{incident.pk}/">Loss 20% on cern ↔ slac, since ' in row
         assert "▲" in row
-        assert "open since about 2026-11-21 12:20 UTC" in text(row)
+        assert "began about 2026-11-21 12:20 UTC , ongoing for 10 min" in text(row)
         assert "1 unacknowledged" in text(html)
 
     def test_filters_are_in_the_address_and_combine(self, page, paths):
