@@ -45,6 +45,7 @@ CHECKED_TO_PATHS = 1000
 """Of a larger mesh the cells of the grid of now are not looked at for the sentence, which every page has."""
 RECENTLY_ENDED = timedelta(hours=1)
 """While none is open, an incident that ended within this time is named."""
+NOT_CLEAR = "not in an incident (too few packets so far to exclude its loss on all of them)"
 NO_MESH = "No mesh yet: nothing is measured."
 NO_PATH = "No path is measured yet: a path needs two sites and a test."
 NO_RULE = "Every alert rule is disabled: problems are not detected."
@@ -54,8 +55,8 @@ NO_RULE = "Every alert rule is disabled: problems are not detected."
 class MeshState:
     """The sentence, its first part as a title, and the counts in it. `incidents` are the open ones: those that go on,
     then those back to normal, the worst first. `back_to_normal` counts those of the paths with problems whose incident
-    only waits to be resolved; `evaluated_at` is None before the first evaluation; `unknown_since` is None while the
-    rules are evaluated."""
+    only waits to be resolved, `replying_again` those that answer again after an outage, without a loss so far;
+    `evaluated_at` is None before the first evaluation; `unknown_since` is None while the rules are evaluated."""
 
     title: str
     rest: str
@@ -65,6 +66,7 @@ class MeshState:
     unknown_since: datetime | None
     checked: CheckedPaths
     back_to_normal: int
+    replying_again: int = 0
 
     @property
     def sentence(self) -> str:
@@ -115,7 +117,10 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
     lasting = lasting_incidents() if grid is None else grid.lasting_incidents
     incidents = tuple(sorted((row for row in lasting if not row.is_pending), key=_state_and_damage, reverse=True))
     problem_paths = {*_paths_in(incidents)}
-    back_to_normal = problem_paths - {key for incident in incidents for key in recovery.paths_not_normal(incident)}
+    not_normal = [(incident, recovery.paths_not_normal(incident)) for incident in incidents]
+    back_to_normal = problem_paths - {key for _, path_ids in not_normal for key in path_ids}
+    bad = {key for incident, path_ids in not_normal if not recovery.replies_again(incident) for key in path_ids}
+    replying_again = len(problem_paths - back_to_normal - bad)
     maintained = maintained_places(now)
     states = _count(now, problem_paths, maintained)
     cells = _cells(states, grid, lasting, now)
@@ -137,9 +142,12 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
         said = _unknown(states, incidents, unknown_since)
     else:
         is_in_part = bool(tests.unjudged - tests.low.keys())
-        said = _said(states, checked, incidents, len(back_to_normal), is_in_part, fresh.evaluated_at, now)
+        said = _said(
+            states, checked, incidents, (len(back_to_normal), replying_again), is_in_part, fresh.evaluated_at, now
+        )
         said = said[0], f"{said[1]} {_unjudged(tests)}".strip()
-    return MeshState(*said, states, incidents, fresh.evaluated_at, unknown_since, checked, len(back_to_normal))
+    over = len(back_to_normal), replying_again
+    return MeshState(*said, states, incidents, fresh.evaluated_at, unknown_since, checked, *over)
 
 
 def load_checked(path_id: int, fresh: Freshness, now: datetime) -> CheckedPaths:
@@ -203,9 +211,11 @@ def _checked_for(incidents: Iterable[Incident]) -> dict[int, str]:
     return {row.path_id: f"{row.path}: {rule_of(row.rule).words}" for row in rows}
 
 
-def _state_and_damage(incident: Incident) -> tuple[bool, tuple[int, int, float]]:
-    """Orders incidents by their damage: after those that go on those back to normal."""
-    return not recovery.is_back_to_normal(incident), gravest.damage(incident)
+def _state_and_damage(incident: Incident) -> tuple[bool, bool, tuple[int, int, float]]:
+    """Orders incidents by their damage: after those that go on those whose paths reply again, then those back to
+    normal."""
+    is_back, is_again = recovery.is_back_to_normal(incident), recovery.replies_again(incident)
+    return not is_back and not is_again, not is_back, gravest.damage(incident)
 
 
 def _count(now: datetime, problem_paths: set[int], maintained: MaintainedPlaces) -> PathCounts:
@@ -271,23 +281,25 @@ def _said(
     states: PathCounts,
     checked: CheckedPaths,
     incidents: tuple[Incident, ...],
-    back_to_normal: int,
+    over: tuple[int, int],
     is_in_part: bool,
     evaluated_at: datetime | None,
     now: datetime,
 ) -> tuple[str, str]:
-    """The title and the rest of the sentence. With `is_in_part` the throughput of some paths is not judged and not
-    being checked either."""
+    """The title and the rest of the sentence. Of the paths with problems some are `over`: back to normal, or replying
+    again. With `is_in_part` the throughput of some paths is not judged and not being checked either."""
     normal = "normal as far as judged" if is_in_part else "normal"
     if incidents:
-        current = "not in an incident" if _is_unclear(incidents) else normal
-        bad = states.with_problems - back_to_normal
-        back = [f"{figures.count(back_to_normal)} back to normal"] if back_to_normal and bad > 0 else []
+        current = NOT_CLEAR if _is_unclear(incidents, checked) else normal
+        back_to_normal, again = over
+        bad = states.with_problems - back_to_normal - again
+        back = [f"{figures.count(again)} being checked after an outage"] if again and bad > 0 else []
+        back += [f"{figures.count(back_to_normal)} back to normal"] if back_to_normal and bad + again > 0 else []
+        named = _problems(states, incidents, now, bad=bad if bad > 0 else again)
         if checked.paths and bad <= 0:
-            others = _others(_without(states, checked), current)
-            return f"{'; '.join(checked.parts())}.", f"{_problems(states, incidents, now, bad=bad)} {others}".strip()
-        others = _others(_without(states, checked), current, [*checked.parts(), *back])
-        return _problems(states, incidents, now, bad=bad), others
+            others = _others(_without(states, checked), current, back)
+            return f"{'; '.join(checked.parts())}.", f"{named} {others}".strip()
+        return named, _others(_without(states, checked), current, [*checked.parts(), *back])
     if states.awaited == states.paths:
         return (
             f"{count_of_paths(states.paths)} {'is' if states.paths == 1 else 'are'} waiting for the first results.",
@@ -323,6 +335,8 @@ def _problems(
     if not was and recovery.is_back_to_normal(incidents[0]):
         is_are = "is" if states.with_problems == 1 else "are"
         return f"{count} {is_are} back to normal, waiting to close: {worst}."
+    if not was and recovery.replies_again(incidents[0]):
+        return f"{count} {'is' if number == 1 else 'are'} being checked after an outage: {worst}."
     verb = "had" if was else "has" if number == 1 else "have"
     return f"{count} {verb} problems{' then' if was else ''}: {worst}."
 
@@ -361,6 +375,10 @@ def _ended(now: datetime) -> str:
     return f"Last incident: {words.brief(ended, now)}, resolved {ago} ago."
 
 
-def _is_unclear(incidents: tuple[Incident, ...]) -> bool:
-    """Whether the loss of an incident may be on other paths too."""
-    return any(share.get("unclear") for incident in incidents for share in incident.shares)
+def _is_unclear(incidents: tuple[Incident, ...], checked: CheckedPaths) -> bool:
+    """Whether the loss of an incident that goes on may be on other paths too, but for those that are named by
+    themselves: without newer data, or its reverse path, which is in two shares. Once it is over its shares are those of
+    before."""
+    lasting = [row for row in incidents if not recovery.is_back_to_normal(row) and not recovery.replies_again(row)]
+    unclear = sum(share.get("unclear", 0) - share.get("overdue", 0) for row in lasting for share in row.shares)
+    return unclear > 2 * len(checked.of_reverse)

@@ -15,7 +15,7 @@ from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.detect.troubles import LOSS_EFFECTS
 from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, is_normal_again, level_of
-from monitor.alerts.incidents.gravest import active_findings
+from monitor.alerts.incidents.gravest import active_findings, ended_outage
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis.changes.ended_loss import ENDED_SHARE, CleanRun
 
@@ -31,6 +31,15 @@ def is_without_loss(row: IncidentPath, level: FindingLevel) -> bool:
 def is_back_to_normal(incident: Incident) -> bool:
     """Whether all paths of an open incident are normal by now, and it waits to be resolved."""
     return incident.closed_at is None and all(map(is_normal_again, by_newest(incident, active_findings(incident))))
+
+
+def replies_again(incident: Incident) -> bool:
+    """Whether all paths of an open incident that are not back to normal answer again after an outage, without a loss in
+    the few packets since."""
+    rows = [row for row in active_findings(incident) if not is_normal_again(row)]
+    levels = [level_of(row) for row in rows]
+    are_again = [level is not None and level.now == 0.0 and not level.is_stale for level in levels]
+    return incident.closed_at is None and bool(rows) and all(are_again) and ended_outage(incident) is not None
 
 
 def over_since(incident: Incident) -> datetime | None:

@@ -280,6 +280,71 @@ def test_a_black_cell_without_an_incident_is_not_called_normal(state, clock, pat
     assert (got["normal"], got["being_checked"]) == (5, 1)
 
 
+def open_loss(path, level, shares=(), cause="cern ↔ slac"):
+    """An open incident of loss of 20% on this path, with this level since two minutes before NOW."""
+    row = Incident.objects.create(
+        rule="loss", cause=cause, opened_at=NOW, began_at=NOW - 9 * MINUTE, summary="s", shares=list(shares)
+    )
+    IncidentPath.objects.create(
+        incident=row, path=path, rule="loss", sentence="loss", since=NOW - 9 * MINUTE, added_at=NOW,
+        figures={"lost": 20, "sent": 100}, level={"unit": "loss_ratio", "peak": 0.2, "window_s": 60.0, **level},
+    )  # fmt: skip
+    return row
+
+
+UP = (NOW - 2 * MINUTE).isoformat()
+OUTAGE = {"last_reply": (NOW - 9 * MINUTE).isoformat(), "first_reply": UP, "burst_at": UP, "lost": 0}
+REPLYING = {"now": 0.0, "sent": 25, "ended_outage": OUTAGE}
+LASTING = {"now": 0.2, "sent": 100}
+ENDED = {"now": 0.0, "sent": 100, "is_ended": True, "recovered_at": UP, "since": UP}
+
+
+def test_a_path_that_replies_again_without_loss_is_no_problem(state, paths):
+    clean(*paths.values())
+    judged()
+    open_loss(paths["slac → cern"], REPLYING)
+
+    sentence = state()["sentence"]
+
+    facts = "1 of 6 paths is being checked after an outage", "replies again since 12:28:00 UTC", "no loss", "5 normal"
+    assert lacks(sentence, *facts) == []
+    assert "problem" not in sentence
+    assert mesh_state.load_mesh_state(freshness.load(), NOW).replying_again == 1
+
+
+def test_a_path_that_replies_again_is_counted_beside_problems(state, paths):
+    clean(*paths.values())
+    judged()
+    open_loss(paths["slac → cern"], REPLYING)
+    open_loss(paths["fnal → cern"], LASTING, cause="cern ↔ fnal")
+
+    facts = "1 of 6 paths has problems: ", "and 1 other incident", "1 being checked after an outage", "4 normal"
+    assert lacks(state()["sentence"], *facts) == []
+
+
+@pytest.mark.parametrize(
+    ("level", "share", "is_normal"),
+    [
+        (LASTING, {"unclear": 3}, False),
+        (LASTING, {}, True),
+        (LASTING, {"unclear": 2, "overdue": 2}, True),
+        (ENDED, {"unclear": 3}, True),
+        (REPLYING, {"unclear": 3}, True),
+    ],
+    ids=["unclear", "clear", "without newer data", "over", "replies again"],
+)
+def test_other_paths_are_normal_unless_their_packets_do_not_tell(state, paths, level, share, is_normal):
+    """Once a loss is over, the last count of paths that may have had it is one of the past."""
+    clean(*paths.values())
+    judged()
+    open_loss(paths["slac → cern"], level, [{"where": "elsewhere", "bad": 0, "known": 5, **share}])
+
+    sentence = state()["sentence"]
+
+    assert ("5 normal" in sentence) == is_normal, sentence
+    assert ("5 not in an incident (too few packets" in sentence) != is_normal
+
+
 def test_loss_that_opens_no_incident_is_not_called_normal(state, paths, mark):
     for name, path in paths.items():
         make_bursts(path, [6 if name == "slac → cern" else 0] * 10, NOW - 10 * MINUTE)
