@@ -16,6 +16,8 @@ computed from tests 1 to 19.
      they do not reach the tenths; a spread of 25% is then assumed, with the weight of four errors (Vazhkudai and
      Schopf, "Predicting sporadic grid data transfers" (2002) have errors of 15 to 25%).
   5. After a change of the path the interval is wider, and includes the figure without the correction.
+  6. The interval includes the newest test where the errors are too few to tell how often a test leaves it, and where
+     that test differs from the forecast by more than a factor of three: the next may be like either.
 """
 
 from __future__ import annotations
@@ -56,6 +58,8 @@ SPREAD_OF_80 = 1.2816
 LEAST_WIDTH_LOG = math.log(1.0001)
 """Minimum distance of an end from the figure, less than any test resolves: a wider one would cover more than 80% on a
 full link, whose tests differ by a thousandth."""
+UNLIKE_LOG = math.log(3.0)
+"""A newest test so far from the forecast is an outlier, or the first of another level."""
 CHANGED_WIDTH_LOG = math.log(1.5)
 """Minimum distance of an end from the figure after a change of the path."""
 
@@ -95,7 +99,8 @@ class Forecast:
     """The next test's throughput with its 80% interval.
 
     `tests` is the number of tests behind it, from `oldest_at` to `newest_at`, and `newer_left_out` that of the tests
-    since, when the path was not as it is now. `changes` says how the path differs from that of these tests, and
+    since, when the path was not as it is now. `newest_bps` is the newest of those behind it, `others_bps` the median of
+    the others, None of a single test. `changes` says how the path differs from that of these tests, and
     `uncorrected_bps` is the forecast without it. `score` is None before the second test.
     """
 
@@ -106,11 +111,18 @@ class Forecast:
     oldest_at: datetime
     newest_at: datetime
     newer_left_out: int
+    newest_bps: float
+    others_bps: float | None
     changes: tuple[PathDifference, ...]
     then: PathPings
     now: PathPings
     uncorrected_bps: float
     score: ForecastScore | None
+
+    @property
+    def is_unclear(self) -> bool:
+        """Whether the newest test is so unlike the others that the next may be like either."""
+        return self.others_bps is not None and abs(math.log(self.newest_bps / self.others_bps)) > UNLIKE_LOG
 
 
 def forecast(tests: Sequence[PastTest], now: PathPings, kind: TransferKind) -> Forecast | None:
@@ -120,6 +132,7 @@ def forecast(tests: Sequence[PastTest], now: PathPings, kind: TransferKind) -> F
     replay = _Replay(tests, now, kind)
     logs = [replay.result(number) for number in range(1, len(tests) + 1)]
     last = logs[-1]
+    *others, newest = (replay.rates[test] for test in last.basis)
     return Forecast(
         throughput_bps=math.exp(last.middle),
         low_bps=math.exp(last.low),
@@ -128,6 +141,8 @@ def forecast(tests: Sequence[PastTest], now: PathPings, kind: TransferKind) -> F
         oldest_at=tests[last.basis[0]].at,
         newest_at=tests[last.basis[-1]].at,
         newer_left_out=len(tests) - 1 - last.basis[-1],
+        newest_bps=math.exp(newest),
+        others_bps=math.exp(statistics.median(others)) if others else None,
         changes=last.changes,
         then=tests[last.basis[-1]].state,
         now=now,
@@ -185,6 +200,9 @@ class _Replay:
         if changes:
             low, high = (_widened(end, moved, changes) for end in (low, high))
         middle = uncorrected + moved
+        newest = self.rates[basis[-1]] - middle
+        if len(self._errors) < LEAST_ERRORS or abs(newest) > UNLIKE_LOG:
+            low, high = min(low, newest), max(high, newest)
         if number < len(self.rates):
             actual = self.rates[number]
             self._errors.append(actual - middle)

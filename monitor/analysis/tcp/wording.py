@@ -42,7 +42,14 @@ def headline(answer: ThroughputEstimate) -> str:
 
 
 def forecast_headline(made: Forecast) -> str:
-    """Throughput forecast from the path's own tests, its interval and the number of tests."""
+    """Throughput forecast from the path's own tests, its interval and the number of tests, or `cannot tell: …` where
+    the newest test is unlike the others."""
+    if made.is_unclear and made.others_bps is not None:
+        before = "the test before" if made.tests == 2 else f"the median of the {made.tests - 1} before"
+        ratio = made.newest_bps / made.others_bps
+        share = f"1/{1.0 / ratio:.0f} of" if ratio < 1.0 else f"{ratio:.0f} times"
+        newest = f"the newest test got {rate(made.newest_bps)}, {share} {before} ({rate(made.others_bps)})"
+        return f"cannot tell: {newest}"
     return f"about {rate(made.throughput_bps)} (80%: {_ends(made)}), from {_tests(made.tests)} of this path"
 
 

@@ -25,6 +25,7 @@ from monitor.analysis.tcp import (
     replayed,
 )
 from monitor.analysis.tcp.wording import forecast_headline, forecast_notes
+from tests.facts import lacks
 from tests.forecasts import BEGAN_AT, capacity_bound, heavy_tails, pooled, published, score_series, simulated
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -116,6 +117,35 @@ def test_an_outlier_does_not_move_the_forecast():
     forecasted = forecast(past_tests(*[50, 51, 49] * 5, 3, 50), CLEAN, RENO)
 
     assert forecasted.throughput_bps == pytest.approx(50e6, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("rates", "said"),
+    [
+        ((44.9, 45.1, 2.75), ("2.75 Mbit/s", "1/16 of the median of the 2 before (45 Mbit/s)")),
+        ((44.9, 2.75), ("2.75 Mbit/s", "1/16 of the test before (44.9 Mbit/s)")),
+        ((2.75, 44.9), ("44.9 Mbit/s", "16 times the test before (2.75 Mbit/s)")),
+        ((*[45.0, 44.8, 45.2] * 10, 2.75), ("2.75 Mbit/s", "1/16 of the median of the ", "before (45 Mbit/s)")),
+    ],
+    ids=["third", "second", "faster", "thirtieth"],
+)
+def test_a_newest_test_unlike_the_others_leaves_the_forecast_open(rates, said):
+    """It is an outlier, or the first of another level: either may hold."""
+    made = forecast(past_tests(*rates), CLEAN, RENO)
+
+    assert made.low_bps <= rates[-1] * 1e6 * (1 + 1e-9)
+    assert made.high_bps >= rates[-1] * 1e6 * (1 - 1e-9)
+    assert lacks(forecast_headline(made), "cannot tell", *said) == []
+
+
+def test_of_few_tests_the_interval_includes_the_newest():
+    """Their errors are too few to tell how often a test leaves it."""
+    tests = past_tests(*[50.0, 50.0, 50.0, 50.0, 50.0, 50.0, 18.0])
+
+    made = forecast(tests, CLEAN, RENO)
+
+    assert made.low_bps <= 18e6 * (1 + 1e-9)
+    assert "about 50 Mbit/s" in forecast_headline(forecast(past_tests(50.0, 50.0, 40.0), CLEAN, RENO))
 
 
 def test_three_tests_at_a_new_level_set_the_forecast():
