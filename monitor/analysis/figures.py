@@ -7,7 +7,7 @@ Not here: dates and names, and anything that depends on where the text is shown.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from monitor.analysis.loss import ZERO_LOSS_BOUND
@@ -135,6 +135,11 @@ def bit_rate(value_bps: float | None) -> str:
     number = value_bps / scale
     decimals = 0 if number >= 100 else 1 if number >= 10 else 2
     return f"{_plain(number, decimals)} {unit}"
+
+
+def bit_rates(values_bps: Sequence[float]) -> str:
+    """A rate, or the lowest and the highest: `1.05 Mbit/s to 28.9 Mbit/s`."""
+    return " to ".join(dict.fromkeys(map(bit_rate, values_bps))) or NO_DATA
 
 
 def duration(seconds: float) -> str:

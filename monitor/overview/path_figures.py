@@ -186,7 +186,7 @@ def figures_over(
     the archive is not asked for all paths."""
     if metric is Metric.THROUGHPUT:
         summaries = throughput_summaries(since, until)
-        figures = _of_tests(paths, {tests.path_id: (tests, tests.throughput_median_bps) for tests in summaries})
+        figures = _of_tests(paths, {tests.path_id: (tests, tests.figure_bps) for tests in summaries})
         return _with_on_demand(figures, on_demand_counts(since, until))
     path_ids = [path[0] for path in paths] if only_these else None
     cells = tables.grid(metric, since, until, packet_bytes=packet_bytes, path_ids=path_ids)

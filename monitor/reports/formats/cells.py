@@ -163,7 +163,7 @@ def measured(path: PathReport, numbers: Numbers) -> TextCell:
     counted = f"{numbers.count(tests.measured)} of {numbers.count(tests.tests)} tests"
     if tests.throughput_median_bps is None:
         return TextCell("no result", counted, tone="gap")
-    return TextCell(numbers.bit_rate(tests.throughput_median_bps), counted)
+    return TextCell(" to ".join(dict.fromkeys(map(numbers.bit_rate, tests.figures_bps))), counted)
 
 
 def _coverage(path: PathReport, numbers: Numbers) -> TextCell:

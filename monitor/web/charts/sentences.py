@@ -50,8 +50,8 @@ def throughput_sentence(
     if throughput is None:
         none = f"no scheduled test, {apart}" if apart else "no test"
         return f"TCP throughput of {name}, {length_words(window)}: {none}{_incidents(window)}."
-    median = figures.bit_rate(throughput.throughput_median_bps)
-    told = [f"median {median}, {throughput.measured} of {throughput.tests} tests", *([apart] if apart else [])]
+    rate = f"{'median ' if throughput.is_median else ''}{figures.bit_rates(throughput.figures_bps)}"
+    told = [f"{rate}, {throughput.measured} of {throughput.tests} tests", *([apart] if apart else [])]
     newest = next((test for test in reversed(tests) if test.throughput_bps is not None), None)
     if newest is not None:
         told.append(f"newest {figures.bit_rate(newest.throughput_bps)} at {times.minute(newest.at)}")

@@ -33,6 +33,7 @@ from monitor.web.trends import Trend
 register = template.Library()
 register.filter("milliseconds", figures.milliseconds)
 register.filter("bit_rate", figures.bit_rate)
+register.filter("bit_rates", figures.bit_rates)
 register.filter("count", figures.count)
 register.filter("percent", figures.percent)
 register.filter("distance", times.distance)

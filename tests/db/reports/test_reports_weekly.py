@@ -402,6 +402,15 @@ def test_a_path_with_throughput_tests_only_is_listed_separately(paths):
     assert lacks(apart, "TCP, measured", "slac → cern 50 Mbit/s 1 of 1 tests") == []
 
 
+def test_two_tests_have_both_rates_and_no_median(paths):
+    """A median of 28.9 and 1.05 Mbit/s is a rate that neither test had."""
+    make_hours(paths["slac → cern"], WEEK.since)
+    for hours, rate_bps in enumerate((28.9e6, 1.05e6)):
+        make_throughput(paths["slac → cern"], WEEK.since + timedelta(hours=hours), rate_bps)
+
+    assert line("slac → cern").measured.value == "1.05 Mbit/s to 28.9 Mbit/s"
+
+
 def test_failed_tests_are_no_result_and_not_zero(paths):
     make_hours(paths["slac → cern"], WEEK.since)
     make_throughput(paths["slac → cern"], WEEK.since, None)

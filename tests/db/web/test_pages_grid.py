@@ -186,6 +186,18 @@ def test_throughput_is_the_median_of_the_measured_tests(page, paths):
     assert "on demand" not in sentence
 
 
+def test_a_cell_of_two_tests_has_the_newest_rate(page, paths):
+    """Their median, 15 Mbit/s, is a rate that neither had."""
+    path = paths["slac", "cern"]
+    for minute, rate in enumerate((28.9e6, 1.05e6, None)):
+        throughput(path, HOUR + minute * MINUTE, rate)
+
+    _, text, sentence = cell(page("?metric=throughput"), path)
+
+    assert text == "1.05 Mbit/s"
+    assert lacks(sentence, "newest of 2 of 3 tests") == []
+
+
 @pytest.mark.parametrize(("period", "figure"), [("now", "newest of"), ("day", "median of")])
 def test_on_demand_tests_are_said_to_count_in_no_cell(page, paths, period, figure):
     path, other = paths["slac", "cern"], paths["cern", "slac"]

@@ -287,6 +287,21 @@ def test_on_demand_tests_are_said_not_to_count(page, path):
     assert lacks(text, "median of 1 of 1 tests, 1 test on demand", "1 test measured: 94 Mbit/s; 1 test on demand") == []
 
 
+def test_the_tile_of_two_throughput_tests_has_both_rates(page, path):
+    """Their median, 15 Mbit/s, is a rate that neither had."""
+    burst(path, NOW - 55 * MINUTE, *[10.0] * 10)
+    for minutes, rate in ((40, 28.9e6), (20, 1.05e6)):
+        throughput(path, NOW - minutes * MINUTE, rate)
+
+    text = page("?period=hour&tab=tests")
+
+    both = "1.05 Mbit/s to 28.9 Mbit/s"
+    assert lacks(text, both, "2 of 2 tests; newest 1.05 Mbit/s") == []
+    assert lacks(sentence(text, "throughput"), f"{both}, 2 of 2 tests, newest 1.05 Mbit/s") == []
+    assert "median 15 Mbit/s" not in text
+    assert "median of 2" not in text
+
+
 def test_the_tile_of_throughput_has_the_newest_rate_beside_the_median(page, path):
     burst(path, NOW - 55 * MINUTE, *[10.0] * 10)
     throughput(path, NOW - 50 * MINUTE, 20e6)

@@ -47,6 +47,8 @@ def test_both_directions_are_side_by_side(get, paths):
     hour(paths["cern", "slac"], sent=1000, received=979, rtt_ms=150.0, estimate_bps=9e5, estimate_is_floor=False)
     hour(paths["slac", "cern"], sent=1000, received=1000, rtt_ms=151.0, estimate_bps=2e6, estimate_is_floor=True)
     throughput(paths["slac", "cern"], HOUR + MINUTE, 90e6)
+    for minutes, rate in ((1, 28.9e6), (2, 1.05e6)):
+        throughput(paths["cern", "slac"], HOUR + minutes * MINUTE, rate)
 
     (slac, uct) = rows(get("/sites/cern/"))
 
@@ -54,7 +56,7 @@ def test_both_directions_are_side_by_side(get, paths):
     assert slac[1:3] == ["2.1%", "150.0 ms"]
     assert slac[5:7] == ["< 0.3%", "151.0 ms"]
     assert slac[7].startswith("≥ ")
-    assert (slac[4], slac[8]) == ("–", "90 Mbit/s")
+    assert (slac[4], slac[8]) == ("1.05 Mbit/s to 28.9 Mbit/s", "90 Mbit/s")
     assert uct == ["uct", "no data", "–", "–", "–", "no data", "–", "–", "–"]
 
 

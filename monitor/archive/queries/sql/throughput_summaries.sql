@@ -8,6 +8,7 @@ SELECT
     percentile_cont(0.5) WITHIN GROUP (ORDER BY throughput_bps) AS throughput_median_bps,
     min(throughput_bps) AS throughput_min_bps,
     max(throughput_bps) AS throughput_max_bps,
+    (array_agg(throughput_bps ORDER BY measured_at DESC) FILTER (WHERE throughput_bps IS NOT NULL))[1] AS newest_bps,
     max(measured_at) AS latest_at,
     (array_agg(outcome ORDER BY measured_at DESC))[1] AS latest_outcome,
     (array_agg(throughput_bps ORDER BY measured_at DESC))[1] AS latest_bps,

@@ -48,10 +48,14 @@ class ThroughputPoint:
     detail: str | None
 
 
+WITHOUT_MEDIAN = 2
+"""The median of so many tests would be a rate that neither had."""
+
+
 @dataclass(frozen=True, slots=True)
 class PathThroughput:
-    """Throughput tests of a path over a period. `latest_bps` is None where the latest test failed; `not_run` are those
-    that their agent missed, such as when it was late."""
+    """Throughput tests of a path over a period. `newest_bps` is the newest rate, `latest_bps` that of the latest test,
+    None where it failed; `not_run` are those that their agent missed, such as when it was late."""
 
     path_id: int
     tests: int
@@ -59,11 +63,29 @@ class PathThroughput:
     throughput_median_bps: float | None
     throughput_min_bps: float | None
     throughput_max_bps: float | None
+    newest_bps: float | None
     latest_at: datetime
     latest_outcome: str
     latest_bps: float | None
     latest_detail: str | None
     not_run: int
+
+    @property
+    def is_median(self) -> bool:
+        """Whether its figure is the median of its tests."""
+        return self.measured != WITHOUT_MEDIAN
+
+    @property
+    def figure_bps(self) -> float | None:
+        """The median; of two tests the newest rate."""
+        return self.throughput_median_bps if self.is_median else self.newest_bps
+
+    @property
+    def figures_bps(self) -> tuple[float, ...]:
+        """The median; of two tests both rates, the lower first; empty without a measured test."""
+        of_two = self.throughput_min_bps, self.throughput_max_bps
+        rates = (self.throughput_median_bps,) if self.is_median else dict.fromkeys(of_two)
+        return tuple(rate for rate in rates if rate is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from datetime import datetime
 from monitor.analysis import figures
 from monitor.analysis.directions import DirectionLosses
 from monitor.archive.queries.metrics import Metric
+from monitor.archive.queries.throughput.series import WITHOUT_MEDIAN
 from monitor.overview import measures
 from monitor.overview.grid import Grid, GridPeriod
 from monitor.overview.measures import MEASURES, MetricFormat
@@ -272,7 +273,8 @@ def _against(grid: Grid, path: PathFigures) -> str:
 def _evidence(grid: Grid, path: PathFigures) -> Iterator[str]:
     if grid.metric is Metric.THROUGHPUT:
         if path.tests is not None and path.tests_measured is not None:
-            figure = "newest" if grid.period is GridPeriod.NOW else "median"
+            is_newest = grid.period is GridPeriod.NOW or path.tests_measured == WITHOUT_MEDIAN
+            figure = "newest" if is_newest else "median"
             yield f"{figure} of {path.tests_measured} of {path.tests} tests"
         if path.outcome is not None:
             yield f"latest test {outcome_label(path.outcome)}"

@@ -213,7 +213,7 @@ def _way(
 ) -> DirectionSummary:
     """The direction with the figures of the period, of which these columns have an open incident."""
     texts = dict.fromkeys(COLUMNS, NONE)
-    texts[Metric.THROUGHPUT] = NONE if tests is None else figures.bit_rate(tests.throughput_median_bps)
+    texts[Metric.THROUGHPUT] = NONE if tests is None else figures.bit_rates(tests.figures_bps)
     rank, has_outage = RANK_OPEN * bool(columns), False
     if path.destination.behind_nat:
         texts[Metric.LOSS], style = BEHIND_NAT, ""
