@@ -17,6 +17,7 @@ IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 MOST_BYTES = 150_000
 COLOURS = 256
 """Colours of the palette: enough for text on few backgrounds; half of the bytes."""
+EXACT_COLOURS = 32
 PATIENCE_MS = 60_000
 
 
@@ -69,9 +70,12 @@ OF_LAB = (
     Shot("report", "light", 1000),
 )
 OF_LARGE_MESHES = {
-    sites: tuple(Shot(f"grid-{sites}", screen, 1080, 1920) for screen in ("light", "dark")) for sites in (100, 300)
+    sites: tuple(
+        Shot(f"{page}-{sites}", screen, height, 1920) for page, height in pages for screen in ("light", "dark")
+    )
+    for sites, pages in ((100, [("regions", 800), ("grid", 1080)]), (300, [("grid", 1080)]))
 }
-"""Grids by their number of sites."""
+"""Pages of many sites, by the number of sites: the figures between their regions, and the grid of sites."""
 
 
 def folder_of_every(description: str | None) -> Path | None:
@@ -108,12 +112,21 @@ def take(browser: Browser, address: str, shot: Shot) -> Image.Image:
 def write(path: Path, picture: Image.Image) -> None:
     """Write a PNG with a palette. Raises `ValueError` where it is too large for a page of documentation."""
     out = io.BytesIO()
-    in_few = picture.convert("RGB").quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    in_few.save(out, "PNG", optimize=True)
+    _in_few_colours(picture.convert("RGB")).save(out, "PNG", optimize=True)
     if path.parent == IMAGES and len(out.getvalue()) > MOST_BYTES:
         raise ValueError(f"{path.name} has {len(out.getvalue()):,} bytes, {MOST_BYTES:,} are the most; show less of it")
     path.write_bytes(out.getvalue())
     say(f"{os.path.relpath(path)}: {len(out.getvalue()) / 1000:.0f} kB")
+
+
+def _in_few_colours(picture: Image.Image) -> Image.Image:
+    """The picture with a palette, in which its most frequent colours, the backgrounds, are exact."""
+    counts = picture.getcolors(maxcolors=picture.width * picture.height) or []
+    frequent = [colour for _, colour in sorted(counts, reverse=True)[:EXACT_COLOURS]]
+    others = picture.quantize(COLOURS - EXACT_COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([part for colour in frequent for part in colour] + (others.getpalette() or []))
+    return picture.quantize(palette=palette, dither=Image.Dither.NONE)
 
 
 def say(message: str) -> None:
