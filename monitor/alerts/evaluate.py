@@ -122,7 +122,7 @@ def _evaluate(now: datetime, baselines: Baselines | None, scope: RuleScope, sour
     quiet_paths = quiet.quiet_paths_at(now, every)
     firing = [finding for finding in findings(snapshot, scope) if finding.path_id not in quiet_paths.in_maintenance]
     _add_to_incidents(lasting, firing, snapshot, scope, source)
-    levels.update_levels(lasting, snapshot, scope.settings)
+    levels.update_levels(lasting, snapshot, scope.settings, firing)
     _update_shares(lasting, firing, snapshot, scope)
     closed = _close_ended(lasting, snapshot, scope, quiet_paths, now)
     rtt_progress.write(snapshot.trips.judged_s)

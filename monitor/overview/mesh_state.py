@@ -7,7 +7,7 @@ are evaluated, and a cell in the grid of now that shows no loss above its rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -54,9 +54,10 @@ NO_RULE = "Every alert rule is disabled: problems are not detected."
 @dataclass(frozen=True, slots=True)
 class MeshState:
     """The sentence, its first part as a title, and the counts in it. `incidents` are the open ones: those that go on,
-    then those back to normal, the worst first. `back_to_normal` counts those of the paths with problems whose incident
-    only waits to be resolved, `replying_again` those that answer again after an outage, without a loss so far;
-    `evaluated_at` is None before the first evaluation; `unknown_since` is None while the rules are evaluated."""
+    then those back to normal, the worst first. `normal_again` are those of the paths with problems whose incidents only
+    wait to be resolved, without another trouble; `going_on` counts those whose incidents go on, `replying_again` those
+    that answer again after an outage, without a loss so far. `evaluated_at` is None before the first evaluation;
+    `unknown_since` is None while the rules are evaluated."""
 
     title: str
     rest: str
@@ -65,8 +66,13 @@ class MeshState:
     evaluated_at: datetime | None
     unknown_since: datetime | None
     checked: CheckedPaths
-    back_to_normal: int
+    normal_again: frozenset[int]
+    going_on: int
     replying_again: int = 0
+
+    @property
+    def back_to_normal(self) -> int:
+        return len(self.normal_again)
 
     @property
     def sentence(self) -> str:
@@ -118,18 +124,20 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
     incidents = tuple(sorted((row for row in lasting if not row.is_pending), key=_state_and_damage, reverse=True))
     problem_paths = {*_paths_in(incidents)}
     not_normal = [(incident, recovery.paths_not_normal(incident)) for incident in incidents]
-    back_to_normal = problem_paths - {key for _, path_ids in not_normal for key in path_ids}
+    over = problem_paths - {key for _, path_ids in not_normal for key in path_ids}
     bad = {key for incident, path_ids in not_normal if not recovery.replies_again(incident) for key in path_ids}
-    replying_again = len(problem_paths - back_to_normal - bad)
+    replying_again = len(problem_paths - over - bad)
     maintained = maintained_places(now)
     states = _count(now, problem_paths, maintained)
-    cells = _cells(states, grid, lasting, now)
+    cells = _cells(states, grid, lasting, now, over)
     tests = NewestTests()
     if mesh is not None and (states.normal or states.without_data) and states.paths <= CHECKED_TO_PATHS:
         tests = load_newest_tests(mesh, now)
-    checked, by_tests = _checked(mesh, cells, tests, lasting, maintained, now)
+    checked, by_tests = _checked(mesh, cells, tests, lasting, maintained, now, over)
     # A path whose newest test is judged has data, also where its pings have none.
     states = replace(states, normal=states.normal + by_tests, without_data=states.without_data - by_tests)
+    normal_again = frozenset(over - checked.suspected - recovery.paths_with_other_trouble(incidents))
+    going_on = states.with_problems - len(over) - replying_again
     overdue = {work.work: work.since for work in fresh.stale_at(now)}
     unknown_since = overdue.get(RecurringWork.EVALUATION)
     if mesh is None:
@@ -142,12 +150,20 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
         said = _unknown(states, incidents, unknown_since)
     else:
         is_in_part = bool(tests.unjudged - tests.low.keys())
-        said = _said(
-            states, checked, incidents, (len(back_to_normal), replying_again), is_in_part, fresh.evaluated_at, now
-        )
+        counts = going_on, replying_again, len(normal_again)
+        said = _said(states, checked, incidents, counts, is_in_part, fresh.evaluated_at, now)
         said = said[0], f"{said[1]} {_unjudged(tests)}".strip()
-    over = len(back_to_normal), replying_again
-    return MeshState(*said, states, incidents, fresh.evaluated_at, unknown_since, checked, *over)
+    return MeshState(
+        *said,
+        states,
+        incidents,
+        fresh.evaluated_at,
+        unknown_since,
+        checked,
+        normal_again,
+        going_on,
+        replying_again,
+    )
 
 
 def load_checked(path_id: int, fresh: Freshness, now: datetime) -> CheckedPaths:
@@ -158,7 +174,7 @@ def load_checked(path_id: int, fresh: Freshness, now: datetime) -> CheckedPaths:
     lasting = lasting_incidents()
     grid = load_grid(Metric.LOSS, GridPeriod.NOW, now, path_ids=[path_id], lasting=lasting)
     tests = load_newest_tests(mesh, now, path_id)
-    return _checked(mesh, _without_incident(grid), tests, lasting, maintained_places(now), now, path_id)[0]
+    return _checked(mesh, _without_incident(grid), tests, lasting, maintained_places(now), now, path_id=path_id)[0]
 
 
 def _checked(
@@ -168,21 +184,25 @@ def _checked(
     lasting: Sequence[Incident],
     maintained: MaintainedPlaces,
     now: datetime,
+    over: Collection[int] = (),
     path_id: int | None = None,
 ) -> tuple[CheckedPaths, int]:
     """The paths that are not called normal, or this path alone, by these cells and tests; and how many of them are
-    without data of pings."""
-    problem_paths = {*_paths_in(row for row in lasting if not row.is_pending)}
+    without data of pings. The open incidents of the paths `over` only wait to be resolved."""
+    problem_paths = {*_paths_in(row for row in lasting if not row.is_pending)}.difference(over)
     pending = _checked_for(row for row in lasting if row.is_pending)
     raised = {key: _longer(name, rtt) for key, (name, rtt) in raised_rtts.read().items()}
     named = (pending, raised, tests.low)
     asked = {key for of in named for key in of if path_id in (None, key)} - problem_paths
     of_paths = states_of_paths(now, asked, problem_paths, maintained) if asked else {}
     normal = {key for key, state in of_paths.items() if state is PathState.NORMAL}
-    silent = {key for key, state in of_paths.items() if state is PathState.NO_DATA and key in tests.low}
+    silent = {key for key, state in of_paths.items() if state is PathState.NO_DATA and key in tests.low}.difference(
+        over
+    )
     waiting, raised, low = ({key: name for key, name in of.items() if key in normal} for of in named)
     low |= {key: tests.low[key] for key in silent}
-    return checked_paths(cells, waiting, raised, low, mesh, recovery.loss_ends_s(lasting), now), len(silent)
+    checked = checked_paths(cells, waiting, raised, low, mesh, recovery.loss_ends_s(lasting), now)
+    return replace(checked, in_incidents=checked.suspected.intersection(over)), len(silent)
 
 
 def _has_rules(mesh: Mesh) -> bool:
@@ -254,24 +274,31 @@ def maintained_places(now: datetime) -> MaintainedPlaces:
     )
 
 
-def _cells(states: PathCounts, grid: Grid | None, lasting: Sequence[Incident], now: datetime) -> list[PathFigures]:
-    """The cells of the grid of now without an incident; none for a large mesh, whose cells are not read."""
-    if not states.normal or states.paths > CHECKED_TO_PATHS:
+def _cells(
+    states: PathCounts, grid: Grid | None, lasting: Sequence[Incident], now: datetime, over: Collection[int]
+) -> list[PathFigures]:
+    """The cells of the grid of now without an incident, or whose incidents are over; none for a large mesh, whose cells
+    are not read."""
+    if not (states.normal or over) or states.paths > CHECKED_TO_PATHS:
         return []
     if grid is None or not grid.is_loss_now:
         grid = load_grid(Metric.LOSS, GridPeriod.NOW, now, lasting=lasting)
-    return _without_incident(grid)
+    return _without_incident(grid, over)
 
 
-def _without_incident(grid: Grid) -> list[PathFigures]:
+def _without_incident(grid: Grid, over: Collection[int] = ()) -> list[PathFigures]:
     return [
-        path for path in grid.figures if path.incident_id is None and not path.in_maintenance and not path.is_of_ended
+        path
+        for path in grid.figures
+        if path.incident_id is None or (path.path_id in over and path.stale_at is None)
+        if not path.in_maintenance and not path.is_of_ended
     ]
 
 
 def _unknown(states: PathCounts, incidents: tuple[Incident, ...], since: datetime) -> tuple[str, str]:
     """The title and the rest while the rules are not evaluated."""
-    then = f" {_problems(states, incidents, since, was=True)}" if incidents else ""
+    number = states.with_problems
+    then = f" {_problems(states, incidents, since, number=number, was=True)}" if incidents else ""
     return f"State unknown: alert rules not evaluated since {since:%Y-%m-%d %H:%M} UTC.{then}", _others(
         states, "with data"
     )
@@ -281,25 +308,26 @@ def _said(
     states: PathCounts,
     checked: CheckedPaths,
     incidents: tuple[Incident, ...],
-    over: tuple[int, int],
+    counts: tuple[int, int, int],
     is_in_part: bool,
     evaluated_at: datetime | None,
     now: datetime,
 ) -> tuple[str, str]:
-    """The title and the rest of the sentence. Of the paths with problems some are `over`: back to normal, or replying
-    again. With `is_in_part` the throughput of some paths is not judged and not being checked either."""
+    """The title and the rest of the sentence. `counts` are those of the paths with problems whose incidents go on, that
+    reply again, and that are back to normal. With `is_in_part` the throughput of some paths is not judged and not
+    being checked either."""
     normal = "normal as far as judged" if is_in_part else "normal"
     if incidents:
         current = NOT_CLEAR if _is_unclear(incidents, checked) else normal
-        back_to_normal, again = over
-        bad = states.with_problems - back_to_normal - again
-        back = [f"{figures.count(again)} being checked after an outage"] if again and bad > 0 else []
-        back += [f"{figures.count(back_to_normal)} back to normal"] if back_to_normal and bad + again > 0 else []
-        named = _problems(states, incidents, now, bad=bad if bad > 0 else again)
-        if checked.paths and bad <= 0:
+        going_on, again, back_to_normal = counts
+        back = [f"{figures.count(again)} being checked after an outage"] if again and going_on > 0 else []
+        back += [f"{figures.count(back_to_normal)} back to normal"] if back_to_normal and going_on + again > 0 else []
+        number = next((count for count in counts if count > 0), 0)
+        problems = _problems(states, incidents, now, number=number)
+        if checked.paths and going_on <= 0:
             others = _others(_without(states, checked), current, back)
-            return f"{'; '.join(checked.parts())}.", f"{named} {others}".strip()
-        return named, _others(_without(states, checked), current, [*checked.parts(), *back])
+            return f"{'; '.join(checked.parts())}.", f"{problems} {others}".strip()
+        return problems, _others(_without(states, checked), current, [*checked.parts(), *back])
     if states.awaited == states.paths:
         return (
             f"{count_of_paths(states.paths)} {'is' if states.paths == 1 else 'are'} waiting for the first results.",
@@ -321,20 +349,19 @@ def _said(
 
 
 def _problems(
-    states: PathCounts, incidents: tuple[Incident, ...], now: datetime, *, bad: int = 0, was: bool = False
+    states: PathCounts, incidents: tuple[Incident, ...], now: datetime, *, number: int, was: bool = False
 ) -> str:
-    """The paths with problems, the worst incident, and the number of the others. `bad` paths are not back to normal."""
+    """The worst incident, the number of the others, and that of the paths with problems, or back to normal where all
+    incidents are over; without a number where none of these is, since another trouble of theirs is being checked."""
     worst = words.brief(incidents[0], now)
     others = len(incidents) - 1
     if others:
         worst += f", and {others} other incident{'s' if others > 1 else ''}"
-    if not states.with_problems:
+    if number <= 0:
         return f"Open incident{'s' if others else ''}: {worst}."
-    number = bad if bad > 0 else states.with_problems
     count = f"{figures.count(number)} of {count_of_paths(states.paths)}"
     if not was and recovery.is_back_to_normal(incidents[0]):
-        is_are = "is" if states.with_problems == 1 else "are"
-        return f"{count} {is_are} back to normal, waiting to close: {worst}."
+        return f"{count} {'is' if number == 1 else 'are'} back to normal, waiting to close: {worst}."
     if not was and recovery.replies_again(incidents[0]):
         return f"{count} {'is' if number == 1 else 'are'} being checked after an outage: {worst}."
     verb = "had" if was else "has" if number == 1 else "have"

@@ -122,14 +122,14 @@ def none_lost_text(rows: Sequence[IncidentPath]) -> str:
 
 def present_text(words: str, row: IncidentPath, level: FindingLevel, *, is_whole: bool = False) -> str:
     """The present figure: `loss 20% now`, `no loss since 10:05:10 UTC`, `loss over since 10:05:10 UTC (1 of 210 packets
-    lost)`, `RTT back to 20.1 ms since 10:05:10 UTC`. The time of a figure
-    that is of the `is_whole` incident is left out where that is too long for a figure of now."""
+    lost)`, `RTT back to 20.1 ms since 10:05:10 UTC`, `by` where there are no results of just before. The time of a
+    figure that is of the `is_whole` incident is left out where that is too long for a figure of now."""
     if is_without_loss(row, level):
         return f"no {words} {level.since_text}{proven_text(level)}{_as_of(level)}"
     if level.is_ended and level.recovered_at is not None:
         later = "" if level.since is None or level.since <= level.recovered_at else f" {level.since_text}"
         return f"{words} over since {level.recovered_at:%H:%M:%S} UTC ({few_lost(level)}{later}){_as_of(level)}"
-    if level.unit is not LevelUnit.LOSS_RATIO and is_normal_again(row):
+    if level.unit is not LevelUnit.LOSS_RATIO and is_normal_again(row) and not level.is_silent:
         return f"{words} back to {level.now_text}{_recovered(level)}{_as_of(level)}"
     is_of_part = level.is_of_now or level.is_stale or level.has_changed or not is_whole
     return f"{words} {level.now_text}{f' {level.when_text}' if is_of_part else ''}"
@@ -143,7 +143,7 @@ def _recovered(level: FindingLevel) -> str:
     """Since when a figure of bursts is back to normal; a test or a transaction has no such time."""
     if level.recovered_at is None or level.since is None:
         return ""
-    return f" since {level.recovered_at:%H:%M:%S} UTC"
+    return f" {'by' if level.is_back_by else 'since'} {level.recovered_at:%H:%M:%S} UTC"
 
 
 def no_newer_data(level: FindingLevel) -> str:

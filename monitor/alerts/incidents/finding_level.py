@@ -66,7 +66,8 @@ class FindingLevel:
     `recovered_at` is since when it was last back to normal, also if it is bad again. `newest_at` is the newest burst of
     the last figure, also where there is none now. `is_ended`: a loss is over since `recovered_at`, by a proof; packets
     that a healthy path loses too leave it so. `is_stale`: newer bursts are overdue, so the figure is that of
-    `newest_at`, not of now.
+    `newest_at`, not of now. `is_back_by`: no results tell since when before `recovered_at`. `is_silent`: the newest
+    burst of the path was lost as a whole; `has_other_trouble`: so it was, or the path has another incident or a loss.
     """
 
     unit: LevelUnit
@@ -87,6 +88,9 @@ class FindingLevel:
     newest_at: datetime | None = None
     is_ended: bool = False
     is_stale: bool = False
+    is_back_by: bool = False
+    is_silent: bool = False
+    has_other_trouble: bool = False
 
     @property
     def now_text(self) -> str:
@@ -196,11 +200,6 @@ def is_bad_now(row: IncidentPath) -> bool:
     if level is None or level.unanswered_since is not None:
         return True
     return level.now is not None and not level.is_stale and not level.is_ended
-
-
-def is_clean(level: FindingLevel | None) -> bool:
-    """Whether a loss is over, and nothing has been lost since."""
-    return level is not None and level.is_ended and level.now == 0.0
 
 
 def loss_over_since(row: IncidentPath) -> datetime | None:

@@ -24,12 +24,10 @@ from django.db import transaction
 from numpy.typing import NDArray
 
 from monitor.alerts.detect.damage import CRITICAL_TESTS, severity_of
-from monitor.alerts.detect.delay_windows import DELAYS, level_ms
 from monitor.alerts.detect.packet_times import SAME_S, BurstsKey, EndedOutage, PathBursts, bursts_by_key
-from monitor.alerts.detect.past.recent_bursts import RecentBursts
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
-from monitor.alerts.detect.rules.finding import Effect, Trouble, followed_figure
+from monitor.alerts.detect.rules.finding import Effect, RuleFinding, Trouble, followed_figure
 from monitor.alerts.detect.rules.request_response import newest_latency_ms
 from monitor.alerts.detect.shares import Share, shares_as_json
 from monitor.alerts.detect.silence import silent_since
@@ -38,6 +36,8 @@ from monitor.alerts.history import add_severity
 from monitor.alerts.incidents import lasting_state
 from monitor.alerts.incidents.ends.early_ends import with_early_ends
 from monitor.alerts.incidents.ends.loss_ends import with_exact_ends
+from monitor.alerts.incidents.ends.other_troubles import with_other_troubles
+from monitor.alerts.incidents.ends.present_rtts import present_rtt
 from monitor.alerts.incidents.finding_level import (
     FindingLevel,
     LevelUnit,
@@ -50,7 +50,7 @@ from monitor.alerts.incidents.finding_level import (
 from monitor.alerts.incidents.gravest import gravest_first
 from monitor.alerts.incidents.worst_loss import loss_of_all, worst_of, worst_of_all
 from monitor.alerts.models import Incident, IncidentPath, Severity
-from monitor.analysis.changes.present import LostPackets, newest_run, present_loss, worse
+from monitor.analysis.changes.present import LostPackets, present_loss, worse
 from monitor.archive.queries.for_alerts import DIRECTIONS, newest_bursts, newest_directions
 from monitor.archive.queries.recent import fresh_s
 from monitor.mesh.document.alert_rules import RuleSettings
@@ -60,8 +60,6 @@ Floats = NDArray[np.float64]
 NOW_S = 120
 NOW_CYCLES = 3
 """Length of the present: the longer of the two."""
-NOW_BURSTS = 5
-"""The newest bursts whose median is the present RTT."""
 SEVERE_S = 300
 """The mean of a loss of so long raises the severity; of a shorter time all of its interval: few packets vary more."""
 LONGEST_S = 600
@@ -78,11 +76,14 @@ def set_shares(incident: Incident, shares: Sequence[Share]) -> None:
         Incident.objects.filter(pk=incident.pk, closed_at=None, shares=incident.shares).update(shares=stored)
 
 
-def update_levels(lasting: Sequence[Incident], snapshot: Snapshot, settings: Settings) -> None:
-    """Store the present levels of all findings that last, and raise the severity of incidents that have worsened."""
+def update_levels(
+    lasting: Sequence[Incident], snapshot: Snapshot, settings: Settings, firing: Sequence[RuleFinding] = ()
+) -> None:
+    """Store the present levels of all findings that last, and raise the severity of incidents that have worsened.
+    `firing` are those of this evaluation."""
     bursts, replies = _newest_bursts(lasting, snapshot), lasting_state.last_replies(lasting, snapshot)
     ended = lasting_state.ended_outages(lasting, snapshot, bursts)
-    changed = []
+    stored = {row.pk: level_of(row) for incident in lasting for row in incident.paths.all()}
     for incident in lasting:
         rows = [row for row in incident.paths.all() if not row.is_over]
         measured = [measure(row, incident, snapshot, bursts, ended) for row in rows]
@@ -92,9 +93,9 @@ def update_levels(lasting: Sequence[Incident], snapshot: Snapshot, settings: Set
         for row, level in zip(rows, levels, strict=True):
             if level is not None:
                 level = _with_recovery(row, lasting_state.with_last_reply(row, level, replies), snapshot)
-            if level is not None and level != level_of(row):
                 row.level = msgspec.to_builtins(level)
-                changed.append(row)
+    with_other_troubles(lasting, firing, snapshot, settings)
+    changed = [row for incident in lasting for row in incident.paths.all() if level_of(row) != stored[row.pk]]
     IncidentPath.objects.bulk_update(changed, ["level"])
     _store_worst_losses(lasting)
     for incident in lasting:
@@ -118,8 +119,14 @@ def _with_recovery(row: IncidentPath, level: FindingLevel, snapshot: Snapshot) -
         return level
     if not is_normal(level, row):
         return level if before is None else replace(level, recovered_at=before.recovered_at)
-    if before is not None and before.recovered_at is not None and is_normal(before, row):
-        return replace(level, recovered_at=before.recovered_at)
+    was_back = before.recovered_at if before is not None and is_normal(before, row) else None
+    if before is not None and was_back is not None:
+        is_earlier = before.is_back_by and level.since is not None and level.since < was_back  # by late results
+        return (
+            replace(level, recovered_at=level.since)
+            if is_earlier
+            else replace(level, recovered_at=was_back, is_back_by=before.is_back_by)
+        )
     return replace(level, recovered_at=level.since or snapshot.now - timedelta(seconds=level.window_s or 0.0))
 
 
@@ -214,7 +221,7 @@ def _newest(
         return _loss(row, incident, snapshot, bursts.get(_bursts_key(row)), ended.get(row.path_id))
     figure = followed_figure(figures)
     if figure is not None and row.path_id in snapshot.rows:
-        return _rtt(row, figure, snapshot)
+        return present_rtt(row, figure, snapshot, _window_s(row, snapshot), _every_s(row, snapshot))
     if rule_of(row.rule).trouble is Trouble.RESPONSES:
         newest_ms = newest_latency_ms(snapshot.responses, row.path_id, figures)
         return None if newest_ms is None else FindingLevel(LevelUnit.MILLISECONDS, newest_ms, newest_ms)
@@ -222,45 +229,6 @@ def _newest(
         newest_bps = float(snapshot.tests_bps[snapshot.test_rows[row.path_id], -1])
         return None if np.isnan(newest_bps) else FindingLevel(LevelUnit.BITS_PER_SECOND, newest_bps, newest_bps)
     return None
-
-
-def _rtt(row: IncidentPath, figure: str, snapshot: Snapshot) -> FindingLevel:
-    """The median of the newest bursts of the present since the onset; of a direction, of its STAMP cycles."""
-    one_way = snapshot.directions.get(row.figures.get(DIRECTION, ""))
-    bursts = snapshot.trips if one_way is None else one_way.trips
-    now_s, trips = snapshot.now.timestamp(), bursts.bursts_of(row.path_id)
-    since_s = max(now_s - _window_s(row, snapshot), row.since.timestamp())
-    first = 0 if trips is None else int(np.searchsorted(trips.at_s, since_s))
-    if trips is None or first == len(trips.at_s):
-        return FindingLevel(LevelUnit.MILLISECONDS, None, 0.0)
-    of_window = trips.part(first, len(trips.at_s))
-    newest = of_window.newest(NOW_BURSTS)
-    median_ms = float(np.median(level_ms(newest.values_ms, figure)))
-    level = FindingLevel(LevelUnit.MILLISECONDS, median_ms, median_ms)
-    if is_normal(level, row):
-        # Bursts of before the end are not part of the present.
-        of_window = of_window.part(_first_back(of_window, figure, row.figures), len(of_window.at_s))
-        newest = of_window.newest(NOW_BURSTS)
-        median_ms = float(np.median(level_ms(newest.values_ms, figure)))
-    window_s, since = now_s - float(newest.at_s[0]), _time(newest.at_s[0])
-    newest_at = _time(newest.at_s[-1])
-    return FindingLevel(
-        LevelUnit.MILLISECONDS, median_ms, median_ms, window_s=window_s, since=since, newest_at=newest_at
-    )
-
-
-def _first_back(bursts: RecentBursts, figure: str, figures: Mapping[str, Any]) -> int:
-    """The first of the newest bursts that are nearer to the level before than to that of the finding, without one that
-    began at that of the finding: the change was within it."""
-
-    def is_back(values_ms: Floats) -> NDArray[np.bool_]:
-        return np.abs(values_ms - figures["before_ms"]) < np.abs(values_ms - figures["after_ms"])
-
-    first = newest_run(is_back(level_ms(bursts.values_ms, figure)))
-    rtts_ms = bursts.rtts_ms[first]
-    answered = rtts_ms[~np.isnan(rtts_ms)]
-    began_before = figure in DELAYS and len(answered) > 0 and not is_back(answered)[0]
-    return first + 1 if began_before and first + 1 < len(bursts.at_s) else first
 
 
 def _loss(

@@ -29,8 +29,9 @@ def is_without_loss(row: IncidentPath, level: FindingLevel) -> bool:
 
 
 def is_back_to_normal(incident: Incident) -> bool:
-    """Whether all paths of an open incident are normal by now, and it waits to be resolved."""
-    return incident.closed_at is None and all(map(is_normal_again, by_newest(incident, active_findings(incident))))
+    """Whether all findings of an open incident are normal by now, and it waits to be resolved. Its paths may have
+    another trouble."""
+    return incident.closed_at is None and all(map(_is_back, by_newest(incident, active_findings(incident))))
 
 
 def replies_again(incident: Incident) -> bool:
@@ -68,9 +69,16 @@ def _clean_nats(level: FindingLevel | None) -> float:
     return 0.0 if run is None else run.nats(ENDED_SHARE * level.peak)
 
 
+def is_over_by(incident: Incident) -> bool:
+    """Whether the time since when it is over is that of the first results after a gap: it may have been over before."""
+    over = over_since(incident)
+    levels = [level_of(row) for row in by_newest(incident, active_findings(incident))] if over is not None else []
+    return any(level is not None and level.recovered_at == over and level.is_back_by for level in levels)
+
+
 def measured_until(incident: Incident) -> datetime | None:
     """The newest burst of an open incident whose paths have no figure of now; None if one has, or if unknown."""
-    rows = [row for row in by_newest(incident, active_findings(incident)) if not is_normal_again(row)]
+    rows = [row for row in by_newest(incident, active_findings(incident)) if not _is_back(row)]
     levels = [level_of(row) for row in rows] if incident.closed_at is None else []
     times = [level.newest_at for level in levels if level is not None and level.newest_at is not None]
     return max(times) if times and all(map(_is_overdue, rows)) else None
@@ -90,10 +98,18 @@ def loss_ends_s(incidents: Iterable[Incident]) -> dict[int, float | None]:
 
 
 def paths_back_to_normal(incident: Incident) -> set[int]:
-    """The paths of an open incident without a finding that is neither over nor back to normal."""
+    """The paths of an open incident without a finding that is neither over nor back to normal, and without another
+    trouble."""
     if incident.closed_at is not None:
         return set()
-    return {row.path_id for row in incident.paths.all()} - paths_not_normal(incident)
+    rows = incident.paths.all()
+    return {row.path_id for row in rows} - paths_not_normal(incident) - paths_with_other_trouble([incident])
+
+
+def paths_with_other_trouble(incidents: Iterable[Incident]) -> set[int]:
+    """The paths of these incidents that have another trouble, while their findings are over or back to normal."""
+    levels = ((row.path_id, level_of(row)) for incident in incidents for row in incident.paths.all())
+    return {path_id for path_id, level in levels if level is not None and level.has_other_trouble}
 
 
 def paths_not_normal(incident: Incident) -> set[int]:
@@ -112,13 +128,18 @@ def without_newer_data(incident: Incident) -> list[IncidentPath]:
     """The findings of an open incident that its figure does not have: only their reverse paths tell them to be back to
     normal, or their newer bursts are overdue while others of the same rule have theirs."""
     rows = [] if incident.closed_at is not None else active_findings(incident)
-    current = {row.rule for row in rows if not _is_overdue(row) and not is_normal_again(row)}
+    current = {row.rule for row in rows if not _is_overdue(row) and not _is_back(row)}
     return [
         row
         for row in rows
-        if _newer_of_pair(incident, row) is not row
-        or (row.rule in current and _is_overdue(row) and not is_normal_again(row))
+        if _newer_of_pair(incident, row) is not row or (row.rule in current and _is_overdue(row) and not _is_back(row))
     ]
+
+
+def _is_back(row: IncidentPath) -> bool:
+    """Whether a finding is back to normal: not by the last replies of a path that does not answer any more."""
+    level = level_of(row)
+    return is_normal_again(row) and (level is None or not level.is_silent)
 
 
 def _is_overdue(row: IncidentPath) -> bool:
@@ -137,6 +158,6 @@ def _newer_of_pair(incident: Incident, row: IncidentPath) -> IncidentPath:
         other
         for other in incident.paths.all()
         if other.rule == row.rule and (other.path.source_id, other.path.destination_id) == ends
-        if is_normal_again(other) and DIRECTION not in other.figures
+        if _is_back(other) and DIRECTION not in other.figures
     ]
     return reverse[0] if reverse else row

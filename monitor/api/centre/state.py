@@ -18,7 +18,8 @@ class MeshStateOut(Schema):
     """The state of the mesh in a sentence, as on the pages, and the paths in it: those with an open incident, else in
     maintenance, else with current data, else awaited, scheduled too lately for data, else without data. Those with
     current data are `being_checked`, `overdue` or else `normal`, as the sentence says. They add up to `paths`.
-    `back_to_normal` are those of the paths with problems whose incident only waits to be resolved. The newest bursts of
+    `back_to_normal` are those of the paths with problems whose incident only waits to be resolved, and nothing else is
+    being checked. The newest bursts of
     those `being_checked` were lost, all or in part, or had a longer RTT, or their newest throughput test is much slower
     than those before, without an incident so far; newer data of
     those `overdue` have not arrived in time, or count nowhere, since they were sent during our own throughput tests.
@@ -64,7 +65,7 @@ def state_fields(state: MeshState) -> dict[str, object]:
         "normal": max(0, counted.normal - state.checked.not_normal),
         "awaited": counted.awaited,
         "without_data": counted.without_data,
-        "being_checked": state.checked.paths,
+        "being_checked": state.checked.paths - len(state.checked.in_incidents),
         "overdue": len(state.checked.overdue) + len(state.checked.set_aside),
         "without_data_s": counted.without_data_s,
         "open_incidents": [incident.pk for incident in state.incidents],

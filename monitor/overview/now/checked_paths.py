@@ -34,7 +34,8 @@ NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class CheckedPaths:
-    """Names by id of paths with current data and without an open incident that are not called normal, each once.
+    """Names by id of paths with current data and without an open incident that goes on that are not called normal, each
+    once; those `in_incidents` have open incidents that only wait to be resolved.
     `silent_since` is the latest last reply of those `without_reply`, `overdue_since` the latest newest burst of those
     `overdue`. Newer bursts of those `set_aside` count nowhere: they were sent during our own throughput tests. Those
     `of_reverse` lose packets on the links of an open incident of the reverse path."""
@@ -50,16 +51,23 @@ class CheckedPaths:
     set_aside: Mapping[int, str] = field(default_factory=dict)
     silent_since: datetime | None = None
     overdue_since: datetime | None = None
+    in_incidents: frozenset[int] = frozenset()
+
+    @property
+    def suspected(self) -> frozenset[int]:
+        """Those that may have a problem."""
+        by_loss = self.without_reply, self.with_loss, self.above_rules, self.of_reverse
+        return frozenset[int]().union(*by_loss, self.pending, self.longer_rtt, self.low_tests)
 
     @property
     def paths(self) -> int:
         """The number of those that may have a problem."""
-        by_loss = self.without_reply, self.with_loss, self.above_rules, self.of_reverse
-        return sum(map(len, (*by_loss, self.pending, self.longer_rtt, self.low_tests)))
+        return len(self.suspected)
 
     @property
     def not_normal(self) -> int:
-        return self.paths + len(self.overdue) + len(self.set_aside)
+        """The number of those without an open incident."""
+        return self.paths - len(self.in_incidents) + len(self.overdue) + len(self.set_aside)
 
     def may_have_problem(self, path_id: int) -> bool:
         """Whether the path is one of `paths`."""

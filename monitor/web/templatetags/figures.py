@@ -123,7 +123,8 @@ def incident_so_far(incident: Incident, now: datetime) -> SafeString:
     closed, since when paths answer again after an outage, or up to when it was measured."""
     over = recovery.over_since(incident)
     if over is not None:
-        return format_html("over since {}, waiting to close", times.clock(over))
+        by = "by" if recovery.is_over_by(incident) else "since"
+        return format_html("over {} {}, waiting to close", by, times.clock(over))
     measured = recovery.measured_until(incident)
     if measured is not None:
         return format_html("no newer data since {}", times.clock(measured))

@@ -26,7 +26,7 @@ from monitor.alerts.detect.packet_times import (
 )
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.snapshot import Snapshot
-from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, is_clean, level_of
+from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, level_of
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis.loss import LEAST_UNANSWERED
 from monitor.archive.queries.around import BurstColumns, bursts_around
@@ -55,7 +55,7 @@ def with_exact_ends(
     }
     if not begins_s:
         return levels
-    pair = _pair(incident, rows, snapshot) if all(map(is_clean, levels)) else ()
+    pair = _pair(incident, rows, snapshot) if all(map(_is_clean, levels)) else ()
     path_ids = sorted({rows[number].path_id for number in begins_s} | {*pair})
     of_pings, has_stamp = spacings(path_ids), bool(incident.toward) or any(_way(rows[number]) for number in begins_s)
     of_stamp = spacings(path_ids, stamp_parameters) if has_stamp else {}
@@ -97,6 +97,11 @@ def last_lost_s(bursts: BurstColumns, spacing: Spacing) -> float | None:
     was_sent = (number < bursts.sent[:, np.newaxis]) & (bursts.during_test == 0)[:, np.newaxis]
     burst, packet = np.nonzero(was_sent & np.isnan(bursts.rtts_ms))
     return float((bursts.at_s[burst] + packet * spacing.least_s).max()) if len(burst) else None
+
+
+def _is_clean(level: FindingLevel | None) -> bool:
+    """Whether a loss is over, and nothing has been lost since."""
+    return level is not None and level.is_ended and level.now == 0.0
 
 
 def _has_just_ended(row: IncidentPath, level: FindingLevel | None) -> bool:

@@ -7,7 +7,7 @@ incidents are named by the sites of their paths and the symptom of their rule, n
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
@@ -46,13 +46,17 @@ MOST_SYMPTOMS = 2
 
 @dataclass(frozen=True, slots=True)
 class PublicIncident:
-    """An incident by its sites and its symptom; `ended_at` is None while it is open."""
+    """An incident by its sites and its symptom; `ended_at` is None while it is open. `over_at` is since when an open
+    one only waits to be resolved, `is_over_by` then or before; with `is_back_to_normal` its paths have no other
+    trouble."""
 
     place: str
     symptom: str
     began_at: datetime
     ended_at: datetime | None
     is_back_to_normal: bool
+    over_at: datetime | None
+    is_over_by: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,7 @@ def load_status(now: datetime) -> StatusView:
     recent = incidents_between(now - timedelta(days=PAST_DAYS), now + timedelta(seconds=1))
     # Merged incidents go on as part of another.
     ended = [row for row in recent if row.closed_at is not None and row.merged_into_id is None]
-    past = [_public(row) for row in sorted(ended, key=lambda row: row.closed_at or now, reverse=True)]
+    past = [_public(row, ()) for row in sorted(ended, key=lambda row: row.closed_at or now, reverse=True)]
     sites = _sites(state, now)
     return StatusView(
         mesh_name="" if mesh is None else mesh.name,
@@ -132,7 +136,7 @@ def load_status(now: datetime) -> StatusView:
         all_sites=sites.number,
         counted_at=sites.at,
         earlier_at=sites.earlier_at,
-        open=tuple(_public(row) for row in state.incidents),
+        open=tuple(_public(row, state.normal_again) for row in state.incidents),
         past=tuple(past[:MOST_PAST]),
         more_past=max(0, len(past) - MOST_PAST),
         maintenance=tuple(_maintenance(now)),
@@ -147,17 +151,20 @@ def _state(state: MeshState) -> str:
     if not counted.paths:
         return "Nothing is measured yet."
     if state.incidents:
-        bad = counted.with_problems - state.back_to_normal or counted.with_problems
-        number, is_one = len(state.incidents), bad == 1
-        paths = f"{figures.count(bad)} of {figures.count(counted.paths)} paths"
-        verb = f"{'has' if is_one else 'have'} problems"
-        if all(recovery.is_back_to_normal(incident) for incident in state.incidents):
-            verb = f"{'is' if is_one else 'are'} back to normal, waiting to close"
-        opened = f"{number} open incident{'s' if number > 1 else ''}: {paths} {verb}."
+        number, of_all = len(state.incidents), f"of {figures.count(counted.paths)} paths"
+        opened = f"{number} open incident{'s' if number > 1 else ''}"
+        if (bad := state.going_on) > 0:
+            opened += f": {figures.count(bad)} {of_all} {'has' if bad == 1 else 'have'} problems"
+        elif (again := state.replying_again) > 0:
+            opened += f": {figures.count(again)} {of_all} {'is' if again == 1 else 'are'} being checked after an outage"
+        elif (back := state.back_to_normal) > 0:
+            opened += (
+                f": {figures.count(back)} {of_all} {'is' if back == 1 else 'are'} back to normal, waiting to close"
+            )
         if not checked:
-            return opened
+            return f"{opened}."
         said = f"{'; '.join(checked)}."
-        return f"{said} {opened}" if state.back_to_normal == counted.with_problems else f"{opened} {said}"
+        return f"{opened}. {said}" if bad > 0 else f"{said} {opened}."
     return f"No open incidents; {'; '.join(checked)}." if checked and state.style == "unknown" else state.title
 
 
@@ -208,13 +215,16 @@ def _floored_percent(ratio: float) -> str:
     return "100%" if ratio >= 1.0 else f"{int(ratio * 10_000) / 100:.2f}%"
 
 
-def _public(incident: Incident) -> PublicIncident:
+def _public(incident: Incident, normal_again: Collection[int]) -> PublicIncident:
+    lasting = {row.path_id for row in incident.paths.all() if not row.is_over}
     return PublicIncident(
         _place(incident),
         _symptom(incident),
         words.since(incident),
         words.until(incident),
-        is_back_to_normal=recovery.is_back_to_normal(incident),
+        is_back_to_normal=recovery.is_back_to_normal(incident) and lasting.issubset(normal_again),
+        over_at=recovery.over_since(incident),
+        is_over_by=recovery.is_over_by(incident),
     )
 
 
