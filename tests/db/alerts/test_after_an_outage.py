@@ -105,7 +105,7 @@ def assert_words(looks):
         assert is_near(stated_second(of.state, "replies again since "), UP), of.state
         assert "since 05:37:42" not in f"{title}{of.state}{of.cells}"
         assert "peak" not in title
-        assert [public.symptom for public in of.status.open] == ["unreachable"]
+        assert [public.symptom for public in of.status.open] == ["no reply"]
         if of.at < STRAY + DELIVERED:
             assert "no loss" in title, title
             assert "no loss" in of.state, of.state
@@ -117,7 +117,7 @@ def assert_words(looks):
 
     assert closed.incident.title.startswith("no reply on in2p3, 8 paths, from 2026-11-26 05:35:27 to 05:37:45 UTC")
     assert lacks(closed.state, "All 20 paths are normal", "in2p3 no reply for 2 min") == []
-    assert [public.symptom for public in closed.status.past] == ["unreachable"]
+    assert [public.symptom for public in closed.status.past] == ["no reply"]
 
 
 def assert_cause(looks):

@@ -74,7 +74,7 @@ def test_a_dead_site_is_never_called_partial_loss(dead_site, settings):
     assert lacks(cause, "Interrupted", LAST_REPLY, "both ends") == []
     texts = [title, brief, cause]
     assert [word for word in ("RTT unchanged", "policer", " now", "peak") if any(word in text for text in texts)] == []
-    assert [public.symptom for public in load_status(at(130)).open] == ["unreachable"]
+    assert [public.symptom for public in load_status(at(130)).open] == ["no reply"]
 
     Notification.objects.update(state="sent", attempts=1)
     for seconds in (200, 210, 220):

@@ -41,7 +41,7 @@ def assert_ended(at):
     assert lacks(evidence(incident, at).likely, "Was interrupted", "last reply 2026-11-26 05:35:2",
                  "answered again by 2026-11-26 05:39:0") == []  # fmt: skip
     status = load_status(at)
-    assert [public.symptom for public in (*status.open, *status.past)] == ["unreachable"]
+    assert [public.symptom for public in (*status.open, *status.past)] == ["no reply"]
     assert "packet loss" not in status.state
     if incident.closed_at is None:
         assert lacks(incident.title, "no reply from 2026-11-26 05:35:2", " to 05:39:0", "no loss") == []

@@ -99,7 +99,7 @@ def test_an_outage_shorter_than_two_whole_cycles_is_one(monkeypatch):
     assert stated >= 2
     assert len(causes) >= 2
     assert set(causes) == {Fault.INTERRUPTED}
-    assert set(shown) == {"unreachable"}
+    assert set(shown) == {"no reply"}
 
     rows_of = list(incident.paths.all())
     assert {row.level["peak"] for row in rows_of} == {1.0}

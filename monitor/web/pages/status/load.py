@@ -15,7 +15,8 @@ from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, Trouble
 from monitor.alerts.evidence import words
 from monitor.alerts.incidents import listing, quiet, recovery
-from monitor.alerts.incidents.gravest import active_findings, gravest_first
+from monitor.alerts.incidents.finding_level import LevelUnit, level_of
+from monitor.alerts.incidents.gravest import active_findings, gravest_first, of_gravest_rule
 from monitor.alerts.incidents.queries import incidents_between
 from monitor.alerts.models import Incident, QuietPeriod
 from monitor.analysis import figures
@@ -37,7 +38,7 @@ MOST_NAMED = 4
 
 _SYMPTOMS = {
     Effect.NO_DATA: "no measurements",
-    Effect.UNREACHABLE: "unreachable",
+    Effect.UNREACHABLE: "no reply",
     Effect.LOSS: "packet loss",
     Effect.LOW_THROUGHPUT: "low throughput",
 }
@@ -48,7 +49,7 @@ MOST_SYMPTOMS = 2
 class PublicIncident:
     """An incident by its sites and its symptom; `ended_at` is None while it is open. `over_at` is since when an open
     one only waits to be resolved, `is_over_by` then or before; with `is_back_to_normal` its paths have no other
-    trouble."""
+    trouble. `measured_until` is the newest burst where newer data are overdue."""
 
     place: str
     symptom: str
@@ -57,6 +58,7 @@ class PublicIncident:
     is_back_to_normal: bool
     over_at: datetime | None
     is_over_by: bool
+    measured_until: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,16 +227,24 @@ def _public(incident: Incident, normal_again: Collection[int]) -> PublicIncident
         is_back_to_normal=recovery.is_back_to_normal(incident) and lasting.issubset(normal_again),
         over_at=recovery.over_since(incident),
         is_over_by=recovery.is_over_by(incident),
+        measured_until=recovery.measured_until(incident),
     )
 
 
 def _symptom(incident: Incident) -> str:
     """Its symptom, gravest first; of an incident of round trips both, where some have loss and some a longer RTT."""
-    if words.is_unanswered(incident) or words.was_outage(incident):
+    if words.is_unanswered(incident) or words.was_outage(incident) or _is_all_lost(incident):
         return _SYMPTOMS[Effect.UNREACHABLE]
     rules = [row.rule for row in gravest_first(active_findings(incident))] or [incident.rule]
     symptoms = dict.fromkeys(_symptom_of(rule) for rule in rules)
     return " and ".join(list(symptoms)[:MOST_SYMPTOMS])
+
+
+def _is_all_lost(incident: Incident) -> bool:
+    """Whether all newest packets of an open incident are lost, as far as they have arrived: of a single cycle too."""
+    levels = [level_of(row) for row in of_gravest_rule(incident)] if incident.closed_at is None else []
+    is_lost = [level is not None and level.unit is LevelUnit.LOSS_RATIO and level.now == 1.0 for level in levels]
+    return bool(is_lost) and all(is_lost)
 
 
 def _symptom_of(name: str) -> str:
