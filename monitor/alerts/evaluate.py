@@ -235,14 +235,20 @@ def _add_to_incidents(
 
 
 def _update_shares(lasting: list[Incident], firing: list[RuleFinding], snapshot: Snapshot, scope: RuleScope) -> None:
-    """Count the other paths of lasting incidents anew while they are bad; findings of this moment join them first."""
+    """Count the other paths of lasting incidents anew while they are bad; findings of this moment join them first. The
+    counts are evidence of the time of the incident: not after its data ended, nor if another began after its newest bad
+    bursts."""
     taken = {(row.path_id, row.rule) for incident in lasting for row in incident.paths.all() if not row.is_over}
     if any((finding.path_id, finding.rule) not in taken for finding in firing):
         return
     others = OtherPaths(firing, lasting, snapshot, scope.settings)
+    newest = sorted((incident.began_at or incident.opened_at, incident.pk) for incident in lasting)[-2:]
     for incident in lasting:
         rows = [row for row in incident.paths.all() if not row.is_over]
-        if not rows or recovery.is_back_to_normal(incident):
+        if not rows or recovery.is_back_to_normal(incident) or recovery.measured_until(incident) is not None:
+            continue
+        until = recovery.bad_until(incident) or snapshot.now
+        if any(began_at > until for began_at, of in newest if of != incident.pk):
             continue
         levels.set_shares(incident, others.shares([(row.path_id, row.rule) for row in rows]))
 

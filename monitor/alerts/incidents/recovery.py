@@ -8,7 +8,7 @@ cross the same links.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
@@ -84,6 +84,14 @@ def measured_until(incident: Incident) -> datetime | None:
     return max(times) if times and all(map(_is_overdue, rows)) else None
 
 
+def bad_until(incident: Incident) -> datetime | None:
+    """The newest measurements of an open incident that show it, of a loss its newest run of lost packets; None where
+    it goes on now, or where no bursts tell."""
+    times = [_bad_until(row) for row in active_findings(incident)]
+    known = [at for at in times if at is not None]
+    return max(known) if known and len(known) == len(times) else None
+
+
 def loss_ends_s(incidents: Iterable[Incident]) -> dict[int, float | None]:
     """When the loss of each path of these incidents was over, in seconds since the epoch; None while it lasts."""
     ends: dict[int, float | None] = {}
@@ -134,6 +142,15 @@ def without_newer_data(incident: Incident) -> list[IncidentPath]:
         for row in rows
         if _newer_of_pair(incident, row) is not row or (row.rule in current and _is_overdue(row) and not _is_back(row))
     ]
+
+
+def _bad_until(row: IncidentPath) -> datetime | None:
+    level = level_of(row)
+    if level is None or level.unanswered_since is not None:
+        return None
+    if is_normal_again(row):
+        return level.recovered_at
+    return level.newest_at if level.clean is None else datetime.fromtimestamp(level.clean.since_s, UTC)
 
 
 def _is_back(row: IncidentPath) -> bool:

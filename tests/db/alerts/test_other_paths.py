@@ -80,3 +80,37 @@ def test_paths_without_newer_data_are_not_called_normal(excluded):
             assert "normal" not in share.text
         assert Share(**shares["elsewhere"]).text == "all other paths normal (2 paths)"
         assert load_mesh_state(freshness.load(), now).checked.not_normal >= len(late)
+
+
+def test_an_incident_of_later_is_no_evidence_of_its_time():
+    """The RTT of desy ↔ ornl is longer, and its results end; cern ↔ ornl is cut a minute and a half later."""
+    faults = [
+        Planted(between("desy", "ornl"), 0.0, delay_ms=60.0),
+        Planted(between("cern", "ornl"), 290.0, lost_ratio=1.0),
+    ]
+    paths, rows = plant(faults, 360, 2, **RULES)
+    slow = {path.pk for name, path in paths.items() if set(name.split(" → ")) == {"desy", "ornl"}}
+    delivered = [row for row in rows if row.path_id not in slow or row.measured_at < at(200)]
+
+    told = []
+    for at_s, _, lasting in look_at(delivered, range(170, 380, 15)):
+        if "desy ↔ ornl" in lasting and "cern ↔ ornl" in lasting:
+            told.append(at_s)
+            shares = [Share(**share) for share in lasting["desy ↔ ornl"].shares]
+            assert [share.in_other_incidents for share in shares] == [0] * len(shares), shares
+            assert lacks("; ".join(share.text for share in shares), "paths to ornl: normal (2 paths)") == []
+    assert len(told) > 1
+
+
+def test_an_incident_of_the_same_time_is_counted_apart():
+    """The RTT of desy ↔ ornl goes on, while cern ↔ ornl is cut."""
+    faults = [
+        Planted(between("desy", "ornl"), 0.0, delay_ms=60.0),
+        Planted(between("cern", "ornl"), 290.0, lost_ratio=1.0),
+    ]
+    _, rows = plant(faults, 380, 2, **RULES)
+
+    *_, (_, _, lasting) = look_at(rows, range(170, 395, 15))
+
+    shares = [Share(**share) for share in lasting["desy ↔ ornl"].shares if share["where"].endswith("ornl")]
+    assert [share.in_other_incidents for share in shares] == [1, 1], shares
