@@ -52,7 +52,7 @@ def statements(incident, now):
     """All that is stated of an open incident and of the mesh."""
     state, status = load_mesh_state(freshness.load(), now), load_status(now)
     public = [each for each in status.open if set(re.findall(r"\w+", each.place)) == PAIR and "RTT" in each.symptom]
-    texts = (state.sentence, status.state, headline(incident), str(incident_so_far(incident, now, "open for")))
+    texts = (state.sentence, status.state, headline(incident), str(incident_so_far(incident, now)))
     return state, public, texts
 
 

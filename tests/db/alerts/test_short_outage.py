@@ -119,7 +119,7 @@ def test_an_outage_has_one_end_on_all_places(seed, own_test_s):
         for incident in [queries.incident_with_paths(pk) for pk in Incident.objects.values_list("pk", flat=True)]:
             facts = evidence(incident, now)
             if incident.closed_at is None and headline(incident).startswith("no reply from"):
-                assert "ongoing" not in incident_so_far(incident, now, "ongoing"), headline(incident)
+                assert "ongoing" not in incident_so_far(incident, now), headline(incident)
             if "answered again by" not in facts.likely or seconds < 57:
                 continue
             ends += 1
