@@ -15,10 +15,8 @@ from monitor.accounts.read_limits import is_limited
 from monitor.alerts.detect import raised_rtts
 from monitor.alerts.detect.raised_rtts import RaisedRtt
 from monitor.alerts.detect.rules.catalogue import RULES, rule_of
-from monitor.alerts.detect.rules.throughput import LEAST_BEFORE
-from monitor.alerts.evidence import words
 from monitor.alerts.incidents import gravest, quiet, recovery
-from monitor.alerts.incidents.queries import last_ended, lasting_incidents
+from monitor.alerts.incidents.queries import lasting_incidents
 from monitor.alerts.models import Incident, QuietPeriod
 from monitor.analysis import figures
 from monitor.archive.queries.metrics import Metric
@@ -32,7 +30,8 @@ from monitor.archive.queries.path_states import (
 from monitor.archive.upkeep.freshness import Freshness, RecurringWork
 from monitor.mesh.models import Mesh, Path
 from monitor.overview.grid import Grid, GridPeriod, load_grid
-from monitor.overview.now.checked_paths import CheckedPaths, checked_paths, count_of_paths
+from monitor.overview.now import sentence
+from monitor.overview.now.checked_paths import CheckedPaths, checked_paths
 from monitor.overview.now.newest_tests import NewestTests, load_newest_tests
 from monitor.overview.path_figures import PathFigures
 from monitor.overview.wide.remembered_states import RememberedStates
@@ -43,9 +42,6 @@ COUNTS_KEPT = timedelta(seconds=10)
 refreshes, unless incidents or maintenance change."""
 CHECKED_TO_PATHS = 1000
 """Of a larger mesh the cells of the grid of now are not looked at for the sentence, which every page has."""
-RECENTLY_ENDED = timedelta(hours=1)
-"""While none is open, an incident that ended within this time is named."""
-NOT_CLEAR = "not in an incident (too few packets so far to exclude its loss on all of them)"
 NO_MESH = "No mesh yet: nothing is measured."
 NO_PATH = "No path is measured yet: a path needs two sites and a test."
 NO_RULE = "Every alert rule is disabled: problems are not detected."
@@ -145,14 +141,14 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
     elif not states.paths:
         said = (NO_PATH, "")
     elif not incidents and not _has_rules(mesh):
-        said = (NO_RULE, _others(states, "measured"))
+        said = (NO_RULE, sentence.remaining(states, "measured"))
     elif unknown_since is not None:
-        said = _unknown(states, incidents, unknown_since)
+        said = sentence.unknown(states, incidents, unknown_since)
     else:
         is_in_part = bool(tests.unjudged - tests.low.keys())
         counts = going_on, replying_again, len(normal_again)
-        said = _said(states, checked, incidents, counts, is_in_part, fresh.evaluated_at, now)
-        said = said[0], f"{said[1]} {_unjudged(tests)}".strip()
+        said = sentence.judged(states, checked, incidents, counts, is_in_part, fresh.evaluated_at, now)
+        said = said[0], f"{said[1]} {sentence.unjudged(tests)}".strip()
     return MeshState(
         *said,
         states,
@@ -207,13 +203,6 @@ def _checked(
 
 def _has_rules(mesh: Mesh) -> bool:
     return any(mesh.alerts.get(rule, {}).get("enabled", True) for rule in RULES)
-
-
-def _unjudged(tests: NewestTests) -> str:
-    """The paths whose throughput no rule can judge yet."""
-    if not tests.unjudged:
-        return ""
-    return f"Throughput of {count_of_paths(len(tests.unjudged))} not judged yet: fewer than {LEAST_BEFORE} tests."
 
 
 def _longer(name: str, rtt: RaisedRtt) -> str:
@@ -293,119 +282,3 @@ def _without_incident(grid: Grid, over: Collection[int] = ()) -> list[PathFigure
         if path.incident_id is None or (path.path_id in over and path.stale_at is None)
         if not path.in_maintenance and not path.is_of_ended
     ]
-
-
-def _unknown(states: PathCounts, incidents: tuple[Incident, ...], since: datetime) -> tuple[str, str]:
-    """The title and the rest while the rules are not evaluated."""
-    number = states.with_problems
-    then = f" {_problems(states, incidents, since, number=number, was=True)}" if incidents else ""
-    return f"State unknown: alert rules not evaluated since {since:%Y-%m-%d %H:%M} UTC.{then}", _others(
-        states, "with data"
-    )
-
-
-def _said(
-    states: PathCounts,
-    checked: CheckedPaths,
-    incidents: tuple[Incident, ...],
-    counts: tuple[int, int, int],
-    is_in_part: bool,
-    evaluated_at: datetime | None,
-    now: datetime,
-) -> tuple[str, str]:
-    """The title and the rest of the sentence. `counts` are those of the paths with problems whose incidents go on, that
-    reply again, and that are back to normal. With `is_in_part` the throughput of some paths is not judged and not
-    being checked either."""
-    normal = "normal as far as judged" if is_in_part else "normal"
-    if incidents:
-        current = NOT_CLEAR if _is_unclear(incidents, checked) else normal
-        going_on, again, back_to_normal = counts
-        back = [f"{figures.count(again)} being checked after an outage"] if again and going_on > 0 else []
-        back += [f"{figures.count(back_to_normal)} back to normal"] if back_to_normal and going_on + again > 0 else []
-        number = next((count for count in counts if count > 0), 0)
-        problems = _problems(states, incidents, now, number=number)
-        if checked.paths and going_on <= 0:
-            others = _others(_without(states, checked), current, back)
-            return f"{'; '.join(checked.parts())}.", f"{problems} {others}".strip()
-        return problems, _others(_without(states, checked), current, [*checked.parts(), *back])
-    if states.awaited == states.paths:
-        return (
-            f"{count_of_paths(states.paths)} {'is' if states.paths == 1 else 'are'} waiting for the first results.",
-            "",
-        )
-    if evaluated_at is None:
-        return "The alert rules have not been evaluated yet.", _others(states, "with data")
-    if checked.not_normal:
-        rest = f"{_others(_without(states, checked), normal)} {_ended(now)}"
-        return f"No open incidents; {'; '.join(checked.parts())}.", rest.strip()
-    if not states.normal:
-        return _none_normal(states), _ended(now)
-    if states.normal == states.paths:
-        return (
-            f"All {count_of_paths(states.paths)} are {normal}." if states.paths > 1 else f"The path is {normal}."
-        ), _ended(now)
-    rest = f"{_others(states, '')} {_ended(now)}"
-    return f"No problems: {figures.count(states.normal)} of {count_of_paths(states.paths)} are {normal}.", rest.strip()
-
-
-def _problems(
-    states: PathCounts, incidents: tuple[Incident, ...], now: datetime, *, number: int, was: bool = False
-) -> str:
-    """The worst incident, the number of the others, and that of the paths with problems, or back to normal where all
-    incidents are over; without a number where none of these is, since another trouble of theirs is being checked."""
-    worst = words.brief(incidents[0], now)
-    others = len(incidents) - 1
-    if others:
-        worst += f", and {others} other incident{'s' if others > 1 else ''}"
-    if number <= 0:
-        return f"Open incident{'s' if others else ''}: {worst}."
-    count = f"{figures.count(number)} of {count_of_paths(states.paths)}"
-    if not was and recovery.is_back_to_normal(incidents[0]):
-        return f"{count} {'is' if number == 1 else 'are'} back to normal, waiting to close: {worst}."
-    if not was and recovery.replies_again(incidents[0]):
-        return f"{count} {'is' if number == 1 else 'are'} being checked after an outage: {worst}."
-    verb = "had" if was else "has" if number == 1 else "have"
-    return f"{count} {verb} problems{' then' if was else ''}: {worst}."
-
-
-def _none_normal(states: PathCounts) -> str:
-    """Of a mesh without an open incident, and without any path with current data outside maintenance."""
-    only = _others(states, "").removesuffix(".")
-    return f"No open incidents, and no path is known to be normal: {only} of {count_of_paths(states.paths)}."
-
-
-def _without(states: PathCounts, checked: CheckedPaths) -> PathCounts:
-    return replace(states, normal=max(0, states.normal - checked.not_normal))
-
-
-def _others(states: PathCounts, current: str, before: Sequence[str] = ()) -> str:
-    """The paths without problems by state: `18 normal, 3 without data for more than 10 min.`; those with current data
-    are left out where `current` is no word. The parts `before` stand first."""
-    parts = list(before)
-    parts += [f"{figures.count(states.normal)} {current}"] if current and states.normal else []
-    if states.without_data and states.without_data_s is not None:
-        longer = figures.duration(states.without_data_s)
-        parts.append(f"{figures.count(states.without_data)} without data for more than {longer}")
-    if states.awaited:
-        parts.append(f"{figures.count(states.awaited)} waiting for first results")
-    if states.in_maintenance:
-        parts.append(f"{figures.count(states.in_maintenance)} in maintenance")
-    return f"{', '.join(parts)}." if parts else ""
-
-
-def _ended(now: datetime) -> str:
-    """The incident that ended last, if lately."""
-    ended = last_ended(now - RECENTLY_ENDED, now)
-    if ended is None or ended.closed_at is None:
-        return ""
-    ago = figures.duration((now - ended.closed_at).total_seconds())
-    return f"Last incident: {words.brief(ended, now)}, resolved {ago} ago."
-
-
-def _is_unclear(incidents: tuple[Incident, ...], checked: CheckedPaths) -> bool:
-    """Whether the loss of an incident that goes on may be on other paths too, but for those that are named by
-    themselves: without newer data, or its reverse path, which is in two shares. Once it is over its shares are those of
-    before."""
-    lasting = [row for row in incidents if not recovery.is_back_to_normal(row) and not recovery.replies_again(row)]
-    unclear = sum(share.get("unclear", 0) - share.get("overdue", 0) for row in lasting for share in row.shares)
-    return unclear > 2 * len(checked.of_reverse)

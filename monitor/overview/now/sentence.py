@@ -1,0 +1,148 @@
+"""The sentence on the state of the mesh, from its counts of paths, its open incidents and what is being checked.
+
+In: the `PathCounts`, the incidents in their order, the `CheckedPaths`, and the counts of the paths with problems. Out:
+the title and the rest of the sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from monitor.alerts.detect.rules.throughput import LEAST_BEFORE
+from monitor.alerts.evidence import words
+from monitor.alerts.incidents import recovery
+from monitor.alerts.incidents.queries import last_ended
+from monitor.alerts.models import Incident
+from monitor.analysis import figures
+from monitor.archive.queries.path_states import PathCounts
+from monitor.overview.now.checked_paths import CheckedPaths, count_of_paths
+from monitor.overview.now.newest_tests import NewestTests
+
+RECENTLY_ENDED = timedelta(hours=1)
+"""While none is open, an incident that ended within this time is named."""
+NOT_CLEAR = "not in an incident (too few packets so far to exclude its loss on all of them)"
+
+
+def unknown(states: PathCounts, incidents: tuple[Incident, ...], since: datetime) -> tuple[str, str]:
+    """The title and the rest while the rules are not evaluated."""
+    number = states.with_problems
+    then = f" {_problems(states, incidents, since, number=number, was=True)}" if incidents else ""
+    return f"State unknown: alert rules not evaluated since {since:%Y-%m-%d %H:%M} UTC.{then}", remaining(
+        states, "with data"
+    )
+
+
+def judged(
+    states: PathCounts,
+    checked: CheckedPaths,
+    incidents: tuple[Incident, ...],
+    counts: tuple[int, int, int],
+    is_in_part: bool,
+    evaluated_at: datetime | None,
+    now: datetime,
+) -> tuple[str, str]:
+    """The title and the rest of the sentence. `counts` are those of the paths with problems whose incidents go on, that
+    reply again, and that are back to normal. With `is_in_part` the throughput of some paths is not judged and not
+    being checked either."""
+    normal = "normal as far as judged" if is_in_part else "normal"
+    if incidents:
+        current = NOT_CLEAR if _is_unclear(incidents, checked) else normal
+        going_on, again, back_to_normal = counts
+        back = [f"{figures.count(again)} being checked after an outage"] if again and going_on > 0 else []
+        back += [f"{figures.count(back_to_normal)} back to normal"] if back_to_normal and going_on + again > 0 else []
+        number = next((count for count in counts if count > 0), 0)
+        problems = _problems(states, incidents, now, number=number)
+        if checked.paths and going_on <= 0:
+            rest = remaining(_without(states, checked), current, back)
+            return f"{'; '.join(checked.parts())}.", f"{problems} {rest}".strip()
+        return problems, remaining(_without(states, checked), current, [*checked.parts(), *back])
+    if states.awaited == states.paths:
+        return (
+            f"{count_of_paths(states.paths)} {'is' if states.paths == 1 else 'are'} waiting for the first results.",
+            "",
+        )
+    if evaluated_at is None:
+        return "The alert rules have not been evaluated yet.", remaining(states, "with data")
+    if checked.not_normal:
+        rest = f"{remaining(_without(states, checked), normal)} {_ended(now)}"
+        return f"No open incidents; {'; '.join(checked.parts())}.", rest.strip()
+    if not states.normal:
+        return _none_normal(states), _ended(now)
+    if states.normal == states.paths:
+        return (
+            f"All {count_of_paths(states.paths)} are {normal}." if states.paths > 1 else f"The path is {normal}."
+        ), _ended(now)
+    rest = f"{remaining(states, '')} {_ended(now)}"
+    return f"No problems: {figures.count(states.normal)} of {count_of_paths(states.paths)} are {normal}.", rest.strip()
+
+
+def _problems(
+    states: PathCounts, incidents: tuple[Incident, ...], now: datetime, *, number: int, was: bool = False
+) -> str:
+    """The worst incident, the number of the others, and that of the paths with problems, or back to normal where all
+    incidents are over; without a number where none of these is, since another trouble of theirs is being checked."""
+    worst = words.brief(incidents[0], now)
+    others = len(incidents) - 1
+    if others:
+        worst += f", and {others} other incident{'s' if others > 1 else ''}"
+    if number <= 0:
+        return f"Open incident{'s' if others else ''}: {worst}."
+    count = f"{figures.count(number)} of {count_of_paths(states.paths)}"
+    if not was and recovery.is_back_to_normal(incidents[0]):
+        return f"{count} {'is' if number == 1 else 'are'} back to normal, waiting to close: {worst}."
+    if not was and recovery.replies_again(incidents[0]):
+        return f"{count} {'is' if number == 1 else 'are'} being checked after an outage: {worst}."
+    verb = "had" if was else "has" if number == 1 else "have"
+    return f"{count} {verb} problems{' then' if was else ''}: {worst}."
+
+
+def _none_normal(states: PathCounts) -> str:
+    """Of a mesh without an open incident, and without any path with current data outside maintenance."""
+    only = remaining(states, "").removesuffix(".")
+    return f"No open incidents, and no path is known to be normal: {only} of {count_of_paths(states.paths)}."
+
+
+def _without(states: PathCounts, checked: CheckedPaths) -> PathCounts:
+    return replace(states, normal=max(0, states.normal - checked.not_normal))
+
+
+def remaining(states: PathCounts, current: str, before: Sequence[str] = ()) -> str:
+    """The paths without problems by state: `18 normal, 3 without data for more than 10 min.`; those with current data
+    are left out where `current` is no word. The parts `before` stand first."""
+    parts = list(before)
+    parts += [f"{figures.count(states.normal)} {current}"] if current and states.normal else []
+    if states.without_data and states.without_data_s is not None:
+        longer = figures.duration(states.without_data_s)
+        parts.append(f"{figures.count(states.without_data)} without data for more than {longer}")
+    if states.awaited:
+        parts.append(f"{figures.count(states.awaited)} waiting for first results")
+    if states.in_maintenance:
+        parts.append(f"{figures.count(states.in_maintenance)} in maintenance")
+    return f"{', '.join(parts)}." if parts else ""
+
+
+def _ended(now: datetime) -> str:
+    """The incident that ended last, if lately."""
+    ended = last_ended(now - RECENTLY_ENDED, now)
+    if ended is None or ended.closed_at is None:
+        return ""
+    ago = figures.duration((now - ended.closed_at).total_seconds())
+    return f"Last incident: {words.brief(ended, now)}, resolved {ago} ago."
+
+
+def _is_unclear(incidents: tuple[Incident, ...], checked: CheckedPaths) -> bool:
+    """Whether the loss of an incident that goes on may be on other paths too, but for those that are named by
+    themselves: without newer data, or its reverse path, which is in two shares. Once it is over its shares are those of
+    before."""
+    lasting = [row for row in incidents if not recovery.is_back_to_normal(row) and not recovery.replies_again(row)]
+    unclear = sum(share.get("unclear", 0) - share.get("overdue", 0) for row in lasting for share in row.shares)
+    return unclear > 2 * len(checked.of_reverse)
+
+
+def unjudged(tests: NewestTests) -> str:
+    """The paths whose throughput no rule can judge yet."""
+    if not tests.unjudged:
+        return ""
+    return f"Throughput of {count_of_paths(len(tests.unjudged))} not judged yet: fewer than {LEAST_BEFORE} tests."
