@@ -242,8 +242,8 @@ def test_throughput_tests_have_their_outcomes(mesh, deliver):
     assert first.detail is None
     assert (series[3].outcome, series[3].detail) == ("tool_failure", "connection refused")
     refused = ("tool_failure", None, "connection refused", 0)
-    assert astuple(cern) == (mesh.slac_cern.pk, 3, 2, 65e6, 50e6, 80e6, HOUR + 2 * MINUTE, *refused)
-    assert astuple(anl) == (mesh.slac_anl.pk, 1, 0, None, None, None, HOUR, *refused)
+    assert astuple(cern) == (mesh.slac_cern.pk, 3, 2, 65e6, 50e6, 80e6, 80e6, HOUR + 2 * MINUTE, *refused)
+    assert astuple(anl) == (mesh.slac_anl.pk, 1, 0, None, None, None, None, HOUR, *refused)
     assert throughput_summaries(BEFORE, NOW, path_ids=[mesh.slac_anl.pk]) == [anl]
     assert throughput_series(mesh.slac_cern.pk, BEFORE, BEFORE) == []
 
