@@ -54,10 +54,14 @@ class CheckedPaths:
     in_incidents: frozenset[int] = frozenset()
 
     @property
+    def _problems(self) -> tuple[Mapping[int, str], ...]:
+        by_loss = self.without_reply, self.with_loss, self.above_rules, self.of_reverse
+        return *by_loss, self.pending, self.longer_rtt, self.low_tests
+
+    @property
     def suspected(self) -> frozenset[int]:
         """Those that may have a problem."""
-        by_loss = self.without_reply, self.with_loss, self.above_rules, self.of_reverse
-        return frozenset[int]().union(*by_loss, self.pending, self.longer_rtt, self.low_tests)
+        return frozenset[int]().union(*self._problems)
 
     @property
     def paths(self) -> int:
@@ -70,9 +74,8 @@ class CheckedPaths:
         return self.paths - len(self.in_incidents) + len(self.overdue) + len(self.set_aside)
 
     def may_have_problem(self, path_id: int) -> bool:
-        """Whether the path is one of `paths`."""
-        kinds = self.without_reply, self.with_loss, self.above_rules, self.of_reverse, self.pending, self.longer_rtt
-        return any(path_id in names for names in (*kinds, self.low_tests))
+        """Whether the path is one of `suspected`."""
+        return any(path_id in names for names in self._problems)
 
     @property
     def named(self) -> list[tuple[int, str]]:
