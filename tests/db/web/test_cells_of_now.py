@@ -9,15 +9,11 @@ import pytest
 from django.utils import timezone
 
 from monitor.alerts.evaluate import evaluate
-from monitor.alerts.incidents import lifecycle
 from monitor.alerts.models import Incident
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
-from monitor.mesh.models import MeasurementPeriod
-from monitor.mesh.models import Test as MeshTest
-from tests.db.alert_rows import make_mesh
 from tests.db.merging import roll_up_raw
-from tests.db.web.test_mesh_state_now import NOW, at, plant
+from tests.db.web.test_mesh_state_now import NOW, at, paths_of_three_sites, plant
 from tests.db.web.test_pages_grid import cell
 from tests.db.web.test_pages_site import rows
 from tests.facts import lacks
@@ -28,11 +24,7 @@ BOTH = ("slac → ornl", "ornl → slac")
 
 @pytest.fixture
 def paths(monkeypatch):
-    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
-    paths = make_mesh(["slac", "ornl", "fnal"], at(-7200), loss={"above_ratio": 0.01, "window_s": 120}, rtt={})
-    MeshTest.objects.update(every_s=10)
-    MeasurementPeriod.objects.update(every_s=10)
-    return paths
+    return paths_of_three_sites(monkeypatch)
 
 
 @pytest.fixture

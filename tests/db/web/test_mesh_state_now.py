@@ -36,6 +36,11 @@ def at(seconds):
 
 @pytest.fixture
 def paths(monkeypatch):
+    return paths_of_three_sites(monkeypatch)
+
+
+def paths_of_three_sites(monkeypatch):
+    """Paths with cycles of 10 s, whose incidents open at once."""
     monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
     paths = make_mesh(["slac", "ornl", "fnal"], at(-7200), loss={"above_ratio": 0.01, "window_s": 120}, rtt={})
     MeshTest.objects.update(every_s=10)
