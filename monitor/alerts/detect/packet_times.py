@@ -142,8 +142,8 @@ class PathBursts:
 
 @dataclass(frozen=True, slots=True)
 class LoadedReply:
-    """When the last answered packet of a burst of which some were sent during a throughput test was sent, if an outage
-    has cut the burst, and when it was at the latest."""
+    """When the last answered packet of a burst was sent, `at` if an outage has cut the burst, at the `latest` possible:
+    of the packets that were sent during a throughput test it is not known where in the burst they were."""
 
     path_id: int
     at: datetime

@@ -90,7 +90,7 @@ class Shares:
         self._bad, self._in_others = self.mask(bad) & self._known, is_unknown & ~silent
 
     def mask(self, path_ids: Iterable[int]) -> Bools:
-        """Which paths are among these, of which some may not be measured."""
+        """Which paths are among these; ids of paths that are not measured are ignored."""
         mask = np.zeros(len(self._rows), dtype=np.bool_)
         mask[self._rows_of(path_ids)] = True
         return mask

@@ -21,7 +21,7 @@ from monitor.overview.now.checked_paths import CheckedPaths, count_of_paths
 from monitor.overview.now.newest_tests import NewestTests
 
 RECENTLY_ENDED = timedelta(hours=1)
-"""While none is open, an incident that ended within this time is named."""
+"""Without an open incident, the last one is named if it ended within this time."""
 NOT_CLEAR = "not in an incident (too few packets so far to exclude its loss on all of them)"
 
 

@@ -1,4 +1,4 @@
-"""An outage of which a single whole cycle is known yet, as newer results are overdue: it is told as no reply."""
+"""An outage with one whole cycle of results, while newer ones are overdue, is called an outage, not a loss."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tests.db.site_outage_rows import DOWN, SiteOutage, evaluate_at
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 UP = DOWN + timedelta(seconds=150)
 NEAR_S = 1.2
-"""Packets of a size are a second apart; times are told to the whole second."""
+"""Packets of the same size are a second apart, and texts have whole seconds."""
 
 
 def clock_after(text, before):

@@ -1,5 +1,5 @@
-"""An outage of a site of which some paths have no newer data: their packets from before it are no evidence against it,
-and those who know it as one of two sites are told at once that it is the site."""
+"""A site's outage while some of its paths have no newer data. Packets from before the outage do not count against it,
+and whoever was notified of a pair of sites is told at once that it is one site."""
 
 from __future__ import annotations
 

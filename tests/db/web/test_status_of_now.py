@@ -1,4 +1,4 @@
-"""The status page says of open incidents what is now: none goes on without newer data, no outage is packet loss."""
+"""Open incidents on the status page: without newer data it says so, and an outage is not called packet loss."""
 
 from __future__ import annotations
 

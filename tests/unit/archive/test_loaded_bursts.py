@@ -1,4 +1,4 @@
-"""The last answered packet of a burst of which some packets were set aside, against all bursts that an outage cuts."""
+"""The last answered packet of a burst that a throughput test overlaps, for every way an outage can cut such a burst."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ COUNT = 6
 
 
 def cut_bursts():
-    """The packets answered, of which a throughput test had those from `first` to `end`; and the burst as agents tell
-    it."""
+    """Each burst as agents deliver it, with the number of answered packets and the first packet sent during a
+    throughput test, which lasts from `first` to `end`."""
     for answered in range(COUNT + 1):
         rtts_ms = [20.0] * answered + [None] * (COUNT - answered)
         for first in range(COUNT + 1):

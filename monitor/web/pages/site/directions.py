@@ -211,7 +211,7 @@ def _way(
     columns: set[Metric],
     shown: ShownPeriod,
 ) -> DirectionSummary:
-    """The direction with the figures of the period, of which these columns have an open incident."""
+    """The direction with the figures of the period; `columns` are those with an open incident."""
     texts = dict.fromkeys(COLUMNS, NONE)
     texts[Metric.THROUGHPUT] = NONE if tests is None else figures.bit_rates(tests.figures_bps)
     rank, has_outage = RANK_OPEN * bool(columns), False
