@@ -9,7 +9,7 @@ from celery import Celery, signals
 from celery.schedules import crontab
 
 from monitor.queues import QUEUES, ROUTES
-from monitor.stack import heartbeat
+from monitor.stack import freed_memory, heartbeat
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
 # Django's checks load the pages and the API, a second of processor and 60 MB that neither worker nor beat needs; each
@@ -35,6 +35,12 @@ def refuse_later_release(**_: Any) -> None:
     from monitor.archive.upkeep.releases import end_at_a_later_release
 
     end_at_a_later_release("worker or beat")
+
+
+@signals.task_postrun.connect
+def give_memory_back(**_: Any) -> None:
+    """After each task: the next may need none of the memory of a large one."""
+    freed_memory.give_back()
 
 
 app.conf.beat_schedule = {

@@ -23,6 +23,7 @@ REST_SHARE = 0.5
 
 _source = SourceOfWorker()
 _rest_until_s = 0.0
+_baselines: Baselines | None = None
 
 
 @shared_task(name="alerts.evaluate")
@@ -32,7 +33,8 @@ def evaluate_rules() -> None:
     if began_s < _rest_until_s:
         return
     now = timezone.now()
-    evaluate(now, _baselines_of(start_of("hour", now)), _scope_of(*mesh_version()), _source)
+    scope = _scope_of(*mesh_version())
+    evaluate(now, _baselines_of(start_of("hour", now), scope), scope, _source)
     ended_s = monotonic()
     _rest_until_s = ended_s + REST_SHARE * (ended_s - began_s)
 
@@ -58,7 +60,10 @@ def _scope_of(epoch: int, applied_at: datetime | None) -> RuleScope:
     return scope_now()
 
 
-@lru_cache(maxsize=1)
-def _baselines_of(hour: datetime) -> Baselines:
-    """Baselines, cached for an hour: they are computed from hours that are complete."""
-    return stored_baselines(hour, scope_now().every)
+def _baselines_of(hour: datetime, scope: RuleScope) -> Baselines:
+    """Baselines, kept for an hour: they are computed from hours that are complete."""
+    global _baselines
+    if _baselines is None or _baselines.hour != hour:
+        _baselines = None  # not both at once
+        _baselines = stored_baselines(hour, scope.every)
+    return _baselines

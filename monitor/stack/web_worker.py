@@ -23,6 +23,8 @@ from typing import Any
 
 from gunicorn.workers import gthread
 
+from monitor.stack import freed_memory
+
 HEADERS_S = 10.0
 BODY_S = 30.0
 # A browser opens six, and an institute behind one address is many browsers.
@@ -134,6 +136,7 @@ class Worker(gthread.ThreadWorker):
 
     def murder_pending(self) -> None:
         super().murder_pending()
+        freed_memory.give_back()
         now = time.monotonic()
         if not self.alive:
             self._stop_at = min(self._stop_at, now + STOPPING_S)

@@ -28,7 +28,7 @@ def worker(monkeypatch):
     monkeypatch.setattr(tasks, "_source", SourceOfWorker())
     monkeypatch.setattr(tasks, "_rest_until_s", 0.0)
     tasks._scope_of.cache_clear()
-    tasks._baselines_of.cache_clear()
+    monkeypatch.setattr(tasks, "_baselines", None)
 
 
 @pytest.fixture

@@ -1,0 +1,23 @@
+"""Memory that a process has freed, given back to the operating system.
+
+glibc keeps freed memory for the next use, apart for several threads: hundreds of megabytes after the tables of a large
+mesh.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+
+EVERY_S = 5.0
+_libc = ctypes.CDLL(None)
+_given_back_s = -EVERY_S
+
+
+def give_back() -> None:
+    """Give it back, at most every `EVERY_S`: it takes milliseconds. Does nothing with another C library."""
+    global _given_back_s
+    now_s = time.monotonic()
+    if now_s - _given_back_s >= EVERY_S and hasattr(_libc, "malloc_trim"):
+        _given_back_s = now_s
+        _libc.malloc_trim(0)
