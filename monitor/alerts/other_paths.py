@@ -37,8 +37,7 @@ class OtherPaths:
         settings: Mapping[str, Mapping[int, RuleSettings]],
     ) -> None:
         self._firing, self._lasting, self._snapshot = firing, lasting, snapshot
-        rules = settings.get(LossThreshold.name, {})
-        self._thresholds = {path_id: cast("LossRule", rule).above_ratio for path_id, rule in rules.items()}
+        self._rules = settings.get(LossThreshold.name, {})
         self._counted: dict[tuple[Trouble, frozenset[bool]], Shares] = {}
 
     def shares(self, keys: Sequence[Key], earlier: Sequence[Key] = ()) -> list[Share]:
@@ -60,6 +59,10 @@ class OtherPaths:
         overdue = self._without_newer_data if trouble.is_of_pings else np.zeros_like(unclear)
         unclear, overdue = (without_alarm & self._of_paths(trouble, mask) for mask in (unclear | overdue, overdue))
         return of_kind.others(path_ids, unclear, overdue)
+
+    @cached_property
+    def _thresholds(self) -> dict[int, float]:
+        return {path_id: cast("LossRule", rule).above_ratio for path_id, rule in self._rules.items()}
 
     @cached_property
     def _reverse(self) -> dict[int, int]:

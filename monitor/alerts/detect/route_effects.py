@@ -37,7 +37,8 @@ class RouteEffect:
 
 def recent_effects(path_ids: Sequence[int], now: datetime) -> tuple[RouteEffect, ...]:
     """Effects of the newest change of each path in the last hour, by the bursts before `now`."""
-    changes = distinct_changes(changes_between(now - LOOK_BACK, now, path_ids))
+    wanted = set(path_ids)
+    changes = distinct_changes([change for change in changes_between(now - LOOK_BACK, now) if change.path_id in wanted])
     if not changes:
         return ()
     newest = {change.path_id: change for change in changes}

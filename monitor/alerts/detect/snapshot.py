@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +89,7 @@ class OneWayCounts:
     windows: Mapping[float, Mapping[str, Floats]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Snapshot:
     """Arrays with a row for each of `paths`, in their order.
 
@@ -158,7 +159,7 @@ class Snapshot:
         """As `trips.judged_s` of the one-way delays."""
         return next((counts.trips.judged_s for counts in self.directions.values()), {})
 
-    @property
+    @cached_property
     def alarm_shares(self) -> Floats:
         """The share of a rule's false alarms that may be those of these counts, for each path: a rule that is evaluated
         on round trips and on both directions has no more of them than on round trips alone."""
@@ -172,7 +173,7 @@ class Snapshot:
         """`tests_bps`, NaN for tests that were in an earlier incident or maintenance."""
         return np.where(self.tests_left_out, np.nan, self.tests_bps)
 
-    @property
+    @cached_property
     def every_s(self) -> Floats:
         """The interval of each path's pings."""
         return np.array([path.every_s for path in self.paths.values()], dtype=np.float64)

@@ -32,7 +32,7 @@ from monitor.alerts.detect.rules.windows import (
 )
 from monitor.alerts.detect.snapshot import RECENT_STEPS, Snapshot
 from monitor.analysis import figures as shown
-from monitor.analysis.alarms import rises, sequential
+from monitor.analysis.alarms import by_setting, rises, sequential
 from monitor.analysis.alarms.sequential import EventCounts
 from monitor.mesh.document.alert_rules import DAY_S, LeastSchedule, RuleSettings, RuleSeverity, Share
 from probes.toml.keys import meaning
@@ -115,8 +115,9 @@ class Rise(AlertRule):
         )
         rise = _ratio(*self._ratio_columns(windows.sums)) - _ratio(*self._ratio_columns(base))[:, np.newaxis]
         least = np.full(len(snapshot.paths), np.inf)
-        for path_id, rule in settings.items():
-            least[snapshot.rows[path_id]] = cast("RegressionRule | AppearanceRule", rule).least_rise_ratio
+        least[by_setting.rows_of(settings, snapshot.rows)] = by_setting.each(
+            settings, lambda rule: cast("RegressionRule | AppearanceRule", rule).least_rise_ratio
+        )
         hit &= (rise >= least[:, np.newaxis]) & (base["bursts"] >= LEAST_BASE_BURSTS)[:, np.newaxis]
         strongest = np.where(hit, evidence, -np.inf).argmax(axis=1)
         ids, rows = list(snapshot.paths), np.flatnonzero(hit.any(axis=1))

@@ -18,7 +18,7 @@ import numpy as np
 from monitor.alerts.detect.rules.finding import ACCEPTED, AlertRule, Effect, RuleFinding
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
-from monitor.analysis.alarms import ranks
+from monitor.analysis.alarms import by_setting, ranks
 from monitor.mesh.document.alert_rules import OpenRatio, RuleSettings, RuleSeverity
 from probes.toml.keys import meaning
 
@@ -49,7 +49,7 @@ class EstimateDrop(AlertRule):
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         if not settings or not snapshot.paths:
             return []
-        widest = max(cast("EstimateRule", rule).below_ratio for rule in settings.values())
+        widest = max(rule.below_ratio for rule in cast("list[EstimateRule]", by_setting.distinct(settings)))
         rows = np.flatnonzero(ranks.may_have_fallen(snapshot.daily_estimates_bps, widest))
         falls = ranks.falls(snapshot.daily_estimates_bps[rows])
         ratio = falls.newest_median / falls.before_median

@@ -23,7 +23,7 @@ without packets in the window has no data: it neither fires nor clears.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any, cast
@@ -45,6 +45,7 @@ from monitor.alerts.detect.rules.windows import (
 from monitor.alerts.detect.snapshot import RECENT_S, Snapshot
 from monitor.analysis import binomial
 from monitor.analysis import figures as shown
+from monitor.analysis.alarms import by_setting
 from monitor.archive.queries.paths import LossWindow
 from monitor.mesh.document.alert_rules import HOLDS_A_CYCLE, OpenRatio, RuleSettings, WaitS
 from probes.toml.keys import meaning
@@ -166,15 +167,16 @@ class Threshold(AlertRule):
     late_results = LateResults(_judged_period, _correct)
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
-        by_rule: dict[LossRule, list[int]] = {}
-        for path_id, rule in settings.items():
-            by_rule.setdefault(cast("LossRule", rule), []).append(path_id)
+        rules = by_setting.distinct(settings)
+        path_ids, of_rule = np.array(list(settings)), by_setting.each(settings, rules.index)
         windows = pooled(snapshot, COUNTS)
         allowed = ALARMS_AN_HOUR * snapshot.alarm_shares / (looks_an_hour(snapshot) * COMPARISONS)
         return [
             finding
-            for rule, path_ids in by_rule.items()
-            for finding in self._above(rule, path_ids, self._windows_of(rule, windows, snapshot), allowed, snapshot)
+            for number, rule in enumerate(cast("list[LossRule]", rules))
+            for finding in self._above(
+                rule, path_ids[of_rule == number], self._windows_of(rule, windows, snapshot), allowed, snapshot
+            )
         ]
 
     def over(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> str | None:
@@ -204,7 +206,7 @@ class Threshold(AlertRule):
         return cast("LossRule", settings).above_ratio > float(figures["threshold_ratio"])
 
     def windows_s(self, settings: Mapping[int, RuleSettings]) -> set[float]:
-        return {float(cast("LossRule", rule).window_s) for rule in settings.values()}
+        return {float(cast("LossRule", rule).window_s) for rule in by_setting.distinct(settings)}
 
     @staticmethod
     def _lengths(row: int, window_s: float, snapshot: Snapshot) -> Windows:
@@ -238,9 +240,9 @@ class Threshold(AlertRule):
         return Windows(sums, (own.window_s, *lasting_s), (own.counted_s, *counted))
 
     def _above(
-        self, rule: LossRule, path_ids: Sequence[int], windows: Windows, allowed: Floats, snapshot: Snapshot
+        self, rule: LossRule, path_ids: NDArray[np.int64], windows: Windows, allowed: Floats, snapshot: Snapshot
     ) -> list[RuleFinding]:
-        rows = np.array([snapshot.rows[path_id] for path_id in path_ids])
+        rows = np.fromiter(map(snapshot.rows.__getitem__, path_ids.tolist()), dtype=np.int64)
         bursts, lossy, sent, received = (windows.sums[name][rows] for name in COUNTS)
         of_rows = chances(bursts, lossy, sent, sent - received, rule.above_ratio)
         of_rows[(lossy < MIN_LOSSY_BURSTS_TO_FIRE) | ~unjudged(snapshot, self.name, windows.lasting_s)[rows]] = 1.0
@@ -250,7 +252,9 @@ class Threshold(AlertRule):
             window = int(strongest[place])
             counts = (float(column[place, window]) for column in (bursts, lossy, sent, received))
             proof = loss_window(counts, rule.above_ratio, windows.lasting_s[window], windows.counted_s[window])
-            findings.append(self._finding(path_ids[place], proof, float(allowed[rows[place]]), rule.window_s, snapshot))
+            findings.append(
+                self._finding(int(path_ids[place]), proof, float(allowed[rows[place]]), rule.window_s, snapshot)
+            )
         return [finding for finding in findings if not self._is_past(finding, rule.window_s, snapshot)]
 
     def _finding(

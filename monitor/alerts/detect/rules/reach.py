@@ -12,10 +12,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from monitor.alerts.detect.rules.finding import AlertRule, BadBursts, Effect, LateResults, RuleFinding, Trouble
-from monitor.alerts.detect.snapshot import Snapshot
+from monitor.alerts.detect.snapshot import Floats, Snapshot
 from monitor.analysis import figures as shown
+from monitor.analysis.alarms import by_setting
 from monitor.archive.queries.paths import LossWindow
 from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.document.alert_rules import DAY_S, LeastSchedule, RuleSettings, RuleSeverity, WaitS
@@ -67,14 +69,12 @@ class UnreachablePath(AlertRule):
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         measured, answered = snapshot.newest("measured_s"), snapshot.newest("answered_s")
         began = np.where(np.isnan(answered), _began(snapshot), answered)
-        findings = []
-        for path_id, rule in settings.items():
-            row, unreachable = snapshot.rows[path_id], cast("UnreachableRule", rule)
-            path = snapshot.paths[path_id]
-            silent_s = float(measured[row] - began[row])
-            if silent_s >= max(unreachable.after_s, CYCLES * path.every_s):
-                findings.append(self._finding(snapshot, path_id, float(began[row]), not np.isnan(answered[row])))
-        return findings
+        path_ids, rows = list(settings), by_setting.rows_of(settings, snapshot.rows)
+        is_silent = (measured - began)[rows] >= _patience_s(snapshot, settings, rows)
+        return [
+            self._finding(snapshot, path_ids[place], float(began[row]), not np.isnan(answered[row]))
+            for place, row in zip(np.flatnonzero(is_silent).tolist(), rows[is_silent].tolist(), strict=True)
+        ]
 
     def over(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> str | None:
         row = snapshot.rows[path_id]
@@ -118,15 +118,16 @@ class NoData(AlertRule):
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         measured = snapshot.newest("measured_s")
-        findings = []
-        for path_id, rule in settings.items():
-            row, path = snapshot.rows[path_id], snapshot.paths[path_id]
-            patience_s = max(cast("NoDataRule", rule).after_s, CYCLES * path.every_s)
-            heard_s = float(measured[row])
-            known_s = max(path.started_at.timestamp(), _began(snapshot)) if np.isnan(heard_s) else heard_s
-            if snapshot.now.timestamp() - known_s >= patience_s:
-                findings.append(self._finding(snapshot, path_id, row, heard_s, known_s))
-        return findings
+        path_ids, rows = list(settings), by_setting.rows_of(settings, snapshot.rows)
+        heard_s = measured[rows]
+        known_s = heard_s.copy()
+        for place in np.flatnonzero(np.isnan(heard_s)).tolist():
+            known_s[place] = max(snapshot.paths[path_ids[place]].started_at.timestamp(), _began(snapshot))
+        is_late = snapshot.now.timestamp() - known_s >= _patience_s(snapshot, settings, rows)
+        return [
+            self._finding(snapshot, path_ids[place], int(rows[place]), float(heard_s[place]), float(known_s[place]))
+            for place in np.flatnonzero(is_late).tolist()
+        ]
 
     def over(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> str | None:
         measured_s = float(snapshot.newest("measured_s")[snapshot.rows[path_id]])
@@ -164,6 +165,12 @@ class NoData(AlertRule):
         return (
             f"last report of the agent of {site} {shown.duration(snapshot.now.timestamp() - contact_s)} ago{of_itself}"
         )
+
+
+def _patience_s(snapshot: Snapshot, settings: Mapping[int, RuleSettings], rows: NDArray[np.int64]) -> Floats:
+    """How long each path may be without a reply, or a measurement."""
+    after_s = by_setting.each(settings, lambda rule: float(cast("UnreachableRule | NoDataRule", rule).after_s))
+    return np.maximum(after_s, CYCLES * snapshot.every_s[rows])
 
 
 def _began(snapshot: Snapshot) -> float:

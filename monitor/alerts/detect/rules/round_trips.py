@@ -37,7 +37,7 @@ from monitor.alerts.detect.rules.finding import ACCEPTED, AlertRule, BurstLevel,
 from monitor.alerts.detect.rules.windows import bursts_to_clear, settled_s
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
-from monitor.analysis.alarms import ranks
+from monitor.analysis.alarms import by_setting, ranks
 from monitor.analysis.changes import detector, one_way
 from monitor.analysis.changes.detector import AFTER, BEFORE, RttChange
 from monitor.analysis.changes.one_way import OtherDirection
@@ -137,7 +137,9 @@ class RttStep(AlertRule):
         """Slow rises, for each figure; of the time after the last incident of this rule alone."""
         trips, bursts = snapshot.trips, snapshot.trips.bursts
         windows, places = trips.with_gaps()
-        least_ms = min((cast("RoundTripRule", rule).least_rise_ms for rule in settings.values()), default=np.inf)
+        least_ms = min(
+            (cast("RoundTripRule", rule).least_rise_ms for rule in by_setting.distinct(settings)), default=np.inf
+        )
         for figure in self._watched:
             values_ms = bursts.values_ms[figure][places]
             rows = np.flatnonzero(_rises(values_ms) >= LEAST_SHARE_OF_SHIFT * least_ms)
@@ -152,7 +154,7 @@ class RttStep(AlertRule):
 
     def raised(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> Iterator[tuple[int, str, RttChange]]:
         """All changes that `settings` select, of all new bursts: the window, the figure that changed, the change."""
-        asks_for_every_change = any(getattr(rule, "every_change", False) for rule in settings.values())
+        asks_for_every_change = any(getattr(rule, "every_change", False) for rule in by_setting.distinct(settings))
         for figure in self._watched:
             for window, change in _raised(snapshot.trips, figure, with_falls=asks_for_every_change):
                 rule = settings.get(int(snapshot.trips.path_id[window]))
@@ -243,7 +245,7 @@ class RttDrift(AlertRule):
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         if not settings or not snapshot.paths:
             return []
-        least_ms = min(cast("DriftRule", rule).least_rise_ms for rule in settings.values())
+        least_ms = min(cast("DriftRule", rule).least_rise_ms for rule in by_setting.distinct(settings))
         days = snapshot.daily_rtts_ms
         risen_ms = np.fmax.reduce(days, axis=1, initial=-np.inf) - np.fmin.reduce(days, axis=1, initial=np.inf)
         rows = np.flatnonzero(risen_ms >= least_ms)  # all others cannot have risen by so much

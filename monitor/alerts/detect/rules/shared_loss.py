@@ -28,7 +28,7 @@ from monitor.alerts.detect.rules.finding import LOSSY, AlertRule, Effect, RuleFi
 from monitor.alerts.detect.rules.windows import FiredLevel, clearing, pooled, unjudged
 from monitor.alerts.detect.snapshot import RECENT_STEPS, Snapshot
 from monitor.analysis import figures as shown
-from monitor.analysis.alarms import rises, sequential
+from monitor.analysis.alarms import by_setting, rises, sequential
 from monitor.analysis.alarms.pools import shared_counts
 from monitor.analysis.alarms.sequential import EventCounts
 from monitor.mesh.document.alert_rules import RuleSettings, Share
@@ -90,8 +90,9 @@ class SharedLoss(AlertRule):
         lasting_s = tuple(snapshot.step_s * (step + 1) for step in range(RECENT_STEPS))
         is_new = unjudged(snapshot, self.name, lasting_s)
         least_ratios, every_s = np.full(len(snapshot.paths), np.inf), snapshot.every_s
-        for path_id, rule in settings.items():
-            least_ratios[snapshot.rows[path_id]] = cast("SharedLossRule", rule).least_rise_ratio
+        least_ratios[by_setting.rows_of(settings, snapshot.rows)] = by_setting.each(
+            settings, lambda rule: cast("SharedLossRule", rule).least_rise_ratio
+        )
         findings: dict[int, RuleFinding] = {}
         for pool in pools:
             least = float(least_ratios[pool.rows].min())
