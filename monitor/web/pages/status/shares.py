@@ -28,7 +28,7 @@ from monitor.overview.wide.losses import SHARED_FROM_SITES
 from monitor.overview.wide.shared import SharedResults
 
 Key = tuple[int, datetime]
-NEW_FOR, SHOWN_FOR = timedelta(seconds=30), timedelta(minutes=5)
+NEW_FOR, SHOWN_FOR = timedelta(minutes=2), timedelta(minutes=5)
 EARLIER_NEW_FOR, EARLIER_SHOWN_FOR = timedelta(minutes=10), timedelta(days=1)
 """Results that arrive late change the earlier days and hours, seldom; the page says as of when they are."""
 
