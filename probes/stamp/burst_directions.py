@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,8 +26,7 @@ Arrival = tuple[int, int, int, int]
 
 class BurstDirections:
     """Counts and delays of each row of a session. `closers` are the replies to closing packets of a row, if any;
-    packets `under_load` are left out, unless all of a row are. `refused_rows`: to a packet of those, the host answered
-    that nothing listens on its port."""
+    packets `under_load` are left out, unless all of a row are."""
 
     def __init__(
         self,
@@ -37,14 +36,12 @@ class BurstDirections:
         first_sequences: Int64s,
         closers: Mapping[int, Sequence[ArrivedReply]],
         clock: ClockBound | None,
-        refused_rows: Collection[int] = (),
     ) -> None:
         self._results = results
         self._figures = figures
         self._first_sequences = first_sequences
         self._closers = closers
         self._clock = clock
-        self._refused_rows = refused_rows
         whole = (under_load == results.sent).all(axis=1, keepdims=True)
         self._left_out = under_load & ~whole
         in_time = ~np.isnan(results.rtt_ms) & ~self._left_out
@@ -116,9 +113,7 @@ class BurstDirections:
             )
         replies = [ArrivedReply(place[turn], counter, received_ns) for _, turn, counter, received_ns in arrivals]
         closing = [reply._replace(turn=len(sent) + reply.turn) for reply in self._closers.get(row, ())]
-        was_refused = row in self._refused_rows
-        counts = count_directions(len(sent), [*replies, *closing], was_refused=was_refused)
-        return self._without_load(row, counts)
+        return self._without_load(row, count_directions(len(sent), [*replies, *closing]))
 
     def _without_load(self, row: int, counts: CountedDirections) -> CountedDirections:
         """The counts without packets under load. A loss is theirs or not only where all losses have one direction."""

@@ -41,6 +41,15 @@ def no_reflector(port: int) -> str:
     return f"no reflector listens on UDP port {port}; start it there, or correct the port"
 
 
+def stopped_reflector(port: int, answered: int) -> str:
+    """The reason why a target whose reflector ran for a part of the cycle is not measured: which of the other packets
+    were lost nobody knows, since a host answers few of them that nothing listens."""
+    return (
+        f"the reflector on UDP port {port} started or stopped within the cycle: {answered} packet"
+        f"{' was' if answered == 1 else 's were'} answered, to others the host replied that nothing listens"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _SharedSocket:
     """The targets that share a socket: `rows` has, for each distinct reflector, the targets with it; `sources` our own
@@ -198,9 +207,8 @@ class StampCycle:
         counts = BurstCounts(results, 1, shared.family, under_load)
         closers = {} if closing is None else closing_replies(*closing)
         error_names = shared.session.error_names()
-        refused_rows = {row for row, name in error_names.items() if name == NOTHING_LISTENS}
         directions = BurstDirections(
-            results, figures, under_load, shared.identities.first_sequences, closers, self._clock, refused_rows
+            results, figures, under_load, shared.identities.first_sequences, closers, self._clock
         )
         for row, members in enumerate(shared.rows):
             for index in members:
@@ -218,8 +226,10 @@ class StampCycle:
         target, refused = self._spec.targets[index], counts.refused_errno[row][0]
         if counts.sent[row][0] == 0:
             return self._unmeasured(index, refusal(refused))
-        if error_name == NOTHING_LISTENS and not shared.session.results().replies[row].any():
-            return self._unmeasured(index, ProbeError(no_reflector(target.port), outcome=Outcome.REFUSED))
+        if error_name == NOTHING_LISTENS:
+            answered = int((shared.session.results().replies[row] > 0).sum())
+            reason = stopped_reflector(target.port, answered) if answered else no_reflector(target.port)
+            return self._unmeasured(index, ProbeError(reason, outcome=Outcome.REFUSED))
         fields = counts.fields(row, 0)
         rtts_ms = fields["rtts_ms"]
         sent = len(rtts_ms) + len(fields["loaded_rtts_ms"] or ())

@@ -51,11 +51,10 @@ class CountedDirections:
     reverse_reordered: int | None = None
 
 
-def count_directions(sent: int, replies: Sequence[ArrivedReply], *, was_refused: bool = False) -> CountedDirections:
+def count_directions(sent: int, replies: Sequence[ArrivedReply]) -> CountedDirections:
     """Count the packets of turns 0 to `sent`; replies to later turns are those of closing packets.
 
-    `replies` are in order of arrival, late ones included, of a reflector that counts. `was_refused`: the host answered
-    to a packet that nothing listens on its port, so the reflector did not run all the time.
+    `replies` are in order of arrival, late ones included, of a reflector that counts.
     """
     answered = {reply.turn for reply in replies if reply.turn < sent}
     unanswered = sent - len(answered)
@@ -63,7 +62,7 @@ def count_directions(sent: int, replies: Sequence[ArrivedReply], *, was_refused:
         return CountedDirections(None, unanswered)
     distinct = _first_of_each(replies)
     runs = _runs(distinct)
-    loss = _Loss(was_refused)
+    loss = _Loss()
     before = -1
     for run in runs:
         before = loss.add_run(run, before, sent, answered)
@@ -90,8 +89,7 @@ class _Loss:
     """The losses of the runs added so far, in packets; `missing` counts replies that the reflector sent and that never
     came, which may be more, since a packet may have several."""
 
-    def __init__(self, was_refused: bool) -> None:
-        self._was_refused = was_refused
+    def __init__(self) -> None:
         self.forward = self.reverse = self.undecided = self.missing = 0
 
     def add_run(self, run: list[ArrivedReply], before: int, sent: int, answered: set[int]) -> int:
@@ -125,8 +123,6 @@ class _Loss:
     def _may_have_started(self, uncounted: int, lost: int, sent: int) -> bool:
         """Whether the reflector may have been started within a burst, after `uncounted` packets; `lost` are those lost
         forward of `sent` packets after these."""
-        if self._was_refused:
-            return uncounted > 0
         loss_ratio = (lost + 1) / (sent + 2)
         return uncounted >= FEWEST_BEFORE_A_START and loss_ratio**uncounted < CHANCE_OF_A_START
 

@@ -176,8 +176,5 @@ def test_a_reflector_that_starts_and_stops_within_a_cycle_is_no_loss(
             line = sender.communicate(timeout=60)[0].splitlines()[-1]
 
     burst = json.loads(line)
-    assert burst["received"] > 0
-    assert (burst["forward"]["lost"], burst["reverse"]["lost"]) == (0, 0)
-    assert burst["undecided"] == burst["sent"] - burst["received"] - burst["late"]
-    # Those before the first start and those around the second.
-    assert burst["undecided"] >= 30
+    assert burst["outcome"] == "refused"
+    assert "started or stopped within the cycle" in burst["detail"]

@@ -203,18 +203,11 @@ def test_replies_lost_after_a_start_of_the_reflector_are_lost_reverse() -> None:
     assert (counts.forward_lost, counts.reverse_lost, counts.undecided) == (1, 2, 5)
 
 
-@pytest.mark.parametrize(("was_refused", "told"), [(False, (2, 0)), (True, (0, 2))])
-def test_a_host_without_a_reflector_yet_tells_that_it_had_none(was_refused, told) -> None:
-    counts = count_directions(10, travel_from(2, [Fate()] * 10, 10), was_refused=was_refused)
-
-    assert (counts.forward_lost, counts.undecided) == told
-
-
 def test_a_reflector_that_stops_and_starts_again_is_no_loss() -> None:
     before = travel([Fate()] * 4, 4).replies
     after = travel_from(9, [Fate()] * 12, 12)
 
-    counts = count_directions(12, before + after, was_refused=True)
+    counts = count_directions(12, before + after)
 
     assert (counts.forward_lost, counts.reverse_lost, counts.undecided) == (0, 0, 5)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -78,7 +80,7 @@ def cycle(port: int, key: str | None = KEY, **options: Any) -> tuple[StampBurst,
         StampTarget(address="127.0.0.1", path_id=1, port=port, key=key),
         StampTarget(address="::1", family=6, path_id=2, port=port, key=key, is_path_series=True),
     )
-    spec = StampSpec(targets=targets, count=3, spacing_s=0.02, timeout_s=0.3, late_s=0.0, **options)
+    spec = StampSpec(targets=targets, **{"count": 3, "spacing_s": 0.02, "timeout_s": 0.3, "late_s": 0.0} | options)
     task = StampTask(test="way", every_s=60, spec=spec)
     limits = SimpleNamespace(stamp=StampLimits(min_spacing_s=0.01))
     planned = kind.spec(task, kind.targets(task), limits)
@@ -147,6 +149,23 @@ def test_the_reflector_takes_up_a_new_key_and_ends_without_peers(make_agent: Cal
     assert (with_old_key.received, with_old_key.undecided) == (0, 3)
     assert with_new_key.received == 3
     assert afterwards.outcome is Outcome.REFUSED
+
+
+def test_a_cycle_in_which_the_reflector_starts_is_no_measurement(make_agent: Callable[..., Agent]) -> None:
+    """Nobody knows whether a packet without a reply came too early or was lost."""
+    agent = make_agent()
+    bursts: list[StampBurst] = []
+    measuring = threading.Thread(target=lambda: bursts.extend(cycle(agent.port, count=100, spacing_s=0.05)))
+    measuring.start()
+    time.sleep(1.0)
+    agent.follow(agent.peers())
+    measuring.join()
+
+    for burst in bursts:
+        assert burst.outcome is Outcome.REFUSED
+        assert burst.detail is not None
+        assert "started or stopped within the cycle" in burst.detail
+    assert len(bursts) == 2
 
 
 def test_limits_can_forbid_the_reflector(make_agent: Callable[..., Agent]) -> None:
