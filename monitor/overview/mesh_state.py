@@ -197,7 +197,13 @@ def _checked(
     )
     waiting, raised, low = ({key: name for key, name in of.items() if key in normal} for of in named)
     low |= {key: tests.low[key] for key in silent}
-    checked = checked_paths(cells, waiting, raised, low, mesh, recovery.loss_ends_s(lasting), now)
+    # The loss of a pending incident is told for each of its paths, not as that of an incident of the other.
+    ends_s = {
+        key: end_s
+        for key, end_s in recovery.loss_ends_s(lasting).items()
+        if end_s is not None or key in problem_paths or key not in pending
+    }
+    checked = checked_paths(cells, waiting, raised, low, mesh, ends_s, now)
     return replace(checked, in_incidents=checked.suspected.intersection(over)), len(silent)
 
 

@@ -80,6 +80,23 @@ def test_the_loss_of_an_incident_on_the_reverse_path_is_not_checked_apart(paths)
     assert state.checked.paths == 1
 
 
+def test_the_loss_of_a_pending_incident_is_told_of_both_its_paths(paths):
+    """No incident is open, so neither path has the loss of one."""
+    both = ("slac → ornl", "ornl → slac")
+    for name, path in paths.items():
+        plant(path, -600, 0, lambda s, name=name: one_in_ten(s) if name in both else 0)
+    figures = {"sent": 60, "lost": 6, "threshold_ratio": 0.01}
+    found = [RuleFinding("loss", paths[name].pk, name, "loss is high", at(-120), figures=figures) for name in both]
+    lifecycle.add_findings("slac ↔ ornl", found, at(-1))
+
+    state = state_at(0)
+
+    assert Incident.objects.get().is_pending
+    assert "reverse path" not in state.sentence
+    for name in both:
+        assert f"{name}: 12 of 120 packets lost since 12:28:00 UTC" in state.title
+
+
 def test_the_loss_of_an_incident_that_is_over_is_over_on_the_reverse_path(paths):
     """50 s after its end, which 10% of a single path does not prove."""
     of_forward_path(paths, -50, -50)
