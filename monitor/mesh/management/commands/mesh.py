@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
@@ -43,7 +44,15 @@ class Command(BaseCommand):
             command.add_argument("file", type=Path, metavar="FILE", help="path of the mesh.toml")
             command.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
 
-    def handle(self, *args: Any, action: str, file: Path, as_json: bool, **options: Any) -> None:
+    def handle(self, *args: Any, **options: Any) -> None:
+        # Searches for garbage among the objects of a large mesh, which last to the end, take a fifth of the time.
+        gc.disable()
+        try:
+            self._handle(**options)
+        finally:
+            gc.enable()
+
+    def _handle(self, action: str, file: Path, as_json: bool, **_: Any) -> None:
         try:
             document = read(file)
         except MeshError as error:
