@@ -188,22 +188,22 @@ class Agents:
         own = {"Authorization": f"Bearer {agent.token}", "Soundings-Agent": f"{agent.number:016x}.1"}
         client = HTTPConnection("127.0.0.1", self._port, timeout=30)
         began_s = time.time()
-        status: int | None = None
+        status, reason = None, ""
         try:
             client.request(method, path, body, {**own, **headers})
-            answer = client.getresponse()
-            answer.read()
-            status = answer.status
+            response = client.getresponse()
+            response.read()
+            status = response.status
             if purpose == "plan":
-                agent.etag = answer.getheader("ETag") or "none"
-        except (OSError, HTTPException):
-            pass
+                agent.etag = response.getheader("ETag") or "none"
+        except (OSError, HTTPException) as error:
+            reason = type(error).__name__
         finally:
             client.close()
         with self._lock:
             self._report.took_ms[purpose].append((began_s, 1000 * (time.time() - began_s)))
-            answer_text = f"{purpose} {status}"
-            self._report.answers[answer_text] = self._report.answers.get(answer_text, 0) + 1
+            answer = f"{purpose} {status or reason}"
+            self._report.answers[answer] = self._report.answers.get(answer, 0) + 1
         return status
 
     def _write(self) -> None:
