@@ -217,6 +217,7 @@ def _add_to_incidents(
     lost_at_s = lasting_state.lost_at_s(firing, lasting_incidents, now)
     cut_s = lasting_state.cut_s(firing, lasting_incidents, seen)
     by_cause = {incident.cause: incident for incident in lasting_incidents}
+    began_at = {incident.cause: incident.began_at for incident in lasting if incident.began_at is not None}
     onsets_s = lasting_state.onsets_s(firing, lasting, seen) if firing else {}
     groups = causes.find_causes(firing, lasting_incidents, seen, lost_at_s, cut_s, onsets_s)
     for group in groups or causes.rejudge(lasting_incidents, seen, onsets_s):
@@ -231,7 +232,9 @@ def _add_to_incidents(
         if group.moved:
             lasting_state.move_away(lasting, group, now)
         if new:
-            lifecycle.add_findings(group.label, group.findings, now, group.because, others.shares(new, earlier))
+            onset = min((began_at[cause] for cause in {group.label, *group.merged} & began_at.keys()), default=None)
+            shares = others.shares(new, earlier, onset)
+            lifecycle.add_findings(group.label, group.findings, now, group.because, shares)
 
 
 def _update_shares(lasting: list[Incident], firing: list[RuleFinding], snapshot: Snapshot, scope: RuleScope) -> None:
@@ -250,7 +253,8 @@ def _update_shares(lasting: list[Incident], firing: list[RuleFinding], snapshot:
         until = recovery.bad_until(incident) or snapshot.now
         if any(began_at > until for began_at, of in newest if of != incident.pk):
             continue
-        levels.set_shares(incident, others.shares([(row.path_id, row.rule) for row in rows]))
+        keys = [(row.path_id, row.rule) for row in rows]
+        levels.set_shares(incident, others.shares(keys, onset=incident.began_at))
 
 
 def _open_and_tell(quiet_paths: QuietPaths, now: datetime) -> int:

@@ -7,10 +7,12 @@ of an incident. A path is normal only if its data are of now and exclude the tro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from monitor.alerts.detect import causes, suspects, troubles
 from monitor.alerts.detect.rules.catalogue import rule_of
@@ -40,8 +42,9 @@ class OtherPaths:
         self._rules = settings.get(LossThreshold.name, {})
         self._counted: dict[tuple[Trouble, frozenset[bool]], Shares] = {}
 
-    def shares(self, keys: Sequence[Key], earlier: Sequence[Key] = ()) -> list[Share]:
-        """The shares beside the paths of an incident with these findings, whose rules are those of `keys`."""
+    def shares(self, keys: Sequence[Key], earlier: Sequence[Key] = (), onset: datetime | None = None) -> list[Share]:
+        """The shares beside the paths of an incident with these findings, whose rules are those of `keys`. From its
+        `onset` on, if known, packets exclude its loss also where more were lost before."""
         trouble, are_losses = troubles.trouble_of(keys[0][1]), frozenset(_is_loss(rule) for _, rule in keys)
         if (trouble, are_losses) not in self._counted:
             counts = _shares(trouble, are_losses, self._firing, self._lasting, self._snapshot)
@@ -54,11 +57,17 @@ class OtherPaths:
             path_ids |= {path_id for path_id in reverse if of_kind.is_without_alarm(path_id)}
         without_alarm = of_kind.without_alarm(path_ids)
         unclear = self._unclear([*keys, *earlier])
-        if trouble is Trouble.ROUND_TRIPS:
-            unclear = unclear | self._possible_losses
         overdue = self._without_newer_data if trouble.is_of_pings else np.zeros_like(unclear)
+        if trouble is Trouble.ROUND_TRIPS:
+            open_questions = unclear & without_alarm & ~self._possible_losses & ~overdue
+            clear = self._clear_since(onset, [*keys, *earlier], open_questions)
+            unclear = (unclear & ~clear) | self._possible_losses
         unclear, overdue = (without_alarm & self._of_paths(trouble, mask) for mask in (unclear | overdue, overdue))
         return of_kind.others(path_ids, unclear, overdue)
+
+    @cached_property
+    def _path_ids(self) -> NDArray[np.int64]:
+        return np.fromiter(self._snapshot.paths, dtype=np.int64)
 
     @cached_property
     def _thresholds(self) -> dict[int, float]:
@@ -90,10 +99,15 @@ class OtherPaths:
     def _unclear(self, keys: Sequence[Key]) -> Bools:
         """The paths that may have the loss of these findings too."""
         lossy = {path_id for path_id, rule in keys if _is_loss(rule)}
-        if not lossy:
+        return self._suspicion.may_lose(lossy, is_outage=_is_outage(keys)) if lossy else self._mask(())
+
+    def _clear_since(self, onset: datetime | None, keys: Sequence[Key], unclear: Bools) -> Bools:
+        """Those of the `unclear` paths whose packets since the onset exclude the loss of these findings."""
+        if onset is None or not 0 < np.count_nonzero(unclear) <= suspects.MOST_READ:
             return self._mask(())
-        is_outage = any(rule_of(rule).effect is Effect.UNREACHABLE for _, rule in keys)
-        return self._suspicion.may_lose(lossy, is_outage=is_outage)
+        lossy = sorted({path_id for path_id, rule in keys if _is_loss(rule) and path_id in self._snapshot.rows})
+        others = self._path_ids[unclear].tolist()
+        return self._mask(suspects.clear_since(onset, lossy, others, self._snapshot, is_outage=_is_outage(keys)))
 
     def _mask(self, path_ids: Iterable[int]) -> Bools:
         """Which paths of the snapshot are among these."""
@@ -131,6 +145,10 @@ def _shares(
     others = {path_id for path_id, _ in keys} - bad
     silent = causes.paths_without_bursts(snapshot) - bad - others if trouble is Trouble.ROUND_TRIPS else frozenset()
     return Shares(trouble.paths_of(snapshot), bad, others | silent, silent)
+
+
+def _is_outage(keys: Iterable[Key]) -> bool:
+    return any(rule_of(rule).effect is Effect.UNREACHABLE for _, rule in keys)
 
 
 def _is_loss(rule: str) -> bool:

@@ -50,6 +50,10 @@ PROOF_TAKES = timedelta(minutes=30)
 """So long may the rule of loss count packets."""
 SAMPLES = 60
 """RTTs of a path that are looked at, the newest."""
+NEWEST_PACKETS = timedelta(minutes=10)
+"""A path without the loss of an incident in its packets of so long is normal, whatever it lost before."""
+MOST_READ = 500
+"""Of so many bad paths, and as many others, the packets since an onset are read."""
 
 
 class PathSuspicion:
@@ -129,6 +133,28 @@ class PathSuspicion:
         return self._samples[figure]
 
 
+def clear_since(
+    onset: datetime, lossy: Sequence[int], others: Sequence[int], snapshot: Snapshot, *, is_outage: bool
+) -> set[int]:
+    """Those of the `others` whose packets since the onset, or the newest of them, exclude the loss that the `lossy`
+    paths have in the same time: a query, of MOST_READ bad paths at most.
+
+    The windows of a snapshot begin at fixed times: they may have the packets of an earlier trouble, and show the loss
+    of an incident that began within them as less than it is.
+    """
+    if not lossy or not others:
+        return set()
+    every, now_s = [*lossy[:MOST_READ], *others], snapshot.now.timestamp()
+    first_s = max(onset.timestamp(), now_s - PROOF_TAKES.total_seconds())
+    bursts = newest_bursts(every, [first_s] * len(every), snapshot.now)
+    own, beside = np.split(np.arange(len(every)), [len(every) - len(others)])
+    at_most = 0.0 if is_outage else EXCLUDED_NATS
+    clear = np.zeros(len(others), dtype=np.bool_)
+    for since_s in {first_s, max(first_s, now_s - NEWEST_PACKETS.total_seconds())}:
+        clear |= suspicion.loss_factors(_counts_since(since_s, bursts, every, snapshot), own, beside) <= at_most
+    return {path_id for path_id, is_clear in zip(others, clear.tolist(), strict=True) if is_clear}
+
+
 def possible_losses(
     path_ids: Sequence[int],
     thresholds: Mapping[int, float],
@@ -201,9 +227,38 @@ def _packet_counts(snapshot: Snapshot, settled_s: Mapping[int, float]) -> Packet
         begins_s = snapshot.now.timestamp() - np.asarray(windows.lasting_s)
         since_s = np.array([settled_s.get(path_id, -np.inf) for path_id in snapshot.paths])
         sums = {name: np.where(begins_s >= since_s[:, np.newaxis], column, 0.0) for name, column in sums.items()}
-    base_sent, base_received = snapshot.baseline["sent"], snapshot.baseline["received"]
-    base_ratio = np.where(base_sent > 0, (base_sent - base_received) / np.maximum(base_sent, 1.0), np.nan)
-    return PacketCounts(sums["bursts"], sums["lossy"], sums["sent"], sums["sent"] - sums["received"], base_ratio)
+    return PacketCounts(
+        sums["bursts"], sums["lossy"], sums["sent"], sums["sent"] - sums["received"], _base_ratio(snapshot)
+    )
+
+
+def _counts_since(
+    since_s: float, bursts: Mapping[str, Floats], path_ids: Sequence[int], snapshot: Snapshot
+) -> PacketCounts:
+    """The counts of these paths over the bursts that began at `since_s` or later, a single window."""
+    places = {path_id: place for place, path_id in enumerate(path_ids)}
+    is_since = bursts["at_s"] >= since_s
+    place = np.array([places[path_id] for path_id in bursts["path_id"][is_since].tolist()], dtype=np.int64)
+    sent, received = bursts["sent"][is_since], bursts["received"][is_since]
+
+    def summed(figures: Floats) -> Floats:
+        sums: Floats = np.bincount(place, figures, len(path_ids)).astype(np.float64)
+        return sums[:, np.newaxis]
+
+    rows = [snapshot.rows[path_id] for path_id in path_ids]
+    return PacketCounts(
+        summed(np.ones(len(sent))),
+        summed((received < sent).astype(np.float64)),
+        summed(sent),
+        summed(sent - received),
+        _base_ratio(snapshot)[rows],
+    )
+
+
+def _base_ratio(snapshot: Snapshot) -> Floats:
+    """The loss of each path's baseline, NaN without one."""
+    sent, received = snapshot.baseline["sent"], snapshot.baseline["received"]
+    return np.where(sent > 0, (sent - received) / np.maximum(sent, 1.0), np.nan)
 
 
 def _with_stamp_packets(snapshot: Snapshot) -> Snapshot:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from scipy.stats import beta
 
@@ -114,3 +116,44 @@ def test_an_incident_of_the_same_time_is_counted_apart():
 
     shares = [Share(**share) for share in lasting["desy ↔ ornl"].shares if share["where"].endswith("ornl")]
     assert [share.in_other_incidents for share in shares] == [1, 1], shares
+
+
+def packets_since(path_ids, since_s, now):
+    """The packets sent and lost of each path in bursts that began since then and were there by now."""
+    bursts = Burst.objects.filter(path_id__in=path_ids, measured_at__gte=at(since_s), measured_at__lt=now)
+    counts = dict.fromkeys(path_ids, (0, 0))
+    for path_id, sent, received in bursts.values_list("path_id", "sent", "received"):
+        counts[path_id] = counts[path_id][0] + sent, counts[path_id][1] + sent - received
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("earlier", "fault", "cause", "least_packets"),
+    [
+        # All packets of ornl are lost until a minute and a half before: (1 - 0.2) ** 60 is 1.5e-6.
+        (Planted(site("ornl"), -250.0, 160.0, lost_ratio=1.0), Planted(between("cern", "slac"), 0.0, lost_ratio=0.2),
+         "cern ↔ slac", 60),
+        # Without any packet getting through, the first that does tells.
+        (Planted(between("cern", "slac"), -170.0, 40.0, lost_ratio=0.4), Planted(site("ornl"), 0.0, lost_ratio=1.0),
+         "ornl", 1),
+    ],
+    ids=["loss", "outage"],
+)  # fmt: skip
+def test_what_a_path_lost_before_an_incident_does_not_count(earlier, fault, cause, least_packets):
+    paths, rows = plant([earlier, fault], 200, 3, **RULES)
+    own = {path.pk for name, path in paths.items() if fault.hits(*name.split(" → "))}
+    others = [path.pk for path in paths.values() if path.pk not in own]
+
+    looks = 0
+    for at_s, now, lasting in look_at(rows, range(-240, 200, 10)):
+        incident = lasting.get(cause)
+        if incident is None or incident.is_pending or set(incident.path_ids) != own:
+            continue
+        counts = packets_since(others, 0.0, now - timedelta(seconds=10)).values()
+        assert sum(lost for _, lost in counts) == 0
+        if min(sent for sent, _ in counts) < least_packets:
+            continue
+        looks += 1
+        shares = [Share(**share) for share in incident.shares]
+        assert [(share.where, share.unclear) for share in shares if share.unclear] == [], (at_s, shares)
+    assert looks > 5
