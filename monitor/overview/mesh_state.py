@@ -188,14 +188,16 @@ def _checked(
     problem_paths = {*_paths_in(row for row in lasting if not row.is_pending)}.difference(over)
     pending = _checked_for(row for row in lasting if row.is_pending)
     raised = {key: _longer(name, rtt) for key, (name, rtt) in raised_rtts.read().items()}
-    named = (pending, raised, tests.low)
+    may_lose = recovery.unclear_paths(row for row in lasting if not row.is_pending) or set()
+    unclear = _names(may_lose.difference(over))
+    named = (pending, raised, tests.low, unclear)
     asked = {key for of in named for key in of if path_id in (None, key)} - problem_paths
     of_paths = states_of_paths(now, asked, problem_paths, maintained) if asked else {}
     normal = {key for key, state in of_paths.items() if state is PathState.NORMAL}
     silent = {key for key, state in of_paths.items() if state is PathState.NO_DATA and key in tests.low}.difference(
         over
     )
-    waiting, raised, low = ({key: name for key, name in of.items() if key in normal} for of in named)
+    waiting, raised, low, unclear = ({key: name for key, name in of.items() if key in normal} for of in named)
     low |= {key: tests.low[key] for key in silent}
     # The loss of a pending incident is told for each of its paths, not as that of an incident of the other.
     ends_s = {
@@ -203,7 +205,7 @@ def _checked(
         for key, end_s in recovery.loss_ends_s(lasting).items()
         if end_s is not None or key in problem_paths or key not in pending
     }
-    checked = checked_paths(cells, waiting, raised, low, mesh, ends_s, now)
+    checked = checked_paths(cells, waiting, raised, low, unclear, mesh, ends_s, now)
     return replace(checked, in_incidents=checked.suspected.intersection(over)), len(silent)
 
 
@@ -218,6 +220,11 @@ def _longer(name: str, rtt: RaisedRtt) -> str:
 def _paths_in(incidents: Iterable[Incident]) -> dict[int, str]:
     """The paths of these incidents with a finding that lasts, by their names."""
     return {row.path_id: str(row.path) for incident in incidents for row in incident.paths.all() if not row.is_over}
+
+
+def _names(path_ids: Collection[int]) -> dict[int, str]:
+    """The names of these paths; no query for none."""
+    return {path.pk: str(path) for path in Path.objects.filter(pk__in=path_ids).with_hosts()} if path_ids else {}
 
 
 def _checked_for(incidents: Iterable[Incident]) -> dict[int, str]:

@@ -19,6 +19,8 @@ from monitor.mesh.queries import MeasuredPath
 from probes.quantities import counted
 
 ELSEWHERE = "elsewhere"
+MOST_LISTED = 100
+"""So many unclear paths of a place are listed, besides being counted."""
 
 Bools = NDArray[np.bool_]
 
@@ -28,7 +30,8 @@ class Share:
     """Of `known` paths in a place, `bad` are bad; of an incident that is over, when it was last bad. `unclear` of them
     have no alarm, and may have the same loss by their packets, or their newer data are `overdue`; of a resolved
     incident (`is_past`) nothing will tell any more. Not among the known are the paths of other incidents with a problem
-    of another kind, and those without data."""
+    of another kind, and those without data. `unclear_paths` are the ids of the unclear paths that are not overdue, of
+    MOST_LISTED at most."""
 
     where: str
     bad: int
@@ -37,6 +40,7 @@ class Share:
     in_other_incidents: int = 0
     without_data: int = 0
     overdue: int = 0
+    unclear_paths: list[int] = field(default_factory=list, kw_only=True)
     is_past: bool = field(default=False, kw_only=True)
 
     @property
@@ -81,6 +85,7 @@ class Shares:
         without_data: Collection[int] = (),
     ) -> None:
         self._rows = {path_id: row for row, path_id in enumerate(paths)}
+        self._ids = np.fromiter(paths, dtype=np.int64)
         self._sites = sorted({site for path in paths.values() for site in (path.place.source, path.place.destination)})
         number = {site: place for place, site in enumerate(self._sites)}
         ends = [(number[path.place.source], number[path.place.destination]) for path in paths.values()]
@@ -116,17 +121,12 @@ class Shares:
             return []
         none, beside = np.zeros(len(self._rows), dtype=np.bool_), np.ones(len(self._rows), dtype=np.bool_)
         beside[own] = False
-        kinds = (
-            self._bad,
-            self._known,
-            none if unclear is None else unclear,
-            self._in_others,
-            self._silent,
-            none if overdue is None else overdue,
-        )
+        unclear, overdue = (none if mask is None else mask for mask in (unclear, overdue))
+        kinds = (self._bad, self._known, unclear, self._in_others, self._silent, overdue)
 
         def share(where: str, area: Bools) -> Share:
-            return Share(where, *(int(np.count_nonzero(area & kind)) for kind in kinds))
+            listed = self._ids[np.flatnonzero(area & unclear & ~overdue)[:MOST_LISTED]].tolist()
+            return Share(where, *(int(np.count_nonzero(area & kind)) for kind in kinds), unclear_paths=listed)
 
         shares, elsewhere = [], beside
         ends = zip(self._sources[own].tolist(), self._destinations[own].tolist(), strict=True)

@@ -105,6 +105,17 @@ def loss_ends_s(incidents: Iterable[Incident]) -> dict[int, float | None]:
     return ends
 
 
+def unclear_paths(incidents: Iterable[Incident]) -> set[int] | None:
+    """The ids of the paths that may have the loss of one of these incidents that goes on, but for those without newer
+    data; None where there are more than are listed. Once an incident is over its shares are those of before."""
+    lasting = [row for row in incidents if not is_back_to_normal(row) and not replies_again(row)]
+    shares = [share for row in lasting for share in row.shares]
+    listed = [share.get("unclear_paths", []) for share in shares]
+    numbers = [share.get("unclear", 0) - share.get("overdue", 0) for share in shares]
+    has_more = any(number > len(ids) for number, ids in zip(numbers, listed, strict=True))
+    return None if has_more else {path_id for ids in listed for path_id in ids}
+
+
 def paths_back_to_normal(incident: Incident) -> set[int]:
     """The paths of an open incident without a finding that is neither over nor back to normal, and without another
     trouble."""

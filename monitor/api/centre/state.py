@@ -21,7 +21,7 @@ class MeshStateOut(Schema):
     `back_to_normal` are those of the paths with problems whose incident only waits to be resolved, and nothing else is
     being checked. The newest bursts of
     those `being_checked` were lost, all or in part, or had a longer RTT, or their newest throughput test is much slower
-    than those before, without an incident so far; newer data of
+    than those before, without an incident so far, or do not exclude the loss of an open incident; newer data of
     those `overdue` have not arrived in time, or count nowhere, since they were sent during our own throughput tests.
     `without_data_s` is the shortest time after which those without data
     count as such. `open_incidents` has the ids of the open incidents, the worst first. `unknown_since` is the last

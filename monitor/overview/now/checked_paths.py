@@ -38,7 +38,8 @@ class CheckedPaths:
     once; those `in_incidents` have open incidents that only wait to be resolved.
     `silent_since` is the latest last reply of those `without_reply`, `overdue_since` the latest newest burst of those
     `overdue`. Newer bursts of those `set_aside` count nowhere: they were sent during our own throughput tests. Those
-    `of_reverse` lose packets on the links of an open incident of the reverse path."""
+    `of_reverse` lose packets on the links of an open incident of the reverse path, those `unclear` have packets that do
+    not exclude the loss of an open incident."""
 
     without_reply: Mapping[int, str] = field(default_factory=dict)
     with_loss: Mapping[int, str] = field(default_factory=dict)
@@ -47,6 +48,7 @@ class CheckedPaths:
     pending: Mapping[int, str] = field(default_factory=dict)
     longer_rtt: Mapping[int, str] = field(default_factory=dict)
     low_tests: Mapping[int, str] = field(default_factory=dict)
+    unclear: Mapping[int, str] = field(default_factory=dict)
     overdue: Mapping[int, str] = field(default_factory=dict)
     set_aside: Mapping[int, str] = field(default_factory=dict)
     silent_since: datetime | None = None
@@ -56,7 +58,7 @@ class CheckedPaths:
     @property
     def _problems(self) -> tuple[Mapping[int, str], ...]:
         by_loss = self.without_reply, self.with_loss, self.above_rules, self.of_reverse
-        return *by_loss, self.pending, self.longer_rtt, self.low_tests
+        return *by_loss, self.pending, self.longer_rtt, self.low_tests, self.unclear
 
     @property
     def suspected(self) -> frozenset[int]:
@@ -81,7 +83,7 @@ class CheckedPaths:
     def named(self) -> list[tuple[int, str]]:
         """The paths that `parts` names, in its order."""
         by_loss = self.without_reply, self.above_rules, self.of_reverse
-        by_kind = *by_loss, self.pending, self.longer_rtt, self.low_tests, self.with_loss
+        by_kind = *by_loss, self.pending, self.longer_rtt, self.low_tests, self.with_loss, self.unclear
         return [row for names in by_kind for row in list(names.items())[:NAMED]]
 
     def parts(self, *, with_names: bool = True) -> list[str]:
@@ -122,6 +124,7 @@ class CheckedPaths:
             (self.longer_rtt, "with a longer RTT, being checked"),
             (self.low_tests, "with a much slower throughput test, being checked"),
             (self.with_loss, "with loss, not proven above the alert threshold so far"),
+            (self.unclear, "with packets that do not exclude the loss of the incident yet"),
             (self.overdue, f"without newer data{overdue}"),
             (self.set_aside, "with newer pings during throughput tests only, excluded"),
         )
@@ -132,12 +135,14 @@ def checked_paths(
     pending: Mapping[int, str],
     raised: Mapping[int, str],
     low: Mapping[int, str],
+    unclear: Mapping[int, str],
     mesh: Mesh | None,
     ends_s: LossEnds,
     now: datetime,
 ) -> CheckedPaths:
-    """The paths of these cells, and by their names those of pending incidents and those with a raised RTT or low tests,
-    that are not called normal. `ends_s` are those of the losses in open incidents."""
+    """The paths of these cells, and by their names those of pending incidents, those with a raised RTT or low tests and
+    those that may have the loss of an incident, that are not called normal. `ends_s` are those of the losses in open
+    incidents."""
     silent = [path for path in cells if path.state is FigureState.TOTAL_LOSS]
     lossy = [path for path in cells if path.state is FigureState.VALUE and path.proven_loss_ratio]
     losses = _lasting_losses(mesh, lossy, ends_s, now) if mesh is not None and lossy else _Losses()
@@ -148,6 +153,7 @@ def checked_paths(
     # A test needs no ping: its path is named by it, also where newer pings are overdue.
     low = {path_id: name for path_id, name in low.items() if path_id not in told_first | longer}
     overdue = [path for path in overdue if path.path_id not in told_first | low.keys()]
+    told_otherwise = told_first | longer | low.keys() | {path.path_id for path in overdue}
     set_aside = [path for path in overdue if path.is_set_aside]
     overdue = [path for path in overdue if not path.is_set_aside]
     times = [path.unanswered_since for path in silent if path.unanswered_since is not None]
@@ -160,6 +166,7 @@ def checked_paths(
         pending={path_id: name for path_id, name in pending.items() if path_id not in told},
         longer_rtt={path_id: name for path_id, name in raised.items() if path_id in longer},
         low_tests=low,
+        unclear={path_id: name for path_id, name in unclear.items() if path_id not in told_otherwise},
         overdue={path.path_id: names[path.path_id] for path in overdue},
         set_aside={path.path_id: names[path.path_id] for path in set_aside},
         silent_since=max(times, default=None) if len(times) == len(silent) else None,

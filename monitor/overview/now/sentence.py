@@ -48,7 +48,7 @@ def judged(
     being checked either."""
     normal = "normal as far as judged" if is_in_part else "normal"
     if incidents:
-        current = NOT_CLEAR if _is_unclear(incidents, checked) else normal
+        current = NOT_CLEAR if recovery.unclear_paths(incidents) is None else normal
         going_on, again, back_to_normal = counts
         back = [f"{figures.count(again)} being checked after an outage"] if again and going_on > 0 else []
         back += [f"{figures.count(back_to_normal)} back to normal"] if back_to_normal and going_on + again > 0 else []
@@ -130,15 +130,6 @@ def _ended(now: datetime) -> str:
         return ""
     ago = figures.duration((now - ended.closed_at).total_seconds())
     return f"Last incident: {words.brief(ended, now)}, resolved {ago} ago."
-
-
-def _is_unclear(incidents: tuple[Incident, ...], checked: CheckedPaths) -> bool:
-    """Whether the loss of an incident that goes on may be on other paths too, but for those that are named by
-    themselves: without newer data, or its reverse path, which is in two shares. Once it is over its shares are those of
-    before."""
-    lasting = [row for row in incidents if not recovery.is_back_to_normal(row) and not recovery.replies_again(row)]
-    unclear = sum(share.get("unclear", 0) - share.get("overdue", 0) for row in lasting for share in row.shares)
-    return unclear > 2 * len(checked.of_reverse)
 
 
 def unjudged(tests: NewestTests) -> str:

@@ -144,7 +144,7 @@ def test_what_a_path_lost_before_an_incident_does_not_count(earlier, fault, caus
     own = {path.pk for name, path in paths.items() if fault.hits(*name.split(" → "))}
     others = [path.pk for path in paths.values() if path.pk not in own]
 
-    looks = 0
+    looks, sentences = 0, []
     for at_s, now, lasting in look_at(rows, range(-240, 200, 10)):
         incident = lasting.get(cause)
         if incident is None or incident.is_pending or set(incident.path_ids) != own:
@@ -156,4 +156,7 @@ def test_what_a_path_lost_before_an_incident_does_not_count(earlier, fault, caus
         looks += 1
         shares = [Share(**share) for share in incident.shares]
         assert [(share.where, share.unclear) for share in shares if share.unclear] == [], (at_s, shares)
+        sentences.append(load_mesh_state(freshness.load(), now).sentence)
     assert looks > 5
+    # All others are called normal, or back to normal after the earlier incident.
+    assert [said for said in sentences if "exclude" in said or lacks(said, " normal.")] == [], sentences

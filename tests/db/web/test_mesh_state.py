@@ -345,6 +345,28 @@ def test_other_paths_are_normal_unless_their_packets_do_not_tell(state, paths, l
     assert ("5 not in an incident (too few packets" in sentence) != is_normal
 
 
+@pytest.mark.parametrize("is_lossy", [False, True])
+def test_a_path_that_may_have_the_loss_of_an_incident_is_named(client, state, paths, is_lossy):
+    """It is in the shares of both its sites, and counted once: by its own loss where that is above its rule."""
+    unclear = paths["fnal → cern"]
+    clean(*(path for path in paths.values() if path != unclear))
+    make_bursts(unclear, [0] * 120 + [3 * is_lossy] * 10, NOW - 130 * MINUTE)
+    freshness.note(RecurringWork.EVALUATION, NOW)
+    share = {"bad": 0, "known": 2, "unclear": 1, "unclear_paths": [unclear.pk]}
+    open_loss(paths["slac → cern"], LASTING, [{"where": "paths to cern", **share}, {"where": "elsewhere", **share}])
+
+    got = state()
+
+    reason = "1 path with loss above" if is_lossy else "1 path with packets that do not exclude the loss"
+    assert lacks(got["sentence"], "1 of 6 paths has problems", reason, "(fnal → cern", ", 4 normal") == []
+    assert (got["normal"], got["being_checked"]) == (4, 1)
+    assert got["sentence"].count("fnal → cern") == 1
+    if not is_lossy:
+        page = unescape(client.get("/", headers=LOCAL).content.decode())
+        (cell,) = re.findall(rf'<a id="p{unclear.pk}"[^>]*>.*?</a>', page, re.DOTALL)
+        assert lacks(cell, "packets that do not exclude the loss of the incident yet", "△") == []
+
+
 def test_loss_that_opens_no_incident_is_not_called_normal(state, paths, mark):
     for name, path in paths.items():
         make_bursts(path, [6 if name == "slac → cern" else 0] * 10, NOW - 10 * MINUTE)
