@@ -68,15 +68,31 @@ def lasting_loss_of_pair(own: Columns, reverse: Columns) -> LastingLoss | None:
 def lasting_loss(at_s: ArrayLike, sent: ArrayLike, received: ArrayLike) -> LastingLoss | None:
     """The loss of these bursts since its rise; None where it is over, or too few packets are lost. Times are in
     seconds."""
+    return _losses(at_s, sent, received)[-1]
+
+
+def losses_within(at_s: ArrayLike, sent: ArrayLike, received: ArrayLike) -> list[LastingLoss]:
+    """Every loss of these bursts, each up to the last lost packet before its proven end, and the one that lasts."""
+    return [loss for loss in _losses(at_s, sent, received) if loss is not None]
+
+
+def _losses(at_s: ArrayLike, sent: ArrayLike, received: ArrayLike) -> list[LastingLoss | None]:
+    """Those that are over, and the one that lasts; None for too few lost packets."""
     begins, packets, answered = by_begin(at_s, sent, received)
-    lost, back = packets - answered, _CameBack()
+    lost, back, over = packets - answered, _CameBack(), list[LastingLoss | None]()
     while (end := _first_end(packets, lost, back)) is not None:
         first, proof = end
         away = _packets_until_back(packets[first:], lost[first:], proof)
         if away is not None and away > back.least / LONGER:
             back = _CameBack(LONGER * away, first, _bounds(packets[:first], lost[:first])[1])
         else:
+            over.append(_since_rise(begins[: first + 1], packets[:first], lost[:first]))
             begins, packets, lost, back = begins[first:], packets[first:], lost[first:], _CameBack()
+    return [*over, _since_rise(begins, packets, lost)]
+
+
+def _since_rise(begins: Floats, packets: Floats, lost: Floats) -> LastingLoss | None:
+    """`begins` may have the burst after the last of these packets too."""
     rise = _rise(packets, lost)
     if lost[rise:].sum() < LEAST_LOST:
         return None

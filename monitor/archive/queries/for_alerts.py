@@ -185,10 +185,13 @@ def _of_directions(*names: str) -> tuple[str, ...]:
     return tuple(f"{direction}_{name}" for direction in DIRECTIONS for name in names)
 
 
-def newest_tests(path_ids: Sequence[int], since: datetime, until: datetime, most: int) -> Columns:
-    """`path_id`, `place` (0 is the newest), `at_s` and `throughput_bps` of the newest measured tests of each path."""
+def newest_tests(
+    path_ids: Sequence[int], since: datetime, until: datetime, most: int, *, on_demand: bool = False
+) -> Columns:
+    """`path_id`, `place` (0 is the newest), `at_s` and `throughput_bps` of the newest measured tests of each path: of
+    the scheduled ones, or of those on demand."""
     check_period(since, until)
-    parameters = {"path_ids": list(path_ids), "since": since, "until": until, "most": most}
+    parameters = {"path_ids": list(path_ids), "since": since, "until": until, "most": most, "on_demand": on_demand}
     return _columns("newest_tests", ("path_id", "place", "at_s", "throughput_bps"), **parameters)
 
 

@@ -75,6 +75,10 @@ class CheckedPaths:
         """The number of those without an open incident."""
         return self.paths - len(self.in_incidents) + len(self.overdue) + len(self.set_aside)
 
+    def of_grid(self, metric: Metric) -> CheckedPaths:
+        """Those that a grid of this metric marks: a slow test shows in the grid of throughput alone."""
+        return self if metric is Metric.THROUGHPUT else replace(self, low_tests={})
+
     def may_have_problem(self, path_id: int) -> bool:
         """Whether the path is one of `suspected`."""
         return any(path_id in names for names in self._problems)

@@ -38,4 +38,4 @@ def judge(grid: Grid, now: datetime) -> JudgedGrid:
         return JudgedGrid(grid)
     fresh = freshness.load()
     state = load_mesh_state(fresh, now, grid)
-    return JudgedGrid(replace(grid, checked=state.checks), {"state": state, "fresh": fresh})
+    return JudgedGrid(replace(grid, checked=state.checks.of_grid(grid.metric)), {"state": state, "fresh": fresh})

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from monitor.analysis.changes.lasting import lasting_loss, lasting_loss_of_pair
+from monitor.analysis.changes.lasting import lasting_loss, lasting_loss_of_pair, losses_within
 from tests.unit.analysis.loss_of_paths import CYCLE_S, bursts
 
 WINDOW_S = 1800.0
@@ -66,6 +66,19 @@ def test_the_loss_is_that_since_its_rise():
     assert (loss.sent, loss.lost) == (80.0, 20.0)
     assert lasting_loss(at_s, sent, sent) is None
     assert lasting_loss([], [], []) is None
+
+
+def test_each_loss_has_its_time_though_it_is_over():
+    """Two losses, the second of which lasts: each from its first burst up to the first clean one after it."""
+    at_s, sent = np.arange(200.0) * CYCLE_S, np.full(200, 20.0)
+    lost = np.where((at_s >= 300.0) & (at_s < 500.0), 5.0, 0.0) + np.where(at_s >= 1900.0, 8.0, 0.0)
+
+    over, lasting = losses_within(at_s, sent, sent - lost)
+
+    assert (over.since_s, over.clean_since_s, over.sent, over.lost) == (300.0, 500.0, 400.0, 100.0)
+    assert (lasting.since_s, lasting.clean_since_s, lasting.lost) == (1900.0, None, 80.0)
+    assert losses_within(at_s[:150], sent[:150], (sent - lost)[:150]) == [over]
+    assert losses_within(at_s, sent, sent) == []
 
 
 def test_packets_lost_now_and_then_do_not_keep_an_outage_from_being_over():
