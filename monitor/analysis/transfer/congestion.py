@@ -17,7 +17,7 @@ from monitor.analysis.transfer.finding import (
     rate_figure,
     size_text,
 )
-from monitor.analysis.transfer.record import Recording
+from monitor.analysis.transfer.record import Recording, is_bbr
 from monitor.analysis.transfer.signs import Signs
 from monitor.analysis.transfer.token_bucket import LEAST_GROUP, TokenBucket
 
@@ -332,10 +332,6 @@ def _is_long(signs: Signs, rtt_ms: float) -> bool:
 def _holds_segments(signs: Signs, rtt_ms: float) -> bool:
     queued_bytes = signs.throughput_bps / 8.0 * (rtt_ms - signs.base_rtt_ms) / 1000.0
     return queued_bytes >= QUEUE_SEGMENTS * signs.mss_bytes
-
-
-def is_bbr(recording: Recording) -> bool:
-    return (recording.congestion_control or "").startswith("bbr")
 
 
 def _cause_text(signs: Signs) -> str:

@@ -148,6 +148,11 @@ class Recording:
         return self.sender_host if end == "sender" else self.receiver_host
 
 
+def is_bbr(recording: Recording) -> bool:
+    """Whether the sender's congestion control is BBR, whose start does not end with a loss."""
+    return (recording.congestion_control or "").startswith("bbr")
+
+
 @dataclass(frozen=True, slots=True)
 class IntervalSeries:
     """A recording as arrays over its intervals.

@@ -12,7 +12,7 @@ import numpy as np
 
 from monitor.analysis.transfer.drained_bucket import fit_drained_bucket
 from monitor.analysis.transfer.events import CLOSED_WINDOW_SEGMENTS, Pause, Recovery, loss_starts
-from monitor.analysis.transfer.record import WINDOW_USED, Bools, Floats, IntervalSeries, Recording
+from monitor.analysis.transfer.record import WINDOW_USED, Bools, Floats, IntervalSeries, Recording, is_bbr
 from monitor.analysis.transfer.token_bucket import TokenBucket, fit_token_bucket
 from monitor.analysis.transfer.window_use import WindowUse, window_use
 
@@ -87,7 +87,7 @@ def read_signs(
     rtt_ms = _median(series.rtt_ms[steady])
     cwnd_bytes, window_bytes = _median(series.cwnd_bytes[steady]), _median(series.peer_window_bytes[steady])
     resent = int(series.retransmits.sum())
-    is_later = _after_overshoot(series, slow_start_end_s)
+    is_later = _after_overshoot(series, slow_start_end_s, ends_with_loss=not is_bbr(recording))
     later = [index for index in loss_starts(series) if is_later[index]]
     group = _median(np.array([event.resent_segments for event in events], dtype=np.float64))
     return Signs(
@@ -123,13 +123,27 @@ def read_signs(
     )
 
 
-def _after_overshoot(series: IntervalSeries, slow_start_end_s: float) -> Bools:
-    """Intervals after those in which the losses of slow start are retransmitted, which may take seconds."""
+def _after_overshoot(series: IntervalSeries, slow_start_end_s: float, *, ends_with_loss: bool) -> Bools:
+    """Intervals after those in which the losses of slow start are retransmitted, which may take seconds.
+
+    What is retransmitted within a round trip after slow start was sent in it: its end is seen a round trip before a
+    loss that cuts the window, since the window no longer grew ahead. Its bursts raise the RTT on an idle link too.
+    """
+    first = int(series.lossy.argmax())
+    if ends_with_loss and series.lossy.any() and _is_of_start(series, first, slow_start_end_s):
+        slow_start_end_s = float(series.end_s[first])
     after = series.start_s >= slow_start_end_s - 1e-6
     quiet = np.flatnonzero(after & ~series.lossy)
     since_quiet = np.arange(after.size) > (quiet[0] if quiet.size else after.size)
     late = series.start_s > slow_start_end_s + OVERSHOOT_RTTS * series.base_rtt_s + 1e-6
     return np.asarray(after & (since_quiet | late))
+
+
+def _is_of_start(series: IntervalSeries, first: int, slow_start_end_s: float) -> bool:
+    """Whether the first loss followed slow start within the RTT before it."""
+    rtt_s = np.fmax(series.rtt_ms[first], series.rtt_ms[max(0, first - 1)]) / 1000.0
+    since_s = series.start_s[first] - slow_start_end_s
+    return bool(-1e-6 <= since_s < rtt_s)
 
 
 def _rtt_at_loss(series: IntervalSeries, losses: list[int]) -> Floats:

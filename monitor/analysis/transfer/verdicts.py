@@ -22,7 +22,6 @@ from monitor.analysis.transfer.congestion import (
     at_line_rate,
     cut_by_loss,
     heavy_loss,
-    is_bbr,
     lossy,
     paced_by_bbr,
     policed,
@@ -40,7 +39,7 @@ from monitor.analysis.transfer.finding import (
     size_text,
 )
 from monitor.analysis.transfer.host_limits import buffer_advice, cpu_bound, own_queue, starved
-from monitor.analysis.transfer.record import Recording
+from monitor.analysis.transfer.record import Recording, is_bbr
 from monitor.analysis.transfer.signs import Signs
 from monitor.analysis.transfer.start import wanted_seconds
 from monitor.analysis.transfer.token_bucket import LEAST_GROUP
