@@ -70,14 +70,15 @@ class CellOut(Schema):
     `0 of 1,530, so below 0.2% (95%)`; `outcome` is that of the newest failed test; `tests_on_demand` are
     counted in no other figure;
     `bursts_all_lost` counts those of `bursts` without any reply. `value` is of `value_sent` packets, of which
-    `value_received` were answered: of an incident's level those of all sizes, null where packets are not
-    counted, as in an outage.
+    `value_received` were answered: of an incident's level and of a loss that is being checked those of all sizes, null
+    where packets are not counted, as in an outage.
 
-    For the period `now`: where `value` is the present level of an open incident, or that of an RTT that has risen and
-    is being checked, `value_measured` is that of the whole window, and the level of an incident begins `level_s` before
-    the last evaluation; `value_peak` is the incident's worst, of a loss that of the worst time between two changes;
-    null where the packets do not prove it above the loss of now. `ended_at` is the end of the path's last incident if
-    it ended within the window; all other figures are those since then if `is_since_end`. `unanswered_since` is the last
+    For the period `now`: where `value` is the present level of an open incident, that of an RTT that has risen and is
+    being checked, or a loss that is being checked, of packets of all sizes since it began, `value_measured` is that of
+    the whole window, and the level of an incident begins `level_s` before the last evaluation; `value_peak` is the
+    incident's worst, of a loss that of the worst time between two changes; null where the packets do not prove it above
+    the loss of now. `ended_at` is the end of the path's last incident if it ended within the window; all other figures
+    are those since then if `is_since_end`. `unanswered_since` is the last
     reply of a path whose newest two cycles at least were lost as a whole: its state is `total_loss`. `directions` are
     the counts of STAMP tests in the same time, for the loss only; null where none counts, and for a path that is
     down."""

@@ -21,7 +21,7 @@ from monitor.archive.queries.paths import measured_packet_sizes, newest_measurem
 from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.models import Group, Host, KindName, Measurement, Path, Site, Test
 from monitor.mesh.queries import sizes_sent
-from monitor.overview.grid_incidents import with_ended, with_incidents, with_raised
+from monitor.overview.grid_incidents import by_check, with_ended, with_incidents, with_raised
 from monitor.overview.now.checked_paths import CheckedPaths
 from monitor.overview.path_figures import KnownFields, PathFigures, figures_now, figures_over
 from monitor.overview.path_packets import other_packets, with_directions_now, with_directions_over, with_words
@@ -133,6 +133,20 @@ class Grid:
     def is_being_checked(self, path_id: int) -> bool:
         """Whether the path may have a problem, and is in no open incident."""
         return self.checked is not None and self.checked.may_have_problem(path_id)
+
+    def with_checks(self, checked: CheckedPaths) -> Grid:
+        """The grid with the paths that are not called normal, and of now with the loss that is checked on them."""
+        checked = checked.of_grid(self.metric)
+        if self.metric is not Metric.LOSS or self.period is not GridPeriod.NOW or self.against is not None:
+            return replace(self, checked=checked)
+        is_smallest_size = self.packet_bytes == min(self.packet_sizes, default=self.packet_bytes)
+        figures = (
+            by_check(path, checked.losses[path.path_id], is_smallest_size=is_smallest_size)
+            if path.path_id in checked.losses and path.incident_id is None
+            else path
+            for path in self.figures
+        )
+        return replace(self, checked=checked, figures=tuple(figures))
 
     @property
     def is_loss_now(self) -> bool:

@@ -1,5 +1,5 @@
 """The cells of the grid of now by incidents: the present level under an open incident, the figures since the end of a
-finding that ended.
+finding that ended, and before an incident the loss that is being checked.
 
 In: the figures of each path's window, and its findings. Out: the figures for the cells. A finding that ends makes no
 cell worse: the figures since its end replace those of the window only where they are not worse.
@@ -17,6 +17,8 @@ from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.incidents.finding_level import is_normal_again, level_of, loss_over_since
 from monitor.alerts.incidents.queries import ended_findings
 from monitor.alerts.models import Incident, IncidentPath
+from monitor.analysis import binomial
+from monitor.analysis.changes.lasting import LastingLoss
 from monitor.archive.queries.metrics import Metric
 from monitor.overview.incident_values import IncidentValue, incident_value
 from monitor.overview.path_figures import FigureState, KnownFields, PathFigures, figures_now, judged
@@ -56,6 +58,22 @@ def with_raised(figures: tuple[PathFigures, ...]) -> tuple[PathFigures, ...]:
         return path if is_told or rtt is None else replace(path, value=rtt.raised_ms, value_measured=path.value)
 
     return tuple(map(risen, figures)) if raised else figures
+
+
+def by_check(path: PathFigures, loss: LastingLoss, *, is_smallest_size: bool) -> PathFigures:
+    """The path with the loss that is being checked on it, of packets of all sizes since it began: the packets of ten
+    minutes are also those before it. Packets of another size than the smallest that lose more keep their figure."""
+    if path.value is None or (path.value > loss.ratio and not is_smallest_size):
+        return path
+    return replace(
+        path,
+        value=loss.ratio,
+        value_measured=path.value,
+        value_lower_ratio=float(binomial.lower_bound(loss.lost, loss.sent)),
+        value_loss=loss,
+        value_sent=round(loss.sent),
+        value_received=round(loss.sent - loss.lost),
+    )
 
 
 def _with_last_reply(path: PathFigures, findings: list[IncidentPath]) -> PathFigures:

@@ -55,10 +55,10 @@ class PathFigures:
     `unanswered_since` is the last reply of a path that has lost its newest cycles as a whole, so that its state is
     `TOTAL_LOSS` though others of its bursts were answered.
 
-    Where `value` is the present level of an open incident, of an outage or of a raised RTT, `value_measured` is that of
-    the window, and
-    `level_since` the first burst of the level of an incident, `level_s` before the last evaluation; `incident_peak` is
-    its worst. `value_loss` and `worst_loss` are the packets of both, of a loss that the rules follow.
+    Where `value` is the present level of an open incident, of an outage or of a raised RTT, or a loss that is being
+    checked, `value_measured` is that of the window, and `level_since` the first burst of the level of an incident,
+    `level_s` before the last evaluation; `incident_peak` is its worst. `value_loss` and `worst_loss` are the packets of
+    both, of a loss that the rules follow. `value_lower_ratio` is the lower 95% bound of a loss that is being checked.
     `ended_at` is when the path's last incident ended, if within the window; its worst is then `incident_peak`, and all
     figures are those since its end if `is_since_end`.
 
@@ -104,11 +104,14 @@ class PathFigures:
     directions: DirectionLosses | None = None
     stale_at: datetime | None = None
     is_set_aside: bool = False
+    value_lower_ratio: float | None = None
 
     @property
     def proven_loss_ratio(self) -> float | None:
         """The loss by which a path is classed: the lower bound of a loss of its own packets. An incident has a proof of
         its own, so its level stands."""
+        if self.value_lower_ratio is not None:
+            return self.value_lower_ratio
         return self.value if self.value_measured is not None else self.loss_lower_ratio
 
     @property

@@ -39,7 +39,8 @@ class CheckedPaths:
     `silent_since` is the latest last reply of those `without_reply`, `overdue_since` the latest newest burst of those
     `overdue`. Newer bursts of those `set_aside` count nowhere: they were sent during our own throughput tests. Those
     `of_reverse` lose packets on the links of an open incident of the reverse path, those `unclear` have packets that do
-    not exclude the loss of an open incident."""
+    not exclude the loss of an open incident. `losses` are those of the paths with
+    a loss, each since it began; `clean_since_s` is known where that is CLEAN_S ago or longer."""
 
     without_reply: Mapping[int, str] = field(default_factory=dict)
     with_loss: Mapping[int, str] = field(default_factory=dict)
@@ -54,6 +55,7 @@ class CheckedPaths:
     silent_since: datetime | None = None
     overdue_since: datetime | None = None
     in_incidents: frozenset[int] = frozenset()
+    losses: Mapping[int, LastingLoss] = field(default_factory=dict)
 
     @property
     def _problems(self) -> tuple[Mapping[int, str], ...]:
@@ -105,16 +107,23 @@ class CheckedPaths:
         text = self._text_of(path_id)
         return f"{text[:1].upper()}{text[1:]}"
 
-    def words_in_cell(self, path_id: int) -> str:
+    def words_in_cell(self, path_id: int, packets: str) -> str:
         """`loss above the alert threshold, being checked: 12 of 250 packets lost since 10:05:10 UTC`, without the times
-        that are of several paths."""
-        return replace(self, silent_since=None, overdue_since=None)._text_of(path_id)
+        that are of several paths. `packets` are the words for those that are counted."""
+        alone = replace(self, silent_since=None, overdue_since=None)
+        if path_id in self.losses:
+            return f"{alone._kind_of(path_id)[0]}: {_lost_text(self.losses[path_id], packets)}"
+        return alone._text_of(path_id)
 
     def _text_of(self, path_id: int) -> str:
+        return "".join(self._kind_of(path_id))
+
+    def _kind_of(self, path_id: int) -> tuple[str, str]:
+        """The words for the path, and what follows its name."""
         for names, text in self._kinds:
             if path_id in names:
-                return text.removeprefix("with ") + "".join(names[path_id].partition(": ")[1:])
-        return ""
+                return text.removeprefix("with "), "".join(names[path_id].partition(": ")[1:])
+        return "", ""
 
     @property
     def _kinds(self) -> tuple[tuple[Mapping[int, str], str], ...]:
@@ -164,9 +173,10 @@ def checked_paths(
     names = {path.path_id: f"{path.source} → {path.destination}" for path in cells}
     return CheckedPaths(
         without_reply={path.path_id: names[path.path_id] for path in silent},
-        with_loss=_with_losses(names, losses.poor, now),
-        above_rules=_with_losses(names, losses.above, now),
+        with_loss=_with_losses(names, losses.poor),
+        above_rules=_with_losses(names, losses.above),
         of_reverse={path_id: name for path_id, name in names.items() if path_id in losses.of_reverse},
+        losses={**losses.above, **losses.poor, **losses.of_reverse},
         pending={path_id: name for path_id, name in pending.items() if path_id not in told},
         longer_rtt={path_id: name for path_id, name in raised.items() if path_id in longer},
         low_tests=low,
@@ -195,7 +205,7 @@ class _Losses:
 
     above: Mapping[int, LastingLoss] = field(default_factory=dict)
     poor: Mapping[int, LastingLoss] = field(default_factory=dict)
-    of_reverse: frozenset[int] = frozenset()
+    of_reverse: Mapping[int, LastingLoss] = field(default_factory=dict)
 
     @property
     def every(self) -> set[int]:
@@ -213,28 +223,29 @@ def _lasting_losses(mesh: Mesh, lossy: Sequence[PathFigures], ends_s: LossEnds, 
     lowest = {key: float(binomial.lower_bound(loss.lost, loss.sent)) for key, loss in losses.items()}
     marked = {key for key, ratio in lowest.items() if MEASURES[Metric.LOSS].band(ratio).style in POOR_STYLES}
     over = {key for key, loss in losses.items() if key in ratios and loss.ratio > ratios[key]}
-    told = {key: loss for key, loss in losses.items() if key in proven | over | marked}
-    of_reverse = frozenset(key for key in told if ends_s.get(reverse.get(key, -1), 0.0) is None)
+    told = {key: _if_clean(loss, now) for key, loss in losses.items() if key in proven | over | marked}
+    of_reverse = {key for key in told if ends_s.get(reverse.get(key, -1), 0.0) is None}
     return _Losses(
         {key: loss for key, loss in told.items() if key in proven - of_reverse},
         {key: loss for key, loss in told.items() if key not in proven | of_reverse},
-        of_reverse,
+        {key: loss for key, loss in told.items() if key in of_reverse},
     )
 
 
-def _with_losses(names: Mapping[int, str], losses: Mapping[int, LastingLoss], now: datetime) -> dict[int, str]:
-    return {
-        path_id: f"{name}: {_lost_text(losses[path_id], now)}" for path_id, name in names.items() if path_id in losses
-    }
+def _if_clean(loss: LastingLoss, now: datetime) -> LastingLoss:
+    is_clean = loss.clean_since_s is not None and now.timestamp() - loss.clean_since_s >= CLEAN_S
+    return loss if is_clean else replace(loss, clean_since_s=None)
 
 
-def _lost_text(loss: LastingLoss, now: datetime) -> str:
-    """`12 of 250 packets lost since 10:05:10 UTC, none since 10:09:20 UTC`: the grid has another time."""
-    counts = f"{figures.count(round(loss.lost))} of {figures.count(round(loss.sent))} packets lost"
+def _with_losses(names: Mapping[int, str], losses: Mapping[int, LastingLoss]) -> dict[int, str]:
+    return {path_id: f"{name}: {_lost_text(losses[path_id])}" for path_id, name in names.items() if path_id in losses}
+
+
+def _lost_text(loss: LastingLoss, packets: str = "packets") -> str:
+    """`12 of 250 packets lost since 10:05:10 UTC, none since 10:09:20 UTC`."""
+    counts = f"{figures.count(round(loss.lost))} of {figures.count(round(loss.sent))} {packets} lost"
     text = f"{counts} since {_clock(loss.since_s)}"
-    if loss.clean_since_s is None or now.timestamp() - loss.clean_since_s < CLEAN_S:
-        return text
-    return f"{text}, none since {_clock(loss.clean_since_s)}"
+    return text if loss.clean_since_s is None else f"{text}, none since {_clock(loss.clean_since_s)}"
 
 
 def _clock(at_s: float) -> str:

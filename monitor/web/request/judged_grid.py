@@ -6,7 +6,7 @@ twice.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -38,4 +38,4 @@ def judge(grid: Grid, now: datetime) -> JudgedGrid:
         return JudgedGrid(grid)
     fresh = freshness.load()
     state = load_mesh_state(fresh, now, grid)
-    return JudgedGrid(replace(grid, checked=state.checks.of_grid(grid.metric)), {"state": state, "fresh": fresh})
+    return JudgedGrid(grid.with_checks(state.checks), {"state": state, "fresh": fresh})

@@ -48,7 +48,7 @@ def paths_of_three_sites(monkeypatch):
     return paths
 
 
-def plant(path, since_s, until_s, lost_of=lambda _: 0, rtts_of=lambda _: [20.0] * 10):
+def plant(path, since_s, until_s, lost_of=lambda _: 0, rtts_of=lambda _: [20.0] * 10, packet_bytes=100):
     """Cycles of 10 s with ten packets, a second apart."""
     rows = []
     for seconds in range(since_s, until_s, 10):
@@ -56,7 +56,7 @@ def plant(path, since_s, until_s, lost_of=lambda _: 0, rtts_of=lambda _: [20.0] 
         rows.append(
             Burst(
                 path_id=path.pk,
-                packet_bytes=100,
+                packet_bytes=packet_bytes,
                 measured_at=at(seconds),
                 outcome="measured",
                 sent=10,

@@ -175,7 +175,7 @@ def sentence(grid: Grid, path: PathFigures) -> str:
     if path.ended_at is not None:
         parts.append(_ended(grid, path, path.ended_at))
     if grid.checked is not None and grid.is_being_checked(path.path_id):
-        parts.append(grid.checked.words_in_cell(path.path_id))
+        parts.append(grid.checked.words_in_cell(path.path_id, _packets_of_all(grid)))
     if path.in_maintenance:
         parts.append("in maintenance")
     return ", ".join(parts)
@@ -238,14 +238,17 @@ def _whole_window(metric: Metric, path: PathFigures) -> str:
     """The value over the whole window, where the cell has the level of an open incident."""
     if path.value_measured is None:
         return ""
-    return f" {_of_level(path)}, {MEASURES[metric].write(path.value_measured)} over the whole time shown"
+    return f"{_of_level(path)}, {MEASURES[metric].write(path.value_measured)} over the whole time shown"
 
 
 def _of_level(path: PathFigures) -> str:
-    """The packets of a level: they begin within a loss that lasts, so their begin is not that of the loss."""
+    """The packets of a level: they begin within a loss that lasts, so their begin is not that of the loss. Those of a
+    loss that is being checked are in its own words."""
+    if path.value_lower_ratio is not None:
+        return ""
     if path.level_since is None:
-        return "in the newest minutes"
-    return f"in the packets since {times.clock_second(path.level_since)}"
+        return " in the newest minutes"
+    return f" in the packets since {times.clock_second(path.level_since)}"
 
 
 def _peak(metric: Metric, path: PathFigures, words: str) -> str:
@@ -281,10 +284,20 @@ def _evidence(grid: Grid, path: PathFigures) -> Iterator[str]:
         return
     if path.sent is not None and path.received is not None:
         if grid.metric is Metric.LOSS:
-            if path.sent > path.received:
+            if path.sent > path.received and path.value_lower_ratio is not None and len(grid.packet_sizes) > 1:
+                lost = figures.count(path.sent - path.received)
+                yield f"{lost} of {figures.count(path.sent)} packets of {grid.packet_bytes} bytes lost"
+            elif path.sent > path.received:
                 yield figures.loss_evidence(path.sent, path.received)
         else:
             yield f"{path.received:,} of {path.sent:,} answered"
+
+
+def _packets_of_all(grid: Grid) -> str:
+    """The packets that a check counts, beside those of the grid, which are of a single size."""
+    if len(grid.packet_sizes) < 2:
+        return "packets"
+    return f"packets of {'both' if len(grid.packet_sizes) == 2 else 'all'} sizes"
 
 
 def _by_direction(losses: DirectionLosses) -> str:

@@ -187,13 +187,15 @@ def _of_now(
         is_ended = column in marked.ended.get((path.path_id, path.ended_incident_id or 0), ())
         if not (is_open or is_checked or is_ended):
             continue
-        alone = path if is_open else replace(path, incident_id=None)
+        of_path = replace(grid, figures=(path if is_open else replace(path, incident_id=None),))
+        if is_checked:
+            of_path = of_path.with_checks(checked)
+        (alone,) = of_path.figures
         rank = None
         if column is Metric.LOSS:
-            rank = RANK_TOTAL_LOSS if path.state is FigureState.TOTAL_LOSS else path.value or 0.0
+            rank = RANK_TOTAL_LOSS if alone.state is FigureState.TOTAL_LOSS else alone.value or 0.0
             rank += RANK_OPEN * bool(marked.open.get(path.path_id))
-        with_checks = replace(grid, checked=checked if is_checked else None)
-        yield path.path_id, _now(column, with_checks, measure, alone), rank
+        yield path.path_id, _now(column, of_path, measure, alone), rank
 
 
 def _now(column: Metric, grid: Grid, measure: MetricFormat, path: PathFigures) -> DirectionFigure:

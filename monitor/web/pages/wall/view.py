@@ -40,7 +40,7 @@ def wall_page(request: HttpRequest) -> HttpResponse:
     fresh = freshness.load()
     state = load_mesh_state(fresh, now, grid if shown is None else None)
     if shown is None:
-        grid = replace(grid, checked=state.checks.of_grid(grid.metric))
+        grid = grid.with_checks(state.checks)
     measure = measure_of_grid(grid)
     kind = "site" if shown is None else shown.places.kind
     context = {

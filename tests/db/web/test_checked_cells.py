@@ -1,0 +1,108 @@
+"""The cell of a path whose loss is being checked has the figure of the check: packets of all sizes since it began."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+
+from monitor.alerts.incidents import lifecycle
+from monitor.archive.upkeep import freshness
+from monitor.archive.upkeep.freshness import RecurringWork
+from monitor.mesh.models import MeasurementPeriod
+from monitor.mesh.models import Test as MeshTest
+from tests.db.alert_rows import make_mesh
+from tests.db.merging import roll_up_raw
+from tests.db.web.test_mesh_state_now import NOW, at, plant
+from tests.db.web.test_pages_grid import cell
+from tests.db.web.test_pages_site import rows
+from tests.facts import lacks
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
+LOCAL = {"host": "localhost"}
+LOSSY = "slac → ornl"
+
+
+@pytest.fixture
+def paths(monkeypatch):
+    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
+    monkeypatch.setattr(timezone, "now", lambda: NOW)
+    paths = make_mesh(["slac", "ornl", "fnal"], at(-7200), loss={"above_ratio": 0.01, "window_s": 120})
+    MeshTest.objects.update(every_s=10)
+    MeasurementPeriod.objects.update(every_s=10)
+    freshness.note(RecurringWork.EVALUATION, NOW)
+    return paths
+
+
+@pytest.fixture
+def page(client):
+    def get(address="/"):
+        answer = client.get(address, headers=LOCAL)
+        assert answer.status_code == 200, answer.content
+        return answer.content.decode()
+
+    return get
+
+
+def plant_both(paths, lost_of_small, lost_of_large):
+    """Ten packets of each size in each cycle of ten minutes; those of one path are lost."""
+    for name, path in paths.items():
+        is_lossy = name == LOSSY
+        plant(path, -600, 0, lost_of_small if is_lossy else lambda _: 0)
+        plant(path, -600, 0, lost_of_large if is_lossy else lambda _: 0, packet_bytes=1000)
+    roll_up_raw(NOW)
+
+
+def one_of_small(seconds):
+    return int(seconds >= -60)
+
+
+def three_of_large(seconds):
+    return 3 * (seconds >= -60)
+
+
+def test_a_checked_loss_is_in_the_cell_and_says_which_packets(page, paths):
+    """In the last minute 6 of 60 packets of 100 bytes are lost and 18 of 60 of 1000: 24 of 120, at least 14.3% (95%,
+    Clopper and Pearson). In ten minutes 6 of 600 of 100 bytes, 1%, at least 0.44%."""
+    plant_both(paths, one_of_small, three_of_large)
+
+    style, text, sentence = cell(page(), paths[LOSSY])
+
+    assert (style, text) == ("loss-5", "△~20%")
+    facts = "1% over the whole time shown", "6 of 600 packets of 100 bytes lost"
+    assert lacks(sentence, *facts, "being checked: 24 of 120 packets of both sizes lost since 12:29:00 UTC") == []
+
+
+def test_a_checked_loss_is_coloured_by_what_is_proven(page, paths):
+    """3 of 20 lost, 15%: at least 4.2% (95%, Clopper and Pearson), as between 2.5 and 5%."""
+    plant_both(paths, lambda s: 3 * (s == -10), lambda _: 0)
+
+    style, text, _ = cell(page(), paths[LOSSY])
+
+    assert (style, text) == ("loss-3", "△~15%")
+
+
+def test_packets_of_a_size_that_lose_more_keep_their_figure(page, paths):
+    plant_both(paths, one_of_small, lambda s: 3 * (s >= -600))
+
+    assert cell(page("/?size=1000"), paths[LOSSY])[:2] == ("loss-5", "△30%")
+
+
+@pytest.mark.parametrize("choice", ["?period=hour", "?metric=rtt"])
+def test_other_grids_keep_their_figure(page, paths, choice):
+    plant_both(paths, one_of_small, three_of_large)
+
+    text = cell(page(f"/{choice}"), paths[LOSSY])[1]
+
+    assert text in ("△1%", "△20.00 ms")
+
+
+def test_the_api_and_the_site_have_the_figure_of_the_cell(client, page, paths):
+    plant_both(paths, one_of_small, three_of_large)
+
+    answer = client.get("/api/v1/grid?period=now", headers=LOCAL).json()
+
+    (lossy,) = (row for row in answer["cells"] if row["path_id"] == paths[LOSSY].pk)
+    assert (lossy["value"], lossy["value_sent"], lossy["value_received"]) == (0.2, 120, 96)
+    assert (lossy["value_measured"], lossy["sent"], lossy["received"]) == (0.01, 600, 594)
+    (way,) = (row for row in rows(page("/sites/slac/")) if row[0] == "ornl")
+    assert way[1] == "△ now ~20%"
