@@ -21,7 +21,7 @@ from monitor.archive.queries.paths import measured_packet_sizes, newest_measurem
 from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.models import Group, Host, KindName, Measurement, Path, Site, Test
 from monitor.mesh.queries import sizes_sent
-from monitor.overview.grid_incidents import by_check, with_ended, with_incidents, with_raised
+from monitor.overview.grid_incidents import after_check, by_check, with_ended, with_incidents, with_raised
 from monitor.overview.now.checked_paths import CheckedPaths
 from monitor.overview.path_figures import KnownFields, PathFigures, figures_now, figures_over
 from monitor.overview.path_packets import other_packets, with_directions_now, with_directions_over, with_words
@@ -134,26 +134,37 @@ class Grid:
         """Whether the path may have a problem, and is in no open incident."""
         return self.checked is not None and self.checked.may_have_problem(path_id)
 
+    def is_loss_over(self, path_id: int) -> bool:
+        """Whether the path has the packets since a loss that ended without an incident."""
+        return self.is_loss_of_minutes and self.checked is not None and path_id in self.checked.ended
+
     def with_checks(self, checked: CheckedPaths) -> Grid:
-        """The grid with the paths that are not called normal, and of now with the loss that is checked on them."""
+        """The grid with the paths that are not called normal, and of now with the loss that is checked on them, or the
+        packets since it ended."""
         checked = checked.of_grid(self.metric)
-        if self.metric is not Metric.LOSS or self.period is not GridPeriod.NOW or self.against is not None:
+        if not self.is_loss_of_minutes:
             return replace(self, checked=checked)
         is_smallest_size = self.packet_bytes == min(self.packet_sizes, default=self.packet_bytes)
-        figures = (
-            by_check(path, checked.losses[path.path_id], is_smallest_size=is_smallest_size)
-            if path.path_id in checked.losses and path.incident_id is None
-            else path
-            for path in self.figures
-        )
-        return replace(self, checked=checked, figures=tuple(figures))
+
+        def with_loss(path: PathFigures) -> PathFigures:
+            loss, ended = checked.losses.get(path.path_id), checked.ended.get(path.path_id)
+            if loss is not None and path.incident_id is None:
+                return by_check(path, loss, is_smallest_size=is_smallest_size)
+            return path if ended is None else after_check(path, ended)
+
+        return replace(self, checked=checked, figures=tuple(map(with_loss, self.figures)))
 
     @property
     def is_loss_now(self) -> bool:
         """Whether it has the loss now of every path, by its smallest packets."""
         smallest = min(self.packet_sizes, default=self.packet_bytes)
-        is_whole = not self.is_part and self.group is None and self.against is None and self.packet_bytes == smallest
-        return self.metric is Metric.LOSS and self.period is GridPeriod.NOW and is_whole
+        is_whole = not self.is_part and self.group is None and self.packet_bytes == smallest
+        return self.is_loss_of_minutes and is_whole
+
+    @property
+    def is_loss_of_minutes(self) -> bool:
+        """Whether it has the loss now, of some paths or packets."""
+        return self.metric is Metric.LOSS and self.period is GridPeriod.NOW and self.against is None
 
 
 class UnknownChoice(ValueError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from monitor.alerts.detect import raised_rtts
 from monitor.alerts.detect.rules.catalogue import rule_of
@@ -18,7 +18,8 @@ from monitor.alerts.incidents.finding_level import is_normal_again, level_of, lo
 from monitor.alerts.incidents.queries import ended_findings
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis import binomial
-from monitor.analysis.changes.lasting import LastingLoss
+from monitor.analysis.changes.lasting import EndedLoss, LastingLoss
+from monitor.analysis.changes.present import LostPackets
 from monitor.archive.queries.metrics import Metric
 from monitor.overview.incident_values import IncidentValue, incident_value
 from monitor.overview.path_figures import FigureState, KnownFields, PathFigures, figures_now, judged
@@ -65,8 +66,21 @@ def by_check(path: PathFigures, loss: LastingLoss, *, is_smallest_size: bool) ->
     minutes are also those before it. Packets of another size than the smallest that lose more keep their figure."""
     if path.value is None or (path.value > loss.ratio and not is_smallest_size):
         return path
+    return _with_loss(path, loss)
+
+
+def after_check(path: PathFigures, loss: EndedLoss) -> PathFigures:
+    """The path after a loss without an incident, with that of the packets of all sizes since, which is not worse."""
+    if path.value is None or path.value < loss.after.ratio:
+        return path
+    level_since = datetime.fromtimestamp(loss.over_since_s, UTC)
+    return replace(_with_loss(path, loss.after), level_since=level_since)
+
+
+def _with_loss(path: PathFigures, loss: LostPackets) -> PathFigures:
     return replace(
         path,
+        state=FigureState.VALUE if loss.lost else FigureState.NONE_LOST,
         value=loss.ratio,
         value_measured=path.value,
         value_lower_ratio=float(binomial.lower_bound(loss.lost, loss.sent)),

@@ -55,10 +55,11 @@ class PathFigures:
     `unanswered_since` is the last reply of a path that has lost its newest cycles as a whole, so that its state is
     `TOTAL_LOSS` though others of its bursts were answered.
 
-    Where `value` is the present level of an open incident, of an outage or of a raised RTT, or a loss that is being
-    checked, `value_measured` is that of the window, and `level_since` the first burst of the level of an incident,
-    `level_s` before the last evaluation; `incident_peak` is its worst. `value_loss` and `worst_loss` are the packets of
-    both, of a loss that the rules follow. `value_lower_ratio` is the lower 95% bound of a loss that is being checked.
+    Where `value` is the present level of an open incident, of an outage or of a raised RTT, a loss that is being
+    checked, or that since its end, `value_measured` is that of the window, and `level_since` the first burst of the
+    level of an incident or after such an end, `level_s` before the last evaluation; `incident_peak` is its worst.
+    `value_loss` and `worst_loss` are the packets of both, of a loss that the rules follow. `value_lower_ratio` is the
+    lower 95% bound of a loss that is or was being checked.
     `ended_at` is when the path's last incident ended, if within the window; its worst is then `incident_peak`, and all
     figures are those since its end if `is_since_end`.
 

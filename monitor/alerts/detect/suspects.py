@@ -30,7 +30,7 @@ from monitor.analysis import binomial
 from monitor.analysis.alarms import suspicion
 from monitor.analysis.alarms.grouping import LEAST_BAD
 from monitor.analysis.alarms.suspicion import LossFactors, PacketCounts, RttSamples
-from monitor.analysis.changes.lasting import LEAST_LOST, Columns, LastingLoss, lasting_loss_of_pair
+from monitor.analysis.changes.lasting import LEAST_LOST, Columns, RecentLosses, recent_losses_of_pair
 from monitor.analysis.changes.present import LostPackets
 from monitor.archive.queries.for_alerts import DIRECTIONS, newest_bursts
 from monitor.mesh.queries import MeasuredPath
@@ -171,17 +171,18 @@ def possible_losses(
     above = np.array([thresholds.get(path_id, 1.0) for path_id in path_ids])[:, np.newaxis]
     is_lossy = ((sent - received >= LEAST_LOST) & (sent - received > above * sent)).any(axis=1)
     lossy = [path_id for path_id, may_lose in zip(path_ids, is_lossy.tolist(), strict=True) if may_lose]
-    losses = lasting_losses(lossy, reverse, snapshot.now, ends_s) if lossy else {}
+    recent = recent_losses(lossy, reverse, snapshot.now, ends_s) if lossy else {}
+    losses = {path_id: of_path.lasting for path_id, of_path in recent.items() if of_path.lasting is not None}
     proven = proven_above(losses, thresholds)
     silent = (~np.isnan(silent_since_s(path_ids, snapshot))).tolist()
     return [path_id for path_id, is_silent in zip(path_ids, silent, strict=True) if is_silent or path_id in proven]
 
 
-def lasting_losses(
+def recent_losses(
     path_ids: Sequence[int], reverse: Mapping[int, int], now: datetime, ends_s: LossEnds
-) -> dict[int, LastingLoss]:
-    """The loss of each of these paths without an incident that lose packets now, since it began. One in an incident of
-    the reverse path that is over is not looked at: the round trips of both cross the same links."""
+) -> dict[int, RecentLosses]:
+    """The losses of each of these paths, none of which is in an incident of loss. One in an incident of the reverse
+    path that is over is not looked at: the round trips of both cross the same links."""
     every = sorted({*path_ids, *(reverse[key] for key in path_ids if key in reverse)})
     first_s = (now - PROOF_TAKES).timestamp()
     columns = newest_bursts(every, [first_s] * len(every), now)
@@ -195,9 +196,7 @@ def lasting_losses(
     for path_id in path_ids:
         back = reverse.get(path_id, NO_PATH)
         since_s = ends_s.get(back) or first_s
-        loss = lasting_loss_of_pair(bursts(path_id, since_s), bursts(back, since_s))
-        if loss is not None:
-            losses[path_id] = loss
+        losses[path_id] = recent_losses_of_pair(bursts(path_id, since_s), bursts(back, since_s))
     return losses
 
 

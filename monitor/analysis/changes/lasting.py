@@ -1,7 +1,8 @@
 """The loss of a path without an incident while it lasts, and whether its later packets prove that it is over.
 
 In: begin, packets sent and received of its newest bursts, oldest first, and of those of the reverse path. Out: the
-packets since the loss began; None once it is over, so that it is not said again without new lost packets.
+packets since the loss began; None once it is over, so that it is not said again without new lost packets; and the
+losses that are over.
 
 A loss is that of the bursts since its likeliest rise: the clean time before it does not make it less. It is over after
 a burst with a loss from which on so few lost packets have a probability of 1 - CONFIDENCE at that loss. One that came
@@ -35,6 +36,7 @@ LONGER = 2.0
 """It is over after so many times the packets for which it was away."""
 OF_PAIR = 0.5
 """Of the proof of an end, that the packets of a path have if those of both directions prove it together."""
+NO_PACKETS = LostPackets(0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,56 +55,80 @@ class LastingLoss(LostPackets):
         return float(nats[0]) >= -OF_PAIR * log(1.0 - CONFIDENCE)
 
 
+@dataclass(frozen=True, slots=True)
+class EndedLoss(LostPackets):
+    """A loss that is over: the packets from its first burst, at `since_s`, up to the first after it, at `over_since_s`,
+    and the packets `after` from there on."""
+
+    since_s: float = 0.0
+    over_since_s: float = 0.0
+    after: LostPackets = NO_PACKETS
+
+
+@dataclass(frozen=True, slots=True)
+class RecentLosses:
+    """The loss that lasts, None without any, and those that are over, the newest first."""
+
+    lasting: LastingLoss | None
+    ended: tuple[EndedLoss, ...] = ()
+
+
 Columns = tuple[ArrayLike, ArrayLike, ArrayLike]
 
 
-def lasting_loss_of_pair(own: Columns, reverse: Columns) -> LastingLoss | None:
-    """As `lasting_loss` of a path, over also where its packets and those of the reverse path prove it together."""
-    loss = lasting_loss(*own)
+def recent_losses_of_pair(own: Columns, reverse: Columns) -> RecentLosses:
+    """As `recent_losses` of a path, over also where its packets and those of the reverse path prove it together."""
+    losses = recent_losses(*own)
+    loss = losses.lasting
     if loss is None or not loss.is_half_over or not len(np.atleast_1d(reverse[0])):
-        return loss
-    both = lasting_loss(*(np.concatenate(columns) for columns in zip(own, reverse, strict=True)))
-    return None if both is None else loss
+        return losses
+    both = recent_losses(*(np.concatenate(columns) for columns in zip(own, reverse, strict=True)))
+    if both.lasting is not None or loss.clean_since_s is None:
+        return losses
+    after = LostPackets(loss.clean_sent, 0.0)
+    ended = EndedLoss(
+        loss.sent - loss.clean_sent, loss.lost, since_s=loss.since_s, over_since_s=loss.clean_since_s, after=after
+    )
+    return RecentLosses(None, (ended, *losses.ended))
 
 
-def lasting_loss(at_s: ArrayLike, sent: ArrayLike, received: ArrayLike) -> LastingLoss | None:
-    """The loss of these bursts since its rise; None where it is over, or too few packets are lost. Times are in
-    seconds."""
-    return _losses(at_s, sent, received)[-1]
-
-
-def losses_within(at_s: ArrayLike, sent: ArrayLike, received: ArrayLike) -> list[LastingLoss]:
-    """Every loss of these bursts, each up to the last lost packet before its proven end, and the one that lasts."""
-    return [loss for loss in _losses(at_s, sent, received) if loss is not None]
-
-
-def _losses(at_s: ArrayLike, sent: ArrayLike, received: ArrayLike) -> list[LastingLoss | None]:
-    """Those that are over, and the one that lasts; None for too few lost packets."""
+def recent_losses(at_s: ArrayLike, sent: ArrayLike, received: ArrayLike) -> RecentLosses:
+    """The losses of these bursts, the lasting one since its rise; that is None where it is over, or too few packets are
+    lost. Times are in seconds."""
     begins, packets, answered = by_begin(at_s, sent, received)
-    lost, back, over = packets - answered, _CameBack(), list[LastingLoss | None]()
+    lost, back = packets - answered, _CameBack()
+    ended: list[EndedLoss] = []
     while (end := _first_end(packets, lost, back)) is not None:
         first, proof = end
         away = _packets_until_back(packets[first:], lost[first:], proof)
         if away is not None and away > back.least / LONGER:
             back = _CameBack(LONGER * away, first, _bounds(packets[:first], lost[:first])[1])
         else:
-            over.append(_since_rise(begins[: first + 1], packets[:first], lost[:first]))
+            ended.insert(0, _ended(begins, packets, lost, first))
             begins, packets, lost, back = begins[first:], packets[first:], lost[first:], _CameBack()
-    return [*over, _since_rise(begins, packets, lost)]
-
-
-def _since_rise(begins: Floats, packets: Floats, lost: Floats) -> LastingLoss | None:
-    """`begins` may have the burst after the last of these packets too."""
     rise = _rise(packets, lost)
     if lost[rise:].sum() < LEAST_LOST:
-        return None
+        return RecentLosses(None, tuple(ended))
     clean = int(np.flatnonzero(lost)[-1]) + 1
-    return LastingLoss(
+    lasting = LastingLoss(
         float(packets[rise:].sum()),
         float(lost[rise:].sum()),
         since_s=float(begins[rise]),
         clean_since_s=float(begins[clean]) if clean < len(begins) else None,
         clean_sent=float(packets[clean:].sum()),
+    )
+    return RecentLosses(lasting, tuple(ended))
+
+
+def _ended(begins: Floats, packets: Floats, lost: Floats, first: int) -> EndedLoss:
+    """The loss that is over since the burst `first`."""
+    rise = _rise(packets[:first], lost[:first])
+    return EndedLoss(
+        float(packets[rise:first].sum()),
+        float(lost[rise:first].sum()),
+        since_s=float(begins[rise]),
+        over_since_s=float(begins[first]),
+        after=LostPackets(float(packets[first:].sum()), float(lost[first:].sum())),
     )
 
 

@@ -17,7 +17,8 @@ from monitor.alerts.detect import suspects
 from monitor.alerts.detect.rules.loss import LossRule
 from monitor.alerts.detect.suspects import LossEnds
 from monitor.analysis import binomial, figures
-from monitor.analysis.changes.lasting import LastingLoss
+from monitor.analysis.changes.lasting import LEAST_LOST, EndedLoss, LastingLoss, RecentLosses
+from monitor.analysis.changes.present import LostPackets
 from monitor.archive.queries.metrics import Metric
 from monitor.mesh.document.alert_rules import settings_for
 from monitor.mesh.models import KindName, Mesh
@@ -27,6 +28,8 @@ from monitor.overview.path_figures import FigureState, PathFigures
 
 CLEAN_S = 30.0
 """So long must a path have lost nothing for that to be said of a loss that is not over for certain."""
+ENDED_S = 600.0
+"""So long is a loss that is over told in its cell, which has its packets."""
 POOR_STYLES = ("loss-3", "loss-4", "loss-5")
 NAMED = 3
 """So many paths are named."""
@@ -39,8 +42,9 @@ class CheckedPaths:
     `silent_since` is the latest last reply of those `without_reply`, `overdue_since` the latest newest burst of those
     `overdue`. Newer bursts of those `set_aside` count nowhere: they were sent during our own throughput tests. Those
     `of_reverse` lose packets on the links of an open incident of the reverse path, those `unclear` have packets that do
-    not exclude the loss of an open incident. `losses` are those of the paths with
-    a loss, each since it began; `clean_since_s` is known where that is CLEAN_S ago or longer."""
+    not exclude the loss of an open incident. `losses` are those of paths with a loss, each since it began;
+    `clean_since_s` is known where that is CLEAN_S ago or longer. `ended` are losses without an incident that were
+    checked until they were over, lately: their paths may be normal."""
 
     without_reply: Mapping[int, str] = field(default_factory=dict)
     with_loss: Mapping[int, str] = field(default_factory=dict)
@@ -56,6 +60,7 @@ class CheckedPaths:
     overdue_since: datetime | None = None
     in_incidents: frozenset[int] = frozenset()
     losses: Mapping[int, LastingLoss] = field(default_factory=dict)
+    ended: Mapping[int, EndedLoss] = field(default_factory=dict)
 
     @property
     def _problems(self) -> tuple[Mapping[int, str], ...]:
@@ -114,6 +119,13 @@ class CheckedPaths:
         if path_id in self.losses:
             return f"{alone._kind_of(path_id)[0]}: {_lost_text(self.losses[path_id], packets)}"
         return alone._text_of(path_id)
+
+    def words_of_ended(self, path_id: int, packets: str) -> str:
+        """`39 of 1,200 packets lost from 10:05:10 to 10:09:20 UTC, none since`, of a path in `ended`."""
+        loss = self.ended[path_id]
+        begin = _clock(loss.since_s).removesuffix(" UTC")
+        since = figures.count(round(loss.after.lost)) if loss.after.lost else "none"
+        return f"{_counts(loss, packets)} from {begin} to {_clock(loss.over_since_s)}, {since} since"
 
     def _text_of(self, path_id: int) -> str:
         return "".join(self._kind_of(path_id))
@@ -177,6 +189,7 @@ def checked_paths(
         above_rules=_with_losses(names, losses.above),
         of_reverse={path_id: name for path_id, name in names.items() if path_id in losses.of_reverse},
         losses={**losses.above, **losses.poor, **losses.of_reverse},
+        ended=losses.ended,
         pending={path_id: name for path_id, name in pending.items() if path_id not in told},
         longer_rtt={path_id: name for path_id, name in raised.items() if path_id in longer},
         low_tests=low,
@@ -201,11 +214,13 @@ def _named(names: Mapping[int, str]) -> str:
 @dataclass(frozen=True, slots=True)
 class _Losses:
     """Lasting losses by path: those proven `above` their rule; `poor` are those that are more, or as much as the grid
-    marks, without such a proof. The paths `of_reverse` have an incident of loss on their reverse path."""
+    marks, without such a proof. The paths `of_reverse` have an incident of loss on their reverse path. Those `ended`
+    were as much, and are over."""
 
     above: Mapping[int, LastingLoss] = field(default_factory=dict)
     poor: Mapping[int, LastingLoss] = field(default_factory=dict)
     of_reverse: Mapping[int, LastingLoss] = field(default_factory=dict)
+    ended: Mapping[int, EndedLoss] = field(default_factory=dict)
 
     @property
     def every(self) -> set[int]:
@@ -218,18 +233,37 @@ def _lasting_losses(mesh: Mesh, lossy: Sequence[PathFigures], ends_s: LossEnds, 
     rules = settings_for(mesh.alerts, "loss", {path_id: paths[path_id].place for path_id in own})
     ratios = {path_id: cast("LossRule", rule).above_ratio for path_id, rule in rules.items()}
     reverse = suspects.reverse_paths(paths.values())
-    losses = suspects.lasting_losses(own, reverse, now, ends_s)
-    proven = suspects.proven_above(losses, ratios)
-    lowest = {key: float(binomial.lower_bound(loss.lost, loss.sent)) for key, loss in losses.items()}
-    marked = {key for key, ratio in lowest.items() if MEASURES[Metric.LOSS].band(ratio).style in POOR_STYLES}
-    over = {key for key, loss in losses.items() if key in ratios and loss.ratio > ratios[key]}
-    told = {key: _if_clean(loss, now) for key, loss in losses.items() if key in proven | over | marked}
+    recent = suspects.recent_losses(own, reverse, now, ends_s)
+    lasting = {key: _if_clean(of.lasting, now) for key, of in recent.items() if of.lasting is not None}
+    proven = suspects.proven_above(lasting, ratios)
+    told = {key: loss for key, loss in lasting.items() if key in proven or _is_told(loss, ratios.get(key))}
     of_reverse = {key for key in told if ends_s.get(reverse.get(key, -1), 0.0) is None}
+    without_other = {
+        path.path_id for path in lossy if path.incident_id is None and path.ended_at is None and path.stale_at is None
+    }
+    ended = {
+        key: _newest_ended(of, ratios.get(key), now) for key, of in recent.items() if key in without_other - told.keys()
+    }
     return _Losses(
         {key: loss for key, loss in told.items() if key in proven - of_reverse},
         {key: loss for key, loss in told.items() if key not in proven | of_reverse},
         {key: loss for key, loss in told.items() if key in of_reverse},
+        {key: loss for key, loss in ended.items() if loss is not None},
     )
+
+
+def _is_told(loss: LostPackets, above_ratio: float | None) -> bool:
+    """Whether a loss is more than its rule allows, or as much as the grid marks."""
+    lowest = float(binomial.lower_bound(loss.lost, loss.sent))
+    is_marked = MEASURES[Metric.LOSS].band(lowest).style in POOR_STYLES
+    return is_marked or (above_ratio is not None and loss.ratio > above_ratio)
+
+
+def _newest_ended(losses: RecentLosses, above_ratio: float | None, now: datetime) -> EndedLoss | None:
+    """The newest loss that is over, if that was lately and the loss had been told."""
+    since_s = now.timestamp() - ENDED_S
+    ended = (loss for loss in losses.ended if loss.lost >= LEAST_LOST and _is_told(loss, above_ratio))
+    return next((loss for loss in ended if loss.over_since_s > since_s), None)
 
 
 def _if_clean(loss: LastingLoss, now: datetime) -> LastingLoss:
@@ -243,9 +277,12 @@ def _with_losses(names: Mapping[int, str], losses: Mapping[int, LastingLoss]) ->
 
 def _lost_text(loss: LastingLoss, packets: str = "packets") -> str:
     """`12 of 250 packets lost since 10:05:10 UTC, none since 10:09:20 UTC`."""
-    counts = f"{figures.count(round(loss.lost))} of {figures.count(round(loss.sent))} {packets} lost"
-    text = f"{counts} since {_clock(loss.since_s)}"
+    text = f"{_counts(loss, packets)} since {_clock(loss.since_s)}"
     return text if loss.clean_since_s is None else f"{text}, none since {_clock(loss.clean_since_s)}"
+
+
+def _counts(loss: LostPackets, packets: str) -> str:
+    return f"{figures.count(round(loss.lost))} of {figures.count(round(loss.sent))} {packets} lost"
 
 
 def _clock(at_s: float) -> str:

@@ -19,7 +19,8 @@ from monitor.alerts.detect.rules.loss import LossRule
 from monitor.alerts.detect.suspects import PROOF_TAKES
 from monitor.alerts.incidents.past_times import incident_times
 from monitor.analysis import binomial
-from monitor.analysis.changes.lasting import LastingLoss, losses_within
+from monitor.analysis.changes.lasting import recent_losses
+from monitor.analysis.changes.present import LostPackets
 from monitor.archive.queries.for_alerts import newest_bursts
 from monitor.mesh.document.alert_rules import settings_for
 from monitor.mesh.models import Mesh
@@ -61,16 +62,20 @@ def in_loss(mesh: Mesh, paths: Mapping[int, MeasuredPath], at_s: Floats, now: da
             test_s = float(at_s[row, place])
             above_ratio = cast("LossRule", rules[path_id]).above_ratio
             mask[row, place] = any(
-                _lasts_at(test_s, loss) and float(binomial.lower_bound(loss.lost, loss.sent)) > above_ratio
-                for loss in _losses_around(test_s, of_path)
+                float(binomial.lower_bound(loss.lost, loss.sent)) > above_ratio for loss in _losses_at(test_s, of_path)
             )
     return mask
 
 
-def _losses_around(test_s: float, bursts: Sequence[Floats]) -> list[LastingLoss]:
+def _losses_at(test_s: float, bursts: Sequence[Floats]) -> list[LostPackets]:
+    """The losses that lasted when the test ran."""
     first, end = np.searchsorted(bursts[0], (test_s - AROUND_S, test_s + AROUND_S)).tolist()
-    return losses_within(*(column[first:end] for column in bursts))
-
-
-def _lasts_at(test_s: float, loss: LastingLoss) -> bool:
-    return loss.since_s < test_s + TEST_S and (loss.clean_since_s is None or test_s < loss.clean_since_s)
+    recent = recent_losses(*(column[first:end] for column in bursts))
+    times: list[tuple[float, float | None, LostPackets]] = [
+        (loss.since_s, loss.over_since_s, loss) for loss in recent.ended
+    ]
+    if recent.lasting is not None:
+        times.append((recent.lasting.since_s, recent.lasting.clean_since_s, recent.lasting))
+    return [
+        loss for since_s, until_s, loss in times if since_s < test_s + TEST_S and (until_s is None or test_s < until_s)
+    ]

@@ -1,10 +1,12 @@
-"""The cell of a path whose loss is being checked has the figure of the check: packets of all sizes since it began."""
+"""The cell of a path whose loss is being checked: the figure of the check, of the packets of all sizes since it began;
+and after it that of the packets since its end."""
 
 from __future__ import annotations
 
 import pytest
 from django.utils import timezone
 
+from monitor.alerts.evaluate import evaluate
 from monitor.alerts.incidents import lifecycle
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
@@ -106,3 +108,69 @@ def test_the_api_and_the_site_have_the_figure_of_the_cell(client, page, paths):
     assert (lossy["value_measured"], lossy["sent"], lossy["received"]) == (0.01, 600, 594)
     (way,) = (row for row in rows(page("/sites/slac/")) if row[0] == "ornl")
     assert way[1] == "△ now ~20%"
+
+
+def for_five_minutes(seconds):
+    return int(-420 <= seconds < -120)
+
+
+def test_a_loss_that_ended_without_an_incident_is_told_in_its_cell(page, paths):
+    """5% of the packets of both sizes for five minutes; none of 240 in the two minutes since, which has a chance of
+    4 in a million at 5%."""
+    plant_both(paths, for_five_minutes, lambda _: 0)
+
+    html = page()
+
+    style, text, sentence = cell(html, paths[LOSSY])
+    assert "All 6 paths are normal" in html
+    assert (style, text) == ("none-lost", "✓0")
+    ended = "30 of 600 packets of both sizes lost from 12:23:00 to 12:28:00 UTC, none since"
+    assert lacks(sentence, "5% over the whole time shown", "30 of 600 packets of 100 bytes lost", ended) == []
+    assert all("lost from" not in cell(html, path)[2] for name, path in paths.items() if name != LOSSY)
+    (way,) = (row for row in rows(page("/sites/slac/")) if row[0] == "ornl")
+    assert way[1] == "✓ now 0"
+
+
+def test_a_loss_that_may_go_on_is_not_marked_as_ended(page, paths):
+    """None of 40 since, which has a chance of 13% at 5%."""
+    plant_both(paths, lambda s: int(-420 <= s < -20), lambda _: 0)
+
+    _, text, sentence = cell(page(), paths[LOSSY])
+
+    assert text.startswith("△")
+    assert "lost from" not in sentence
+
+
+def test_a_packet_lost_after_an_ended_loss_is_in_the_figure(page, paths):
+    """One of the 240 since, of which at least 0.02% is proven."""
+    plant_both(paths, lambda s: int(-420 <= s < -120 or s == -30), lambda _: 0)
+
+    style, text, sentence = cell(page(), paths[LOSSY])
+
+    assert (style, text) == ("loss-0", "✓~0.4%")
+    assert "30 of 600 packets of both sizes lost from 12:23:00 to 12:28:00 UTC, 1 since" in sentence
+
+
+def test_a_loss_that_ended_before_the_ten_minutes_is_told_no_more(page, paths):
+    for name, path in paths.items():
+        lost_of = (lambda s: int(-1200 <= s < -620 or s == -30)) if name == LOSSY else lambda _: 0
+        plant(path, -1500, 0, lost_of)
+    roll_up_raw(NOW)
+
+    _, text, sentence = cell(page(), paths[LOSSY])
+
+    assert text == "0.17%"
+    assert "lost from" not in sentence
+
+
+def test_an_incident_that_ended_has_its_own_words(page, paths):
+    for name, path in paths.items():
+        plant(path, -1800, 0, (lambda s: 3 * (-420 <= s < -120)) if name == LOSSY else lambda _: 0)
+    roll_up_raw(NOW)
+    for seconds in range(-300, 0, 30):
+        evaluate(at(seconds))
+
+    sentence = cell(page(), paths[LOSSY])[2]
+
+    assert "incident" in sentence
+    assert "lost from" not in sentence

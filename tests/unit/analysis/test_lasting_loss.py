@@ -7,7 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from monitor.analysis.changes.lasting import lasting_loss, lasting_loss_of_pair, losses_within
+from monitor.analysis.changes.lasting import EndedLoss, RecentLosses, recent_losses, recent_losses_of_pair
+from monitor.analysis.changes.present import LostPackets
 from tests.unit.analysis.loss_of_paths import CYCLE_S, bursts
 
 WINDOW_S = 1800.0
@@ -18,7 +19,7 @@ def lost_at(columns, now_s):
     """The loss of the bursts that began within the window, and have ended."""
     at_s = columns[0]
     chosen = (at_s >= now_s - WINDOW_S) & (at_s + CYCLE_S <= now_s)
-    return lasting_loss(*(column[chosen] for column in columns))
+    return recent_losses(*(column[chosen] for column in columns)).lasting
 
 
 def runs(ratio, until_s, end_s, stray=0.0, count=12, run=1):
@@ -61,24 +62,11 @@ def test_the_loss_is_that_since_its_rise():
     at_s, sent = np.arange(100.0) * CYCLE_S, np.full(100, 20.0)
     lost = np.where(at_s >= 960.0, 5.0, 0.0)
 
-    loss = lasting_loss(at_s, sent, sent - lost)
+    loss = recent_losses(at_s, sent, sent - lost).lasting
 
     assert (loss.sent, loss.lost) == (80.0, 20.0)
-    assert lasting_loss(at_s, sent, sent) is None
-    assert lasting_loss([], [], []) is None
-
-
-def test_each_loss_has_its_time_though_it_is_over():
-    """Two losses, the second of which lasts: each from its first burst up to the first clean one after it."""
-    at_s, sent = np.arange(200.0) * CYCLE_S, np.full(200, 20.0)
-    lost = np.where((at_s >= 300.0) & (at_s < 500.0), 5.0, 0.0) + np.where(at_s >= 1900.0, 8.0, 0.0)
-
-    over, lasting = losses_within(at_s, sent, sent - lost)
-
-    assert (over.since_s, over.clean_since_s, over.sent, over.lost) == (300.0, 500.0, 400.0, 100.0)
-    assert (lasting.since_s, lasting.clean_since_s, lasting.lost) == (1900.0, None, 80.0)
-    assert losses_within(at_s[:150], sent[:150], (sent - lost)[:150]) == [over]
-    assert losses_within(at_s, sent, sent) == []
+    assert recent_losses(at_s, sent, sent) == RecentLosses(None)
+    assert recent_losses([], [], []) == RecentLosses(None)
 
 
 def test_packets_lost_now_and_then_do_not_keep_an_outage_from_being_over():
@@ -93,9 +81,9 @@ def test_packets_lost_now_and_then_do_not_keep_an_outage_from_being_over():
     received[2 * (begin + 1) : 2 * (begin + 22)] = 0
     received[-2] -= 1
 
-    assert lasting_loss(at_s, sent, received) is None
+    assert recent_losses(at_s, sent, received).lasting is None
     during = slice(None, 2 * (begin + 22))
-    assert lasting_loss(at_s[during], sent[during], received[during]).ratio > 0.9
+    assert recent_losses(at_s[during], sent[during], received[during]).lasting.ratio > 0.9
 
 
 def one_fault(seed, end_s, ratios, until_s=1200.0):
@@ -115,7 +103,8 @@ def over_after_s(judge, end_s, until_s=1200.0):
 
 def pair_at(both, now_s):
     chosen = [(of[0] >= now_s - WINDOW_S) & (of[0] + CYCLE_S <= now_s) for of in both]
-    return lasting_loss_of_pair(*(tuple(column[rows] for column in of) for of, rows in zip(both, chosen, strict=True)))
+    own, reverse = (tuple(column[rows] for column in of) for of, rows in zip(both, chosen, strict=True))
+    return recent_losses_of_pair(own, reverse).lasting
 
 
 def test_a_loss_of_round_trips_is_over_sooner_by_the_packets_of_both_directions():
@@ -146,8 +135,38 @@ def test_a_loss_has_its_first_burst_and_the_first_after_its_last_packet():
     at_s, sent = np.arange(100.0) * CYCLE_S, np.full(100, 20.0)
     lost = np.where((at_s >= 900.0) & (at_s < 970.0), 2.0, 0.0)
 
-    loss = lasting_loss(at_s[:98], sent[:98], (sent - lost)[:98])
-    later = lasting_loss(at_s[:97], sent[:97], (sent - lost)[:97])
+    loss = recent_losses(at_s[:98], sent[:98], (sent - lost)[:98]).lasting
+    later = recent_losses(at_s[:97], sent[:97], (sent - lost)[:97]).lasting
 
     assert (loss.since_s, loss.clean_since_s, loss.clean_sent) == (900.0, 970.0, 20.0)
     assert (later.since_s, later.clean_since_s, later.clean_sent) == (900.0, None, 0.0)
+
+
+def test_losses_that_are_over_keep_their_packets_and_their_end():
+    """70 of 700 packets of 70 s, then 300 packets without loss but for one; before them 5 of 20, and 800 without."""
+    at_s, sent = np.arange(100.0) * CYCLE_S, np.full(100, 20.0)
+    lost = np.where((at_s >= 500.0) & (at_s < 850.0), 2.0, 0.0)
+    lost[9], lost[97] = 5.0, 1.0
+
+    losses = recent_losses(at_s, sent, sent - lost)
+
+    assert losses == RecentLosses(
+        None,
+        (
+            EndedLoss(700.0, 70.0, since_s=500.0, over_since_s=850.0, after=LostPackets(300.0, 1.0)),
+            EndedLoss(20.0, 5.0, since_s=90.0, over_since_s=100.0, after=LostPackets(1800.0, 71.0)),
+        ),
+    )
+
+
+def test_a_loss_whose_end_both_directions_prove_has_its_own_packets():
+    """By 60 packets of each without loss: at 5%, 4.6% and together 0.2% (e^-3.07, e^-6.14)."""
+    at_s, sent = np.arange(63.0) * CYCLE_S, np.full(63, 20.0)
+    lost = np.where((at_s >= 0.0) & (at_s < 600.0), 1.0, 0.0)
+
+    own = (at_s, sent, sent - lost)
+
+    assert recent_losses(*own).lasting is not None
+    assert recent_losses_of_pair(own, own) == RecentLosses(
+        None, (EndedLoss(1200.0, 60.0, since_s=0.0, over_since_s=600.0, after=LostPackets(60.0, 0.0)),)
+    )

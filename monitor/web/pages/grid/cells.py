@@ -174,8 +174,7 @@ def sentence(grid: Grid, path: PathFigures) -> str:
         parts.append(f"incident open{_peak(grid.metric, path, ', peak') if path.ended_at is None else ''}")
     if path.ended_at is not None:
         parts.append(_ended(grid, path, path.ended_at))
-    if grid.checked is not None and grid.is_being_checked(path.path_id):
-        parts.append(grid.checked.words_in_cell(path.path_id, _packets_of_all(grid)))
+    parts.extend(_checks(grid, path))
     if path.in_maintenance:
         parts.append("in maintenance")
     return ", ".join(parts)
@@ -244,10 +243,8 @@ def _whole_window(metric: Metric, path: PathFigures) -> str:
 def _of_level(path: PathFigures) -> str:
     """The packets of a level: they begin within a loss that lasts, so their begin is not that of the loss. Those of a
     loss that is being checked are in its own words."""
-    if path.value_lower_ratio is not None:
-        return ""
     if path.level_since is None:
-        return " in the newest minutes"
+        return " in the newest minutes" if path.value_lower_ratio is None else ""
     return f" in the packets since {times.clock_second(path.level_since)}"
 
 
@@ -293,6 +290,14 @@ def _evidence(grid: Grid, path: PathFigures) -> Iterator[str]:
             yield f"{path.received:,} of {path.sent:,} answered"
 
 
+def _checks(grid: Grid, path: PathFigures) -> Iterator[str]:
+    """What is being checked on the path, or was."""
+    if grid.checked is not None and grid.is_being_checked(path.path_id):
+        yield grid.checked.words_in_cell(path.path_id, _packets_of_all(grid))
+    if grid.checked is not None and grid.is_loss_over(path.path_id):
+        yield grid.checked.words_of_ended(path.path_id, _packets_of_all(grid))
+
+
 def _packets_of_all(grid: Grid) -> str:
     """The packets that a check counts, beside those of the grid, which are of a single size."""
     if len(grid.packet_sizes) < 2:
@@ -329,7 +334,7 @@ def signs(grid: Grid, path: PathFigures) -> Iterator[tuple[str, str]]:
         yield "sign", CHECK_SIGN
     elif _is_silent_again(path):
         yield "sign outage", OUTAGE_SIGN
-    elif path.ended_at is not None:
+    elif path.ended_at is not None or grid.is_loss_over(path.path_id):
         yield "sign calm", ENDED_SIGN
     elif path.has_outage:
         yield "sign outage", OUTAGE_SIGN

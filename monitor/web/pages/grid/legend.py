@@ -89,7 +89,8 @@ def legend(grid: Grid, measure: MetricFormat) -> list[LegendEntry]:
 def _ended_entries(grid: Grid) -> list[LegendEntry]:
     if grid.period is not GridPeriod.NOW:
         return []
-    ended = LegendEntry("ended", ENDED_SIGN, "incident ended in this time: the figure since then, if any")
+    what = "incident, or loss without one," if grid.is_loss_of_minutes else "incident"
+    ended = LegendEntry("ended", ENDED_SIGN, f"{what} ended in this time: the figure since then, if any")
     stale = LegendEntry(STALE_STYLE, STALE_SIGN, "no newer data: the figure is not of now, and in no band")
     return [ended] if grid.metric is Metric.THROUGHPUT else [ended, stale]
 

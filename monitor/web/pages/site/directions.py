@@ -140,13 +140,7 @@ def _marked(paths: Sequence[Path], lasting: Sequence[Incident], checked: Checked
 
 def _of_checked(ids: set[int], checked: CheckedPaths) -> PathColumns:
     by_column = {
-        Metric.LOSS: (
-            checked.without_reply,
-            checked.above_rules,
-            checked.of_reverse,
-            checked.with_loss,
-            checked.unclear,
-        ),
+        Metric.LOSS: (checked.without_reply, checked.losses, checked.ended, checked.unclear),
         Metric.RTT_MEDIAN: (checked.longer_rtt,),
         Metric.THROUGHPUT: (checked.low_tests,),
     }
