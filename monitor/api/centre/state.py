@@ -17,16 +17,15 @@ router = Router(tags=["centre"])
 class MeshStateOut(Schema):
     """The state of the mesh in a sentence, as on the pages, and the paths in it: those with an open incident, else in
     maintenance, else with current data, else awaited, scheduled too lately for data, else without data. Those with
-    current data are `being_checked`, `overdue` or else `normal`, as the sentence says. They add up to `paths`.
-    `back_to_normal` are those of the paths with problems whose incident only waits to be resolved, and nothing else is
-    being checked. The newest bursts of
-    those `being_checked` were lost, all or in part, or had a longer RTT, or their newest throughput test is much slower
-    than those before, without an incident so far, or do not exclude the loss of an open incident; newer data of
-    those `overdue` have not arrived in time, or count nowhere, since they were sent during our own throughput tests.
-    `without_data_s` is the shortest time after which those without data
-    count as such. `open_incidents` has the ids of the open incidents, the worst first. `unknown_since` is the last
-    evaluation of the alert rules where that is overdue, and null while they are evaluated: `normal` then only means
-    current data. `style` is how the pages mark the sentence: `trouble`, `calm`, or `unknown`."""
+    current data are `being_checked`, `overdue` or else `normal`, as the sentence says. They add up to `paths`, and
+    `back_to_normal` is a part of `with_problems`: those whose incident only waits to be resolved, and nothing else is
+    being checked. The newest bursts of those `being_checked` were lost, all or in part, or had a longer RTT, or their
+    newest throughput test is much slower than those before, without an incident so far, or do not exclude the loss of
+    an open incident; newer data of those `overdue` have not arrived in time, or count nowhere, since they were sent during our own throughput tests. `without_data_s`
+    is the shortest time after which those without data count as such. `open_incidents` has the ids of the open
+    incidents, the worst first. `unknown_since` is the last evaluation of the alert rules where that is overdue, and
+    null while they are evaluated: `normal` then only means current data. `style` is how the pages mark the sentence:
+    `trouble`, `calm`, or `unknown`."""
 
     sentence: str
     style: str = "unknown"
