@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from monitor.alerts.evaluate import evaluate
 from monitor.alerts.models import Incident
+from monitor.archive.models import Burst
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
 from tests.db.merging import roll_up_raw
@@ -106,6 +107,20 @@ def test_a_figure_without_newer_data_has_no_colour_of_good(get, paths, lost):
     assert re.search(r'class="swatch stale"[^>]*>◷<', html)
     assert cell(get("/?metric=rtt"), path)[0] == "stale"
     assert f'id="p{path.pk}"' in get("/?paths=problems")
+
+
+def test_a_figure_before_excluded_pings_has_the_sign_of_our_own_test(get, paths):
+    """Newer pings arrived, all sent during a throughput test: data is not missing."""
+    path = paths["slac → ornl"]
+    for other in paths.values():
+        plant(other, -600, 0)
+    Burst.objects.filter(path_id=path.pk, measured_at__gt=at(-60)).update(during_test=True)
+
+    html = get("/")
+
+    assert cell(html, path)[:2] == ("stale", "⇄0")
+    meaning = re.search(r'class="swatch stale"[^>]*>⇄</span>([^<]*)<', html)[1]
+    assert "during throughput tests only" in meaning
 
 
 def test_an_rtt_of_an_ended_incident_is_not_the_peak_of_an_outage(get, paths):

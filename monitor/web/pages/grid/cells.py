@@ -89,6 +89,8 @@ def compact_sign(grid: Grid, style: str, path: PathFigures) -> str:
         return OUTAGE_SIGN
     if path.in_maintenance:
         return MAINTENANCE_SIGN
+    if style == STALE_STYLE and path.is_set_aside:
+        return OWN_TEST_SIGN
     return _COMPACT_SIGNS.get(style, "")
 
 
@@ -343,4 +345,4 @@ def signs(grid: Grid, path: PathFigures) -> Iterator[tuple[str, str]]:
     if path.state is FigureState.OWN_TEST:
         yield "sign quiet", OWN_TEST_SIGN
     if path.stale_at is not None:
-        yield "sign quiet", STALE_SIGN
+        yield "sign quiet", OWN_TEST_SIGN if path.is_set_aside else STALE_SIGN

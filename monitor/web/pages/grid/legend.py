@@ -92,7 +92,10 @@ def _ended_entries(grid: Grid) -> list[LegendEntry]:
     what = "incident, or loss without one," if grid.is_loss_of_minutes else "incident"
     ended = LegendEntry("ended", ENDED_SIGN, f"{what} ended in this time: the figure since then, if any")
     stale = LegendEntry(STALE_STYLE, STALE_SIGN, "no newer data: the figure is not of now, and in no band")
-    return [ended] if grid.metric is Metric.THROUGHPUT else [ended, stale]
+    set_aside = LegendEntry(
+        STALE_STYLE, OWN_TEST_SIGN, "newer pings sent during throughput tests only, excluded: the figure is not of now"
+    )
+    return [ended] if grid.metric is Metric.THROUGHPUT else [ended, stale, set_aside]
 
 
 def _outage_entries(grid: Grid) -> list[LegendEntry]:
