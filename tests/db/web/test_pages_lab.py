@@ -99,8 +99,7 @@ def test_the_page_tells_the_time_until_the_incident(operator, lab, paths):
 
     page = operator.get("/lab/")
 
-    assert "incident opened after 1 min 48 s" in text(page)
-    assert f'href="/incidents/{opened.pk}/"' in page.content.decode()
+    assert f'data-label="incident"><a href="/incidents/{opened.pk}/">opened after 1 min 48 s<' in page.content.decode()
     assert f'href="/incidents/{earlier.pk}/"' not in page.content.decode()
 
 
@@ -110,7 +109,7 @@ def test_the_time_is_until_the_incident_opened_not_its_finding(operator, lab, pa
     opened.turns.create(turn=HistoryEvent.OPENED, at=found_at + timedelta(seconds=20))
     operator.post("/lab/", {"path": "cern:slac", "loss_percent": "20"})
 
-    assert "incident opened after 58 s" in text(operator.get("/lab/"))
+    assert "opened after 58 s" in text(operator.get("/lab/"))
 
 
 def test_an_incident_that_was_open_before_is_told_apart(operator, lab, paths):
@@ -171,6 +170,23 @@ def test_a_site_is_taken_down_and_brought_up(operator, lab):
     assert "data-site-down" not in up.content.decode()
     assert set(lab.settings.values()) == {ORIGINAL}
     assert operator.post("/lab/", {"down": "mars"}).status_code == 422
+
+
+def test_a_site_that_is_down_is_listed_once_with_its_incident(operator, lab, paths):
+    """Its paths are not listed again, but for one that is changed otherwise too."""
+    operator.post("/lab/", {"down": "cern"})
+    alone = operator.get("/lab/")
+    opened = incident(paths["slac", "cern"], PLANTED_AT + timedelta(seconds=52))
+    operator.post("/lab/", {"path": "cern:slac", "delay_ms": "90"})
+
+    page = operator.get("/lab/")
+
+    assert "cern is down since 2026-11-21 12:27" in text(alone)
+    assert "all its paths lose every packet; no incident yet, 3 min" in text(alone)
+    assert "data-path=" not in alone.content.decode()
+    assert "as in the scenario" not in text(alone)
+    assert f'every packet; <a href="/incidents/{opened.pk}/">incident opened after 52 s</a>.' in page.content.decode()
+    assert re.findall(r'data-path="([^"]*)"', page.content.decode()) == ["cern:slac"]
 
 
 def test_changed_links_and_routes_are_shown_and_restored(operator, lab, paths):

@@ -21,6 +21,7 @@ from monitor.web.pages.lab.route_changes import expected_of_routes
 from probes.commands.own_command import probes_command
 from probes.data_folder import default_data
 from probes.lab import breaks, control, sites
+from probes.lab.control import PathStatus
 from probes.lab.routing.protocol import RouteRequest, RouteStatus
 from probes.lab.scenario import resolve_site
 from probes.quantities import duration_text
@@ -31,10 +32,11 @@ MOST_RATE_MBPS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class BrokenPath:
-    """A path or link with changed settings, or a path with changed routes; `incident` opened after the change, on a
-    path through it, or one of the same symptom, `earlier_id`, was open before and goes on."""
+    """A path or link with changed settings, a path with changed routes, or a site that is down, its `source`.
+    `incident` opened after the change, on a path through it, or one of the same symptom, `earlier_id`, was open before
+    and goes on."""
 
-    changed: Literal["path", "link", "route"]
+    changed: Literal["path", "link", "route", "site"]
     source: str
     destination: str
     text: str
@@ -73,7 +75,7 @@ class LabView:
     pairs: tuple[tuple[str, str], ...]
     broken: tuple[BrokenPath, ...]
     sites: tuple[str, ...]
-    sites_down: tuple[str, ...]
+    sites_down: tuple[BrokenPath, ...]
     is_cut_off: bool
     cut_off_at: datetime | None
     expected: tuple[Expectation, ...]
@@ -131,7 +133,7 @@ def load_lab(run_dir: Path, now: datetime, path: str = "") -> LabView:
         pairs=pairs,
         broken=tuple(sorted(_changes(status, now), key=lambda change: change.changed_at, reverse=True)),
         sites=tuple(sorted({source for source, _ in pairs})),
-        sites_down=tuple(sites.sites_down(status)),
+        sites_down=tuple(_down(site, status, now) for site in sites.sites_down(status)),
         is_cut_off=status.centre == "down",
         cut_off_at=status.cut_off_at,
         expected=tuple(examples(status.paths, chosen, now)),
@@ -184,7 +186,8 @@ def undo(run_dir: Path, value: str) -> None:
 
 
 def _changes(status: control.LabStatus, now: datetime) -> Iterator[BrokenPath]:
-    paths = breaks.broken_paths(status)
+    down = set(sites.sites_down(status))
+    paths = [path for path in breaks.broken_paths(status) if not _is_of_site(path, down)]
     too_early = too_early_paths(paths, now) if paths else set()
     for path in paths:
         pair = (path.source, path.destination)
@@ -202,6 +205,18 @@ def _changes(status: control.LabStatus, now: datetime) -> Iterator[BrokenPath]:
         yield _broken("route", pair, text, route.changed_at or now, [pair], OF_A_ROUTE, now)
 
 
+def _is_of_site(path: PathStatus, down: set[str]) -> bool:
+    """Whether the path has lost all packets with a site that is down, and is as in the scenario otherwise."""
+    return not down.isdisjoint((path.source, path.destination)) and symptoms_of(path) == {FaultSymptom.LOSS}
+
+
+def _down(site: str, status: control.LabStatus, now: datetime) -> BrokenPath:
+    paths = [path for path in breaks.broken_paths(status) if _is_of_site(path, {site})]
+    changed_at = max((path.changed_at for path in paths if path.changed_at is not None), default=now)
+    pairs = [(path.source, path.destination) for path in paths]
+    return _broken("site", (site, ""), "", changed_at, pairs, {FaultSymptom.LOSS}, now)
+
+
 def _links_of(route: RouteStatus) -> set[tuple[str, str]]:
     """The links of its present and its original routes."""
     ways = (*route.routes, *route.original)
@@ -209,7 +224,7 @@ def _links_of(route: RouteStatus) -> set[tuple[str, str]]:
 
 
 def _broken(
-    changed: Literal["path", "link", "route"],
+    changed: Literal["path", "link", "route", "site"],
     pair: tuple[str, str],
     text: str,
     changed_at: datetime,
