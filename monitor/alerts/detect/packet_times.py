@@ -77,8 +77,8 @@ NO_SPACING = Spacing()
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Where a run of lost packets begins or ends: between `earliest_s` and `latest_s`, with the lost packet at `at_s`;
-    `burst_s` is the time of its burst."""
+    """Where a run of lost packets begins or ends: between `earliest_s` and `latest_s`. It begins after the answered
+    packet at `at_s`, or ends with the lost packet at `at_s`. `burst_s` is the time of the burst of the lost packet."""
 
     at_s: float
     earliest_s: float
@@ -152,8 +152,10 @@ class LoadedReply:
 
 @dataclass(frozen=True, slots=True)
 class Packets:
-    """The packets of bursts, in the order of sending: when each was sent at the earliest and at the latest."""
+    """The packets of bursts, in the order of sending: when each was sent at the earliest and at the latest, and by the
+    spacing alone, as if no packet before it in its burst had been set aside."""
 
+    planned_s: Floats
     earliest_s: Floats
     latest_s: Floats
     burst_s: Floats
@@ -208,15 +210,16 @@ def packets_of(bursts: BurstColumns, spacing: Spacing) -> Packets:
     missing = np.maximum(spacing.packets - bursts.sent, 0.0)[:, np.newaxis]
     slack_s = np.where((number > 0) | (missing > 0), spacing.slack_s, 0.0)
     begins_s = bursts.at_s[:, np.newaxis]
-    earliest_s = np.maximum(begins_s + number * spacing.least_s - slack_s, begins_s)
+    planned_s = begins_s + number * spacing.least_s
+    earliest_s = np.maximum(planned_s - slack_s, begins_s)
     latest_s = begins_s + (number + missing) * spacing.most_s + slack_s
     was_sent = number < bursts.sent[:, np.newaxis]
-    earliest_s, latest_s = earliest_s[was_sent], latest_s[was_sent]
-    order = np.argsort(earliest_s + latest_s, kind="stable")
-    burst_s = np.broadcast_to(begins_s, was_sent.shape)[was_sent]
-    rtts_ms = bursts.rtts_ms[was_sent]
+    order = np.argsort((earliest_s + latest_s)[was_sent], kind="stable")
+    begins_s, rtts_ms = np.broadcast_to(begins_s, was_sent.shape), bursts.rtts_ms[was_sent]
     longest_s = float(np.nanmax(rtts_ms, initial=0.0)) / 1e3 if len(rtts_ms) else 0.0
-    return Packets(earliest_s[order], latest_s[order], burst_s[order], np.isnan(rtts_ms)[order], longest_s)
+    times_s = (of[was_sent][order] for of in (planned_s, earliest_s, latest_s, begins_s))
+    planned_s, earliest_s, latest_s, burst_s = times_s
+    return Packets(planned_s, earliest_s, latest_s, burst_s, np.isnan(rtts_ms)[order], longest_s)
 
 
 def outage_begin(packets: Packets, bad_s: float) -> Edge | None:
@@ -225,15 +228,13 @@ def outage_begin(packets: Packets, bad_s: float) -> Edge | None:
     run = _run_around(packets, bad_s) or _run_after(packets, bad_s)
     if run is None:
         return None
-    first, _ = run
+    first, last = run
     if first == 0:
         return None
-    return Edge(
-        float(packets.sent_s[first]),
-        float(packets.earliest_s[first - 1]),
-        float(packets.latest_s[first]) + packets.longest_s,
-        float(packets.burst_s[first]),
-    )
+    answered = np.flatnonzero(~packets.lost[:first])
+    at_s, earliest_s = float(packets.planned_s[answered].max()), float(packets.earliest_s[answered].max())
+    latest_s = float(packets.latest_s[first : last + 1].min()) + packets.longest_s
+    return Edge(at_s, earliest_s, latest_s, float(packets.burst_s[first]))
 
 
 def outage_end(packets: Packets, bad_s: float) -> Edge | None:

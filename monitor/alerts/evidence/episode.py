@@ -333,7 +333,7 @@ def _to_beginning(
     bursts: BurstColumns, place: Onset, path: str, words: str, spacing: Spacing, by: BadBursts | BurstLevel
 ) -> Beginning:
     """The change lies after the last sample certainly before it began, and not after the end of the first sample
-    certainly after it: of an outage between the last answered and the first lost packet."""
+    certainly after it: of an outage between the last answered and the first lost packet, at the last answered."""
     at_s, packets = bursts.at_s, packets_of(bursts, spacing)
     bad_s = float(at_s[place.at])
     edge = outage = outage_begin(packets, bad_s) if isinstance(by, BadBursts) else None
@@ -348,7 +348,9 @@ def _to_beginning(
     at, earliest, latest, burst_at = (
         datetime.fromtimestamp(seconds, UTC) for seconds in (edge.at_s, edge.earliest_s, edge.latest_s, edge.burst_s)
     )
-    return Beginning(at, earliest, latest, path, words, burst_at, is_outage=outage is not None)
+    if outage is not None:
+        return Beginning(at, earliest, latest, path, "last reply", burst_at, is_outage=True)
+    return Beginning(at, earliest, latest, path, words, burst_at)
 
 
 def _by_size(bursts: BurstColumns) -> tuple[SizeLoss, ...]:

@@ -31,8 +31,8 @@ LEAST_LEFT_OUT = timedelta(seconds=1)
 class Beginning:
     """The beginning of an incident: the most likely moment, and its 95% confidence interval by the bursts of `path`,
     of `TESTS` from the last before to the first low one. `of` names the figure examined. `earliest` is None if only the
-    rule gives a time. `burst_at` is the burst of `at`, the first of the figures since the beginning; None if that is
-    `at`. `is_outage`: between the last packet that was answered and the first that was not."""
+    rule gives a time. `burst_at` is the first burst of the figures since the beginning; None if that is `at`. An outage
+    (`is_outage`) began between the last packet that was answered, which is `at`, and the first that was not."""
 
     at: datetime
     earliest: datetime | None

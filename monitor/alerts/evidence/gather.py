@@ -28,7 +28,14 @@ from monitor.alerts.detect.packet_times import NO_SPACING
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.evidence import ending, episode
 from monitor.alerts.evidence.agent_causes import SILENT_S
-from monitor.alerts.evidence.dating.onsets import LEAST_SEARCH, PathPair, find_onset, path_pairs
+from monitor.alerts.evidence.dating.onsets import (
+    LEAST_SEARCH,
+    PathPair,
+    after_replies,
+    find_onset,
+    path_pairs,
+    replies_of_levels,
+)
 from monitor.alerts.evidence.dating.outage_columns import cut_at_outage
 from monitor.alerts.evidence.facts import (
     VERSION,
@@ -199,6 +206,7 @@ def _collect(
     usual = earlier.usual(both)
     settled = settled_at([pair.rows[0] for pair in pairs], since - LONGEST_RAW)
     moment = began or find_onset(pairs, both, until, spacings, settled)
+    moment = None if moment is None else after_replies(moment, replies_of_levels(rows))
     # The period before ends where the interval of the onset begins, unless the trouble began within that burst.
     burst_at = since if moment is None else moment.burst_at or moment.at
     was_until = burst_at if moment is None or moment.earliest is None else min(moment.earliest, burst_at)

@@ -115,7 +115,9 @@ def assert_words(looks):
         if of.since_up_s > 45:
             assert "8 of 20 paths are back to normal" in of.state, of.state
 
-    assert closed.incident.title.startswith("no reply on in2p3, 8 paths, from 2026-11-26 05:35:27 to 05:37:45 UTC")
+    began = stated_second(during[-1].incident.title, "no reply since ")  # one onset, wherever it is stated
+    place = "no reply on in2p3, 8 paths, from 2026-11-26"
+    assert closed.incident.title.startswith(f"{place} {began:%H:%M:%S} to 05:37:45 UTC"), closed.incident.title
     assert lacks(closed.state, "All 20 paths are normal", "in2p3 no reply for 2 min") == []
     assert [public.symptom for public in closed.status.past] == ["no reply"]
 

@@ -8,9 +8,11 @@ from datetime import UTC, datetime, time, timedelta
 
 import pytest
 
+from monitor.alerts.evidence import words
 from monitor.alerts.evidence.evidence import evidence
 from monitor.alerts.incidents import queries
 from monitor.alerts.models import Incident
+from monitor.analysis import figures
 from tests.db.site_outage_rows import DOWN, SiteOutage, evaluate_at
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
@@ -52,3 +54,31 @@ def test_the_last_reply_is_the_last_answered_packet_and_not_after_the_onset(test
     assert stated >= 3
     assert "last reply" in facts.likely
     assert incident.closed_at is not None
+
+
+@pytest.mark.parametrize(("tested", "begins_s", "ends_s"), [("", 0.0, 2.5), ("", -1.5, 3.5), ("→ in2p3", 0.3, 4.0)])
+def test_an_outage_has_one_onset_also_where_its_first_packets_are_set_aside(tested, begins_s, ends_s, monkeypatch):
+    """A throughput test in which it begins: the title, the evidence and all durations have the last reply, and no
+    packet that it lost is in the baseline."""
+    outage = SiteOutage(UP, lambda name, at: name.endswith(tested) and begins_s <= (at - DOWN).total_seconds() < ends_s)
+    stated = 0
+
+    for at_s, at in evaluate_at(outage.plant(310), (-20, 20, 30, 40, 50, 70, 100, 150, 180, 220, 260, 300)):
+        monkeypatch.setattr("django.utils.timezone.now", lambda at=at: at)
+        for incident in [queries.incident_with_paths(pk) for pk in Incident.objects.values_list("pk", flat=True)]:
+            facts, title = evidence(incident, at), words.headline(incident)
+            if facts.began is None or "no reply " not in title:
+                continue
+            stated += 1
+            told = clock_after(title, "no reply (?:since|from|on .* from) ")
+            assert {clock_after(facts.began_text, ""), words.since(incident).replace(microsecond=0)} == {told}, title
+            assert -NEAR_S <= (words.since(incident) - DOWN).total_seconds() <= 0.0, (at_s, incident.began_at)
+            if "no reply since" in title:
+                lasts = figures.time_so_far((at - words.since(incident)).total_seconds())
+                assert f"no reply for {lasts}" in words.brief(incident, at)
+            for path in facts.paths:
+                for direction in (path.there, path.back):
+                    assert direction.before.lost == 0, (at_s, direction)
+                    assert direction.after.sent == direction.after.lost > 0, (at_s, direction)
+                    assert direction.left_out is None
+    assert stated >= 6

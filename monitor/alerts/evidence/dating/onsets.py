@@ -22,6 +22,7 @@ from monitor.alerts.detect.snapshot import Key
 from monitor.alerts.evidence import episode
 from monitor.alerts.evidence.dating.earlier_losses import after_earlier_loss
 from monitor.alerts.evidence.facts import TESTS, Beginning
+from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.incidents.gravest import gravest_first
 from monitor.alerts.incidents.lasting_state import settled_at
 from monitor.alerts.models import Incident, IncidentPath
@@ -71,7 +72,8 @@ def _onset(incident: Incident, now: datetime) -> Beginning | None:
     first = max(min(row.since - _search(row) for row in rows), now - LONGEST_RAW)
     settled = settled_at([pair.rows[0] for pair in pairs], first)
     bursts = bursts_around(path_ids, first, max(now, first))
-    return find_onset(pairs, bursts, now, packet_times.spacings(path_ids), settled)
+    began = find_onset(pairs, bursts, now, packet_times.spacings(path_ids), settled)
+    return None if began is None else after_replies(began, replies_of_levels(rows))
 
 
 def find_onset(
@@ -92,8 +94,9 @@ def find_onset(
     narrowest = min(dated, key=width, default=None)
     if narrowest is None:
         return None
-    of_test = _replies_of_tests(gravest, narrowest, spacings)
-    return _after_all_replies(narrowest, [*(of.earliest for of in dated if of.is_outage), *of_test])
+    at = [of.at for of in dated if of.is_outage]
+    replies = [*at, *_replies_of_tests(gravest, narrowest, spacings)]
+    return after_replies(_not_before(narrowest, dated), replies)
 
 
 def _replies_of_tests(pairs: Sequence[PathPair], began: Beginning, spacings: Mapping[int, Spacing]) -> list[datetime]:
@@ -110,12 +113,29 @@ def _replies_of_tests(pairs: Sequence[PathPair], began: Beginning, spacings: Map
     return [reply.at for reply in replies]
 
 
-def _after_all_replies(began: Beginning, last_replies: Sequence[datetime | None]) -> Beginning:
-    """An outage after the last reply of every path that it cut, as far as their intervals overlap."""
-    if began.earliest is None or began.latest is None or not began.is_outage:
+def _not_before(began: Beginning, others: Sequence[Beginning]) -> Beginning:
+    """An outage not before the earliest that each path which it cut allows, as far as their intervals overlap."""
+    earliest = [of.earliest for of in others if of.is_outage and of.earliest is not None]
+    if not began.is_outage or began.latest is None:
         return began
-    earliest = max(at for at in last_replies if at is not None and at <= began.latest)
-    return replace(began, at=max(began.at, earliest), earliest=earliest)
+    return replace(began, earliest=max(at for at in earliest if at <= began.latest))
+
+
+def after_replies(began: Beginning, last_replies: Iterable[datetime]) -> Beginning:
+    """An outage with the last of these replies of the paths that it cut as its beginning, as far as that is within its
+    interval: the onset wherever it is stated."""
+    if not began.is_outage or began.earliest is None or began.latest is None:
+        return began
+    at = max([began.at, *(at for at in last_replies if at <= began.latest)])
+    return replace(began, at=at)
+
+
+def replies_of_levels(rows: Iterable[IncidentPath]) -> list[datetime]:
+    """The last replies before the outages of these findings, as their levels have them for titles."""
+    levels = [level for row in rows if (level := level_of(row)) is not None]
+    outages = [level.ended_outage for level in levels if level.ended_outage is not None]
+    silent = [level.unanswered_since for level in levels if level.unanswered_since is not None]
+    return [*silent, *(outage.last_reply for outage in outages)]
 
 
 def path_pairs(rows: Sequence[IncidentPath]) -> list[PathPair]:

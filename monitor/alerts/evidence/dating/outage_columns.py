@@ -1,12 +1,12 @@
 """The bursts of a path cut at the begin and the end of an outage, so that each packet counts where it was sent.
 
 In: raw bursts of a path, the spacing of its packets, and the onset of the incident. Out: the same packets, in bursts of
-which none reaches from before the outage into it, nor from it to the time after; and when the path's own outage began.
+which none reaches from before the outage into it, nor from it to the time after; and when the outage began and ended.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -18,14 +18,16 @@ from monitor.alerts.evidence.facts import Beginning
 from monitor.analysis.loss import LEAST_UNANSWERED
 from monitor.archive.queries.around import BurstColumns
 
+Counts = NDArray[np.int64]
+
 NEAR = timedelta(seconds=2)
 """Paths that an outage cuts lose their first packet within so much of each other, and a packet's spacing."""
 
 
 @dataclass(frozen=True, slots=True)
 class CutBursts:
-    """The bursts of a path, cut at its outage: its first packet was lost at `began`, the first answered again at
-    `ended`, None while it lasts."""
+    """The bursts of a path, cut at its outage: all packets that were sent since `began` were lost, the first answered
+    again was sent at `ended`, None while it lasts."""
 
     bursts: BurstColumns
     began: datetime
@@ -33,41 +35,62 @@ class CutBursts:
 
 
 def cut_at_outage(bursts: BurstColumns, path_id: int, spacing: Spacing, began: Beginning | None) -> CutBursts | None:
-    """The bursts of a path cut at its own outage; None where none began near the onset of the incident."""
-    if began is None or not began.is_outage:
+    """The bursts of a path cut at the onset of the incident, where its own outage began near it; else None."""
+    if began is None or not began.is_outage or began.earliest is None or began.latest is None:
         return None
     own = bursts.where(bursts.path_id == path_id)
     packets = packets_of(own.where(own.during_test == 0), spacing)
     near_s = NEAR.total_seconds() + spacing.most_s
-    is_near = np.abs(packets.sent_s - began.at.timestamp()) <= near_s
+    from_s, to_s = began.earliest.timestamp() - near_s, began.latest.timestamp() + near_s
+    is_near = (packets.earliest_s <= to_s) & (packets.latest_s >= from_s)
     run = longest_run(packets, is_near)
     if run is None or run[0] == 0 or run[1] - run[0] + 1 < LEAST_UNANSWERED or not is_near[run[0]]:
         return None
     first, last = run
-    cut, ended = _split(own, spacing, float(packets.sent_s[first])), None
+    is_answered = ~packets.lost[:first]
+    replies_s = packets.planned_s[:first][is_answered]
+    onset_s = max(began.at.timestamp(), float(replies_s.max(initial=-np.inf))) + SAME_S
+    onset = datetime.fromtimestamp(onset_s, UTC)
+    before = _sent_before_outage(own, spacing, float(packets.sent_s[first]), onset.timestamp())
+    cut, ended = _split(own, spacing, before, onset.timestamp()), None
     if last + 1 < len(packets.lost):
-        ended = datetime.fromtimestamp(float(packets.sent_s[last + 1]), UTC)
-        cut = _split(cut, spacing, ended.timestamp())
-    return CutBursts(cut, datetime.fromtimestamp(float(packets.sent_s[first]), UTC), ended)
+        ended_s = float(packets.sent_s[last + 1])
+        cut, ended = _split(cut, spacing, _sent_before(cut, spacing, ended_s)), datetime.fromtimestamp(ended_s, UTC)
+    return CutBursts(cut, onset, ended)
 
 
-def _split(bursts: BurstColumns, spacing: Spacing, at_s: float) -> BurstColumns:
-    """The same packets, with each burst that was under way at `at_s` split into two bursts there."""
-    spacing_s = (spacing.least_s + spacing.most_s) / 2.0
+def _sent_before_outage(bursts: BurstColumns, spacing: Spacing, lost_s: float, began_s: float) -> Counts:
+    """How many packets of each burst are of before an outage whose first lost packet was sent at about `lost_s`: those
+    answered before it, and those lost before them or for certain before `began_s`. A packet that may have been lost in
+    the outage was: others of its burst were set aside, so that its own time is not known."""
     number = np.arange(bursts.rtts_ms.shape[1])
-    sent_s = bursts.at_s[:, np.newaxis] + number * spacing_s
     is_sent = number < bursts.sent[:, np.newaxis]
-    before = (is_sent & (sent_s < at_s - SAME_S)).sum(axis=1)
-    is_both = (before > 0) & (before < bursts.sent) & (bursts.during_test == 0)
-    both, before = bursts.where(is_both), before[is_both]
-    parts = [
-        _part(both, np.zeros_like(before), before, 0.0),
-        _part(both, before, both.sent.astype(np.int64) - before, spacing_s),
-    ]
-    every = bursts.where(~is_both)
-    for part in parts:
-        every = episode.concatenate_bursts(every, part)
-    return every.in_order()
+    missing = np.maximum(spacing.packets - bursts.sent, 0.0)[:, np.newaxis]
+    begins_s = bursts.at_s[:, np.newaxis]
+    sent_s = begins_s + (number + missing / 2.0) * spacing.most_s
+    latest_s = begins_s + (number + missing) * spacing.most_s + spacing.slack_s
+    is_answered = is_sent & ~np.isnan(bursts.rtts_ms) & (sent_s < lost_s)
+    answered = np.where(is_answered, number + 1, 0).max(axis=1, initial=0)
+    return np.maximum(answered, (is_sent & (latest_s < began_s)).sum(axis=1))
+
+
+def _sent_before(bursts: BurstColumns, spacing: Spacing, at_s: float) -> Counts:
+    number = np.arange(bursts.rtts_ms.shape[1])
+    sent_s = bursts.at_s[:, np.newaxis] + number * (spacing.least_s + spacing.most_s) / 2.0
+    return ((number < bursts.sent[:, np.newaxis]) & (sent_s < at_s - SAME_S)).sum(axis=1)
+
+
+def _split(bursts: BurstColumns, spacing: Spacing, before: Counts, from_s: float = 0.0) -> BurstColumns:
+    """The same packets, with each burst split after so many of them; the packets after these begin at `from_s` at the
+    earliest."""
+    spacing_s = (spacing.least_s + spacing.most_s) / 2.0
+    is_cut = (before < bursts.sent) & (bursts.during_test == 0)
+    cut, of_first = bursts.where(is_cut), before[is_cut]
+    first = _part(cut, np.zeros_like(of_first), of_first, 0.0).where(of_first > 0)
+    second = _part(cut, of_first, cut.sent.astype(np.int64) - of_first, spacing_s)
+    second = replace(second, at_s=np.maximum(second.at_s, from_s))
+    every = episode.concatenate_bursts(bursts.where(~is_cut), first)
+    return episode.concatenate_bursts(every, second).in_order()
 
 
 def _part(bursts: BurstColumns, first: NDArray[np.int64], sent: NDArray[np.int64], spacing_s: float) -> BurstColumns:

@@ -108,7 +108,9 @@ def collect_routes(facts: Facts, since: datetime, until: datetime) -> tuple[Rout
         return ()
     began = facts.began
     earliest = since if began is None or began.earliest is None else began.earliest
-    latest = max(since if began is None else began.at, earliest)
+    began_at = since if began is None else began.at
+    # An outage began at the last reply or soon after.
+    latest = max(began_at if began is None or not began.is_outage else began.latest or began_at, earliest)
     changes = changes_between(earliest - LONGEST_UNSEEN, min(latest + LONGEST_UNSEEN, until), ids)
     at_onset = [
         change
