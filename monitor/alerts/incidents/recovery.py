@@ -52,6 +52,13 @@ def over_since(incident: Incident) -> datetime | None:
     return max(times) if times and len(times) == len(levels) else None
 
 
+def ended_so_far(incident: Incident) -> datetime | None:
+    """When an open incident ended that is over, or whose paths all answer again after an outage; else None."""
+    if replies_again(incident) and (outage := ended_outage(incident)) is not None:
+        return outage.first_reply
+    return over_since(incident)
+
+
 def is_likely_over(incident: Incident) -> bool:
     """Whether the newest packets of all paths of an open incident of loss are likely of after its end, though they may
     not prove it yet."""

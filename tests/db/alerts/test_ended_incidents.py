@@ -133,7 +133,7 @@ def test_an_outage_keeps_its_cause_after_recovery(paths, by_minute):
 
 
 def shares(now):
-    return incident_shares(UptimeStep.DAY, ONSET - timedelta(hours=15, minutes=6), now, now)
+    return incident_shares(UptimeStep.DAY, ONSET - timedelta(hours=15, minutes=6), now, now, {})
 
 
 def test_a_site_that_was_down_is_still_called_that_after_its_return(paths, by_minute):

@@ -81,11 +81,9 @@ def add(row, path, added_at=None, since=None):
     )  # fmt: skip
 
 
-def shares(step=UptimeStep.DAY, since=MIDNIGHT - 2 * DAY, until=MIDNIGHT + DAY):
-    names = dict(Site.objects.values_list("id", "name"))
-    return {
-        (names[row.site_id], row.at): (row.incident_s, row.paths) for row in incident_shares(step, since, until, NOW)
-    }
+def shares(step=UptimeStep.DAY, since=MIDNIGHT - 2 * DAY, until=MIDNIGHT + DAY, over_at=None):
+    names, rows = dict(Site.objects.values_list("id", "name")), incident_shares(step, since, until, NOW, over_at or {})
+    return {(names[row.site_id], row.at): (row.incident_s, row.paths) for row in rows}
 
 
 def test_an_incident_of_loss_and_delay_has_both_symptoms(page, paths):
@@ -177,6 +175,15 @@ def test_an_open_incident_counts_until_now_and_pending_never(paths):
     Incident.objects.filter(pk=row.pk).update(is_pending=False)
     add(row, paths["fnal → slac"], NOW - 30 * MINUTE)
     assert shares()["fnal", MIDNIGHT] == (5400.0, 4)
+
+
+def test_an_open_incident_that_is_over_counts_to_its_end(paths):
+    row = incident(paths["slac → cern"], NOW - HOUR, None)
+    incident(paths["fnal → cern"], NOW - HOUR, None, cause="fnal ↔ cern")
+
+    counted = shares(over_at={row.pk: NOW - 20 * MINUTE})
+
+    assert (counted["slac", MIDNIGHT], counted["fnal", MIDNIGHT]) == ((2400.0, 4), (3600.0, 4))
 
 
 def test_a_path_that_joins_later_counts_from_its_own_begin(paths):

@@ -6,6 +6,7 @@ planned.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -53,11 +54,15 @@ def measured_since() -> dict[int, datetime]:
     return {row.site_id: row.since for row in records(SiteStart, *run_statement("measured_since"))}
 
 
-def incident_shares(step: UptimeStep, since: datetime, until: datetime, now: datetime) -> list[IncidentShare]:
-    """Each site and step of [since, until) with an open incident on a path of the site."""
+def incident_shares(
+    step: UptimeStep, since: datetime, until: datetime, now: datetime, over_at: Mapping[int, datetime]
+) -> list[IncidentShare]:
+    """Each site and step of [since, until) with an open incident on a path of the site; `over_at` are the ends of open
+    incidents that are over and wait to be closed."""
     check_period(since, until)
-    parts = {"tier": step.value}
-    return records(IncidentShare, *run_statement("incident_shares", parts, since=since, until=until, now=now))
+    parameters = {"since": since, "until": until, "now": now}
+    ends = {"over_ids": list(over_at), "over_at": list(over_at.values())}
+    return records(IncidentShare, *run_statement("incident_shares", {"tier": step.value}, **parameters, **ends))
 
 
 def measured_shares(step: UptimeStep, since: datetime, until: datetime, now: datetime) -> list[MeasuredShare]:

@@ -1,16 +1,17 @@
 -- One row for each site in use and each UTC hour or day of [since, until) with an open incident on a path of the
 -- site, from it or to it: the seconds with an open incident of all its watched paths together, overlapping incidents of a path
 -- once, and the number of those paths. A finding lasts from the onset, one that joined later from its own begin by its rule, to
--- its own end or the last bad burst of the incident, without the time between the last bad burst and the onset after it where
--- the incident reopened. A path with which it reopened has lost its first time: it counts as one of the first.
+-- its own end or the last bad burst of the incident, of an open one that is over as far as known its end of `over_at`; without
+-- the time between the last bad burst and the onset after it where the incident reopened. A path with which it reopened has lost its first time: it counts as one of the first.
 WITH lasting AS (
     SELECT
-        id, opened_at, reopened_at, coalesce(began_at, opened_at) AS newest_at,
+        incident.id, opened_at, reopened_at, coalesce(began_at, opened_at) AS newest_at,
         least(
             coalesce(began_at, opened_at), (SELECT min(earlier_began_at) FROM incident_turn AS turn WHERE turn.incident_id = incident.id)
         ) AS began_at,
-        coalesce(ended_at, closed_at, %(now)s::timestamptz) AS ended_at
+        coalesce(ended_at, closed_at, over_of.at, %(now)s::timestamptz) AS ended_at
     FROM incident
+    LEFT JOIN unnest(%(over_ids)s::bigint[], %(over_at)s::timestamptz[]) AS over_of (incident_id, at) ON over_of.incident_id = incident.id
     WHERE
         NOT is_pending AND least(began_at, opened_at) < %(until)s::timestamptz
         AND (closed_at IS NULL OR closed_at > %(since)s::timestamptz)

@@ -175,7 +175,8 @@ def _sites(state: MeshState, now: datetime) -> _Sites:
     midnight = datetime.combine(now.astimezone(UTC).date(), time(), UTC)
     days = [midnight - timedelta(days=number) for number in range(DAYS - 1, -1, -1)]
     hours = [midnight + timedelta(hours=number) for number in range(now.astimezone(UTC).hour + 1)]
-    shares = load_shares(days, hours, now)
+    ends = ((incident.pk, recovery.ended_so_far(incident)) for incident in state.incidents)
+    shares = load_shares(days, hours, now, {key: at for key, at in ends if at is not None})
     troubled = Counter(site for incident in state.incidents for site in _sites_of(incident))
     every_site = list(Site.objects.in_use().values_list("id", "name", "title"))
 

@@ -73,16 +73,21 @@ _earlier: SharedResults[None, _Earlier] = SharedResults(
 )
 
 
-def load_shares(days: Sequence[datetime], hours: Sequence[datetime], now: datetime) -> SiteShares:
-    """The shares of these days and hours; the last of both is running."""
+def load_shares(
+    days: Sequence[datetime], hours: Sequence[datetime], now: datetime, over_at: Mapping[int, datetime]
+) -> SiteShares:
+    """The shares of these days and hours; the last of both is running. `over_at` are the ends of open incidents that
+    wait to be closed."""
     if Site.objects.in_use().count() < SHARED_FROM_SITES:
         daily = measured_shares(UptimeStep.DAY, days[0], days[-1], now)
         hourly = measured_shares(UptimeStep.HOUR, hours[0], hours[-1] + timedelta(hours=1), now)
-        return _shares(days, hours, now, measured_since(), daily, hourly)
-    return _counted.get(None, now, lambda: _count_of_many(days, hours, now))
+        return _shares(days, hours, now, over_at, measured_since(), daily, hourly)
+    return _counted.get(None, now, lambda: _count_of_many(days, hours, now, over_at))
 
 
-def _count_of_many(days: Sequence[datetime], hours: Sequence[datetime], now: datetime) -> SiteShares:
+def _count_of_many(
+    days: Sequence[datetime], hours: Sequence[datetime], now: datetime, over_at: Mapping[int, datetime]
+) -> SiteShares:
     """Those of many sites, by what was counted some minutes ago of the earlier days and hours."""
     kept = _earlier.get(None, now, lambda: _load_earlier(days, hours, now))
     day, hour = max(kept.until_day, days[0]), max(kept.until_hour, hours[0])
@@ -90,19 +95,24 @@ def _count_of_many(days: Sequence[datetime], hours: Sequence[datetime], now: dat
     daily += measured_shares(UptimeStep.DAY, day, days[-1], now)
     hourly = [share for share in kept.hours if share.at >= hours[0]]
     hourly += measured_shares(UptimeStep.HOUR, hour, hours[-1] + timedelta(hours=1), now)
-    return replace(_shares(days, hours, now, kept.since, daily, hourly), at=now, earlier_at=kept.at)
+    return replace(_shares(days, hours, now, over_at, kept.since, daily, hourly), at=now, earlier_at=kept.at)
 
 
 def _shares(
     days: Sequence[datetime],
     hours: Sequence[datetime],
     now: datetime,
+    over_at: Mapping[int, datetime],
     since: dict[int, datetime],
     daily: Sequence[MeasuredShare],
     hourly: Sequence[MeasuredShare],
 ) -> SiteShares:
-    by_day = StepShares(_incident(UptimeStep.DAY, days, since, now), _ratios([*daily, *_of_day(hourly, days[-1])]))
-    by_hour = StepShares(_incident(UptimeStep.HOUR, hours, since, now), _ratios(hourly))
+    in_days, in_hours = (
+        _incident(step, steps, since, now, over_at)
+        for step, steps in ((UptimeStep.DAY, days), (UptimeStep.HOUR, hours))
+    )
+    by_day = StepShares(in_days, _ratios([*daily, *_of_day(hourly, days[-1])]))
+    by_hour = StepShares(in_hours, _ratios(hourly))
     begun = [site_id for site_id, began_at in since.items() if began_at >= hours[-1]]
     for site_id, share in _current_shares(begun, now).items():
         by_day.measured[site_id, days[-1]] = by_hour.measured[site_id, hours[-1]] = share
@@ -181,11 +191,15 @@ def _ratios(shares: Sequence[MeasuredShare]) -> dict[Key, float]:
 
 
 def _incident(
-    step: UptimeStep, steps: Sequence[datetime], since: dict[int, datetime], now: datetime
+    step: UptimeStep,
+    steps: Sequence[datetime],
+    since: dict[int, datetime],
+    now: datetime,
+    over_at: Mapping[int, datetime],
 ) -> dict[Key, float]:
     length = timedelta(hours=1) if step is UptimeStep.HOUR else timedelta(days=1)
     ratios = {}
-    for share in incident_shares(step, steps[0], steps[-1] + length, now):
+    for share in incident_shares(step, steps[0], steps[-1] + length, now, over_at):
         path_s = share.paths * elapsed_s(share.at, length, since.get(share.site_id, share.at), now)
         ratios[share.site_id, share.at] = min(1.0, share.incident_s / path_s)
     return ratios
