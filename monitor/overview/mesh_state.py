@@ -17,7 +17,7 @@ from monitor.alerts.detect.raised_rtts import RaisedRtt
 from monitor.alerts.detect.rules.catalogue import RULES, rule_of
 from monitor.alerts.incidents import gravest, quiet, recovery
 from monitor.alerts.incidents.queries import lasting_incidents
-from monitor.alerts.models import Incident, QuietPeriod
+from monitor.alerts.models import Incident, IncidentPath, QuietPeriod
 from monitor.analysis import figures
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.path_states import (
@@ -228,9 +228,20 @@ def _names(path_ids: Collection[int]) -> dict[int, str]:
 
 
 def _checked_for(incidents: Iterable[Incident]) -> dict[int, str]:
-    """The paths of these pending incidents, each with its symptom: `cern → slac: RTT`."""
-    rows = [row for incident in incidents for row in incident.paths.all() if not row.is_over]
-    return {row.path_id: f"{row.path}: {rule_of(row.rule).words}" for row in rows}
+    """The paths of these pending incidents, each with its symptom: `cern → slac: RTT 182 → 262 ms since 10:05:10 UTC`,
+    without figures where its rule has none, or others tell them."""
+    rows = [(incident, row) for incident in incidents for row in incident.paths.all() if not row.is_over]
+    return {row.path_id: f"{row.path}: {_symptom(incident, row)}" for incident, row in rows}
+
+
+def _symptom(incident: Incident, row: IncidentPath) -> str:
+    """The symptom of a pending finding; of an RTT its change as the finding fired, and since when as far as known."""
+    rule = rule_of(row.rule)
+    if not {"before_ms", "after_ms"} <= row.figures.keys():
+        return rule.words
+    words = f"{rule.words}, {rule.figure_words}" if rule.figure_words else rule.words
+    change = figures.change_ms(float(row.figures["before_ms"]), float(row.figures["after_ms"]))
+    return f"{words} {change}{'' if incident.began_at is None else f' since {incident.began_at:%H:%M:%S} UTC'}"
 
 
 def _state_and_damage(incident: Incident) -> tuple[bool, bool, tuple[int, int, float]]:
