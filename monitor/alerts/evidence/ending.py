@@ -19,7 +19,7 @@ from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
 from monitor.alerts.evidence import episode
 from monitor.alerts.incidents.earlier_times import earlier_times
 from monitor.alerts.incidents.finding_level import is_normal_again, level_of, loss_over_since
-from monitor.alerts.incidents.recovery import over_since
+from monitor.alerts.incidents.recovery import ended_so_far
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.queries.around import BurstColumns, bursts_around
 from monitor.archive.queries.throughput.series import rates_of_paths
@@ -40,8 +40,8 @@ class IncidentEnd:
 
 
 def is_over(incident: Incident) -> bool:
-    """Whether an incident is resolved, or waits to be: there is nothing to look for any more."""
-    return incident.closed_at is not None or over_since(incident) is not None
+    """Whether an incident is resolved, waits to be, or has replies again: there is nothing to look for any more."""
+    return incident.closed_at is not None or ended_so_far(incident) is not None
 
 
 def last_bad(incident: Incident, rows: Sequence[IncidentPath], now: datetime) -> datetime | None:

@@ -108,16 +108,21 @@ def worse_text(all_paths: FindingLevel, every: Sequence[PathLevel]) -> str:
 
 
 def none_lost_text(rows: Sequence[IncidentPath]) -> str:
-    """`, none lost since 10:05:10 UTC` of a loss that is not over for certain: on none of the paths on which it goes
-    on, with so many packets that this has a chance of 5% at the loss before; else empty."""
+    """`, none lost since 10:05:10 UTC` of a loss that is not over for certain; empty where packets are lost."""
+    since = none_lost_since(rows)
+    return "" if since is None else f", none lost since {since:%H:%M:%S} UTC"
+
+
+def none_lost_since(rows: Sequence[IncidentPath]) -> datetime | None:
+    """Since when none was lost of a loss that is not over for certain: on none of the paths on which it goes on, with
+    so many packets that this has a chance of 5% at the loss before."""
     levels = [level for row in rows if (level := level_of(row)) is not None and level.unit is LevelUnit.LOSS_RATIO]
     going_on = [level for level in levels if not level.is_ended]
     runs = [level.clean for level in going_on if level.clean is not None and not level.is_stale]
     is_clean = [not run.lost and run.nats(run.before_ratio) >= NONE_LOST_NATS for run in runs]
     if not runs or len(runs) < len(going_on) or not all(is_clean):
-        return ""
-    since = datetime.fromtimestamp(max(run.since_s for run in runs), UTC)
-    return f", none lost since {since:%H:%M:%S} UTC"
+        return None
+    return datetime.fromtimestamp(max(run.since_s for run in runs), UTC)
 
 
 def present_text(words: str, row: IncidentPath, level: FindingLevel, *, is_whole: bool = False) -> str:

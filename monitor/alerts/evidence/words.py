@@ -312,7 +312,7 @@ def _unreachable_text(incident: Incident, words: str, level: FindingLevel | None
 
 
 def _symptom(incident: Incident, rows: Sequence[IncidentPath]) -> tuple[str, str]:
-    """The figure of the worst of these findings of a rule now, and its peak."""
+    """The figure of the worst of these findings of a rule now, or until its last lost packet; and its peak."""
     row, level = worst_of_rows(rows, is_open=incident.closed_at is None)
     level = None if level is None else with_worst(incident, level)
     if _is_unreachable(row):
@@ -326,11 +326,13 @@ def _symptom(incident: Incident, rows: Sequence[IncidentPath]) -> tuple[str, str
     if level.now is None:
         return f"{words} {worst} {level.peak_text}{was}", no_newer_data(level)
     is_whole = level.since is not None and level.since - since(incident) <= SAME_BEGIN
-    present = present_text(words, row, level, is_whole=is_whole)
+    present, none_lost = present_text(words, row, level, is_whole=is_whole), none_lost_text(rows)
+    present = present.removesuffix(" now") if none_lost else present
     figure = f"{present}{_worse_text(incident, rows, level)}{was}"
     if level.is_at_peak or level.now_text == level.peak_text:
-        return figure, ", the worst so far" if level.is_of_now and level.unit is LevelUnit.LOSS_RATIO else ""
-    return figure, f", {worst} {level.peak_text}" if level.is_below_peak else ""
+        is_worst = level.is_of_now and level.unit is LevelUnit.LOSS_RATIO
+        return figure, none_lost or (", the worst so far" if is_worst else "")
+    return figure, f"{f', {worst} {level.peak_text}' if level.is_below_peak else ''}{none_lost}"
 
 
 def _was(figures: Mapping[str, Any]) -> str:

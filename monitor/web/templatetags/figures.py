@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString
 
-from monitor.alerts.evidence import words
+from monitor.alerts.evidence import ending, words
 from monitor.alerts.evidence.words import headline
 from monitor.alerts.incidents import recovery
 from monitor.alerts.models import Incident, IncidentState
@@ -150,6 +150,12 @@ def moment_to_second(at: datetime) -> SafeString:
 def incident_over(incident: Incident) -> datetime | None:
     """Since when an open incident only waits to be closed; None of any other."""
     return recovery.over_since(incident)
+
+
+@register.filter
+def incident_has_ended(incident: Incident) -> bool:
+    """Whether there is nothing to look for any more."""
+    return ending.is_over(incident)
 
 
 @register.filter

@@ -9,6 +9,10 @@ import pytest
 from django.test import Client
 from django.utils.html import strip_tags
 
+from monitor.alerts.evidence.evidence import evidence
+from monitor.alerts.evidence.ticket import ticket_text
+from monitor.archive.upkeep import freshness
+from monitor.overview.mesh_state import load_mesh_state
 from monitor.web.pages.status import view
 from monitor.web.pages.status.load import load_status
 from tests.db.incident_rows import NOW, lossy, watched
@@ -20,6 +24,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 RULES = {"loss": {"above_ratio": 0.01, "window_s": 120}, "unreachable": {}, "rtt": {}}
 PAIR = {"desy", "ornl"}
 SECOND = timedelta(seconds=1)
+OUTAGE_S = 150.0
 
 
 def results(fault, until_s):
@@ -66,3 +71,51 @@ def test_an_outage_of_a_single_cycle_is_no_packet_loss(monkeypatch, settings, lo
 
     assert lacks(said, f"cern ↔ slac: {symptom} since", "; no newer data since 2026-11-21 12:28 UTC") == []
     assert " for " not in said
+
+
+def test_an_outage_that_is_over_goes_on_nowhere(monkeypatch, settings):
+    """150 s without replies: from the first replies on, all words are of the past, and the uptime counts no more."""
+    _, rows = plant([Planted(between(*PAIR), 0.0, OUTAGE_S, lost_ratio=1.0)], 400, 3, **RULES)
+    again, waiting, closed = 0, 0, 0
+
+    for at_s, now, lasting in look_at(rows, (60, 80, 100, 140, 160, *range(163, 190, 3), 220, 250, 280, 320)):
+        said, state = open_incidents(now, monkeypatch, settings), load_mesh_state(freshness.load(), now).sentence
+        if "being checked after an outage" in state or "waiting to close" in state:
+            (incident,) = lasting.values()
+            is_again = "being checked after an outage" in state
+            again, waiting = again + is_again, waiting + (not is_again)
+            assert "no reply from 2026-11-21 15:06:0" in incident.title, (at_s, incident.title)
+            assert lacks(said, "being checked" if is_again else "now back to normal") == [], (at_s, said)
+            assert " for " not in said, (at_s, said)
+            assert "Next step" not in ticket_text(incident, evidence(incident, now)), at_s
+        elif at_s < OUTAGE_S or lasting:
+            continue
+        else:
+            closed += 1
+        assert down_s(now) == pytest.approx(OUTAGE_S, abs=3.0), (at_s, state)
+    assert min(again, waiting, closed) > 0, (again, waiting, closed)
+
+
+def test_a_loss_without_newly_lost_packets_is_not_of_now(monkeypatch, settings):
+    _, rows = plant([Planted(between(*PAIR), 0.0, 150.0, lost_ratio=0.3)], 400, 3, **RULES)
+    seen = 0
+
+    for at_s, now, lasting in look_at(rows, (60, 80, 100, 150, 170, 180, 190, 200, 210)):
+        said, state = open_incidents(now, monkeypatch, settings), load_mesh_state(freshness.load(), now).sentence
+        none_lost = re.search(r", none lost since (15:0\d):\d\d UTC", state)
+        if none_lost is None:
+            continue
+        seen += 1
+        (incident,) = lasting.values()
+        assert lacks(incident.title, none_lost[0], ", began 2026-11-21 15:06 UTC") == [], (at_s, incident.title)
+        assert lacks(incident.title, " now ", "the worst so far") == [" now ", "the worst so far"]
+        assert lacks(said, f"; none lost since 2026-11-21 {none_lost[1]} UTC") == [], (at_s, said)
+        assert " for " not in said
+    assert seen
+
+
+def down_s(now):
+    """The time without replies of a path of the pair, by the uptime of one of its sites, which has six paths."""
+    (site,) = [site for site in load_status(now).sites if site.name == "desy"]
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    return (1.0 - site.uptime_ratio) * (now - midnight).total_seconds() * 3.0

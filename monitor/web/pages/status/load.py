@@ -14,6 +14,7 @@ from datetime import UTC, datetime, time, timedelta
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, Trouble
 from monitor.alerts.evidence import words
+from monitor.alerts.evidence.pooled_loss import none_lost_since
 from monitor.alerts.incidents import listing, quiet, recovery
 from monitor.alerts.incidents.finding_level import LevelUnit, level_of
 from monitor.alerts.incidents.gravest import active_findings, gravest_first, of_gravest_rule
@@ -49,7 +50,9 @@ MOST_SYMPTOMS = 2
 class PublicIncident:
     """An incident by its sites and its symptom; `ended_at` is None while it is open. `over_at` is since when an open
     one only waits to be resolved, `is_over_by` then or before; with `is_back_to_normal` its paths have no other
-    trouble. `measured_until` is the newest burst where newer data are overdue."""
+    trouble. `replied_at` is the first reply after the outage that an open one was, `is_replying_again` without a loss
+    since. `measured_until` is the newest burst where newer data are overdue, `none_lost_since` the end of a loss that
+    is not over for certain."""
 
     place: str
     symptom: str
@@ -58,7 +61,10 @@ class PublicIncident:
     is_back_to_normal: bool
     over_at: datetime | None
     is_over_by: bool
+    replied_at: datetime | None
+    is_replying_again: bool
     measured_until: datetime | None
+    none_lost_since: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +226,7 @@ def _floored_percent(ratio: float) -> str:
 
 def _public(incident: Incident, normal_again: Collection[int]) -> PublicIncident:
     lasting = {row.path_id for row in incident.paths.all() if not row.is_over}
+    outage, is_open = words.was_outage(incident), incident.closed_at is None
     return PublicIncident(
         _place(incident),
         _symptom(incident),
@@ -228,7 +235,10 @@ def _public(incident: Incident, normal_again: Collection[int]) -> PublicIncident
         is_back_to_normal=recovery.is_back_to_normal(incident) and lasting.issubset(normal_again),
         over_at=recovery.over_since(incident),
         is_over_by=recovery.is_over_by(incident),
+        replied_at=outage.first_reply if outage is not None and is_open else None,
+        is_replying_again=recovery.replies_again(incident),
         measured_until=recovery.measured_until(incident),
+        none_lost_since=none_lost_since(of_gravest_rule(incident)) if is_open else None,
     )
 
 
