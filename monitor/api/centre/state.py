@@ -21,11 +21,11 @@ class MeshStateOut(Schema):
     `back_to_normal` is a part of `with_problems`: those whose incident only waits to be resolved, and nothing else is
     being checked. The newest bursts of those `being_checked` were lost, all or in part, or had a longer RTT, or their
     newest throughput test is much slower than those before, without an incident so far, or do not exclude the loss of
-    an open incident; newer data of those `overdue` have not arrived in time, or count nowhere, since they were sent during our own throughput tests. `without_data_s`
-    is the shortest time after which those without data count as such. `open_incidents` has the ids of the open
-    incidents, the worst first. `unknown_since` is the last evaluation of the alert rules where that is overdue, and
-    null while they are evaluated: `normal` then only means current data. `style` is how the pages mark the sentence:
-    `trouble`, `calm`, or `unknown`."""
+    an open incident; newer data of those `overdue` have not arrived in time, or count nowhere, since they were sent
+    during our own throughput tests. `without_data_s` is the shortest time after which those without data count as
+    such. `open_incidents` has the ids of the open incidents, the worst first. `unknown_since` is the last evaluation of
+    the alert rules where that is overdue, and null while they are evaluated: `normal` then only means current data.
+    `style` is how the pages mark the sentence: `trouble`, `calm`, or `unknown`."""
 
     sentence: str
     style: str = "unknown"
