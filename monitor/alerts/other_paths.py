@@ -27,6 +27,9 @@ from monitor.alerts.incidents.finding_level import is_bad_now, is_normal_again
 from monitor.alerts.models import Incident
 from monitor.mesh.document.alert_rules import RuleSettings
 
+MOST_INCIDENTS = 20
+"""Of so many incidents of an evaluation the packets since their onset are read: a storm has thousands."""
+
 
 class OtherPaths:
     """Counts the paths beside those of an incident; what incidents have in common is counted once."""
@@ -41,6 +44,7 @@ class OtherPaths:
         self._firing, self._lasting, self._snapshot = firing, lasting, snapshot
         self._rules = settings.get(LossThreshold.name, {})
         self._counted: dict[tuple[Trouble, frozenset[bool]], Shares] = {}
+        self._read = 0
 
     def shares(self, keys: Sequence[Key], earlier: Sequence[Key] = (), onset: datetime | None = None) -> list[Share]:
         """The shares beside the paths of an incident with these findings, whose rules are those of `keys`. From its
@@ -103,8 +107,9 @@ class OtherPaths:
 
     def _clear_since(self, onset: datetime | None, keys: Sequence[Key], unclear: Bools) -> Bools:
         """Those of the `unclear` paths whose packets since the onset exclude the loss of these findings."""
-        if onset is None or not 0 < np.count_nonzero(unclear) <= suspects.MOST_READ:
+        if onset is None or not 0 < np.count_nonzero(unclear) <= suspects.MOST_READ or self._read == MOST_INCIDENTS:
             return self._mask(())
+        self._read += 1
         lossy = sorted({path_id for path_id, rule in keys if _is_loss(rule) and path_id in self._snapshot.rows})
         others = self._path_ids[unclear].tolist()
         return self._mask(suspects.clear_since(onset, lossy, others, self._snapshot, is_outage=_is_outage(keys)))

@@ -7,6 +7,8 @@ from datetime import timedelta
 import pytest
 from scipy.stats import beta
 
+from monitor.alerts import other_paths
+from monitor.alerts.detect import suspects
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.detect.shares import Share
@@ -160,3 +162,18 @@ def test_what_a_path_lost_before_an_incident_does_not_count(earlier, fault, caus
     assert looks > 5
     # All others are called normal, or back to normal after the earlier incident.
     assert [said for said in sentences if "exclude" in said or lacks(said, " normal.")] == [], sentences
+
+
+def test_packets_since_an_onset_are_read_for_few_incidents_of_an_evaluation(monkeypatch):
+    """In a storm each of thousands of incidents would read those of hundreds of paths."""
+    earlier = Planted(site("ornl"), -250.0, 160.0, lost_ratio=1.0)
+    _, rows = plant([earlier, Planted(between("cern", "slac"), 0.0, lost_ratio=0.2)], 200, 3, **RULES)
+    asked, read = [], {0: 0, 1: 0}
+    monkeypatch.setattr(suspects, "clear_since", lambda *_, **__: asked.append(1) or set())
+    for number, _ in enumerate(look_at(rows, range(-240, 200, 10))):
+        read[other_paths.MOST_INCIDENTS if number else 0] += len(asked)
+        asked.clear()
+        monkeypatch.setattr(other_paths, "MOST_INCIDENTS", number % 2)
+
+    assert read[0] == 0
+    assert read[1] > 0
