@@ -199,7 +199,7 @@ def _checked(
     )
     waiting, raised, low, unclear = ({key: name for key, name in of.items() if key in normal} for of in named)
     low |= {key: tests.low[key] for key in silent}
-    # The loss of a pending incident is told for each of its paths, not as that of an incident of the other.
+    # Both paths of a pair may be pending: then each is told with its own loss, not with that of the reverse path.
     ends_s = {
         key: end_s
         for key, end_s in recovery.loss_ends_s(lasting).items()

@@ -171,18 +171,18 @@ def possible_losses(
     above = np.array([thresholds.get(path_id, 1.0) for path_id in path_ids])[:, np.newaxis]
     is_lossy = ((sent - received >= LEAST_LOST) & (sent - received > above * sent)).any(axis=1)
     lossy = [path_id for path_id, may_lose in zip(path_ids, is_lossy.tolist(), strict=True) if may_lose]
-    recent = recent_losses(lossy, reverse, snapshot.now, ends_s) if lossy else {}
+    recent = recent_losses_of_paths(lossy, reverse, snapshot.now, ends_s) if lossy else {}
     losses = {path_id: of_path.lasting for path_id, of_path in recent.items() if of_path.lasting is not None}
     proven = proven_above(losses, thresholds)
     silent = (~np.isnan(silent_since_s(path_ids, snapshot))).tolist()
     return [path_id for path_id, is_silent in zip(path_ids, silent, strict=True) if is_silent or path_id in proven]
 
 
-def recent_losses(
+def recent_losses_of_paths(
     path_ids: Sequence[int], reverse: Mapping[int, int], now: datetime, ends_s: LossEnds
 ) -> dict[int, RecentLosses]:
-    """The losses of each of these paths, none of which is in an incident of loss. One in an incident of the reverse
-    path that is over is not looked at: the round trips of both cross the same links."""
+    """The losses of each of these paths, which have no incident of loss. If the reverse path had one that is over, they
+    are those since its end: the round trips of both cross the same links."""
     every = sorted({*path_ids, *(reverse[key] for key in path_ids if key in reverse)})
     first_s = (now - PROOF_TAKES).timestamp()
     columns = newest_bursts(every, [first_s] * len(every), now)

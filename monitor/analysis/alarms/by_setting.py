@@ -1,12 +1,12 @@
 """Settings of a rule as arrays with a value for each path: a loop over many paths takes as long as the rule.
 
-In: the settings by path; paths with the same settings share an object. Out: the few
-distinct settings, and arrays in the order of the paths.
+In: the settings by path; paths with the same settings share an object. Out: the few distinct settings, and arrays in
+the order of the paths.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
 import numpy as np
@@ -28,6 +28,6 @@ def each(settings: Mapping[int, S], value: Callable[[S], float]) -> NDArray[np.f
     return np.array([values[of] for of in map(id, settings.values())], dtype=np.float64)
 
 
-def rows_of(settings: Mapping[int, object], rows: Mapping[int, int]) -> NDArray[np.int64]:
-    """The row of each path of the settings."""
-    return np.fromiter(map(rows.__getitem__, settings), dtype=np.int64, count=len(settings))
+def rows_of(path_ids: Collection[int], rows: Mapping[int, int]) -> NDArray[np.int64]:
+    """The row of each of these paths."""
+    return np.fromiter(map(rows.__getitem__, path_ids), dtype=np.int64, count=len(path_ids))

@@ -233,7 +233,7 @@ def _lasting_losses(mesh: Mesh, lossy: Sequence[PathFigures], ends_s: LossEnds, 
     rules = settings_for(mesh.alerts, "loss", {path_id: paths[path_id].place for path_id in own})
     ratios = {path_id: cast("LossRule", rule).above_ratio for path_id, rule in rules.items()}
     reverse = suspects.reverse_paths(paths.values())
-    recent = suspects.recent_losses(own, reverse, now, ends_s)
+    recent = suspects.recent_losses_of_paths(own, reverse, now, ends_s)
     lasting = {key: _if_clean(of.lasting, now) for key, of in recent.items() if of.lasting is not None}
     proven = suspects.proven_above(lasting, ratios)
     told = {key: loss for key, loss in lasting.items() if key in proven or _is_told(loss, ratios.get(key))}

@@ -101,7 +101,7 @@ def _load(path_ids: list[int], below_ratio: Floats, now: datetime) -> _Tests:
 
 
 def _told(tests: _Tests, paths: Mapping[int, MeasuredPath], mesh: Mesh, now: datetime) -> dict[int, str]:
-    """Those of the paths with low tests that are told, each with its name and rates."""
+    """The paths whose low tests no known trouble or later test explains, each with its name and rates."""
     of_low = {path_id: paths[path_id] for path_id in tests.path_ids}
     tests = tests.without(in_incident(of_low, tests.at_s, now))
     while tests.low.any():

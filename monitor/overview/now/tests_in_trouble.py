@@ -1,8 +1,8 @@
 """Throughput tests that ran while their path had another trouble, which explains a low rate.
 
-In: paths, and when their tests began. Out: masks of the tests. Such a trouble is told by itself while it lasts, and a
-test in it shows nothing of the time after. An incident has its stored onset and end; a loss that became none is that of
-the stored bursts around the test, where it is proven above the rule.
+In: paths, and when their tests began. Out: masks of the tests. The trouble is shown while it lasts, and a test in it
+tells nothing of the time after. The times of an incident are stored; a loss that became no incident is found in the
+bursts around the test, if it is proven above the rule.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def load_grid_sheet(
     is_whole = total <= limit and offset == 0
     path_ids = None if is_whole else list(paths.values_list("id", flat=True)[offset : offset + limit])
     grid = load_grid(metric, period, now, packet_bytes=packet_bytes, group=group, against=against, path_ids=path_ids)
-    # As the pages: of a large mesh nobody knows what is checked, and only the grid of the loss now has its figures.
+    # The paths that are being checked are not known in a large mesh; only the grid of the loss now shows their figures.
     if metric is Metric.LOSS and period is GridPeriod.NOW and total < LARGE_FROM_PATHS:
         state = load_mesh_state(freshness.load(), now, grid)
         grid = grid.with_checks(state.checks)

@@ -142,7 +142,7 @@ def test_a_loss_that_may_go_on_is_not_marked_as_ended(page, paths):
 
 
 def test_a_packet_lost_after_an_ended_loss_is_in_the_figure(page, paths):
-    """One of the 240 since, of which at least 0.02% is proven."""
+    """One of the 240 packets since the end was lost: the lower 95% bound of that loss is 0.02%."""
     plant_both(paths, lambda s: int(-420 <= s < -120 or s == -30), lambda _: 0)
 
     style, text, sentence = cell(page(), paths[LOSSY])

@@ -242,7 +242,7 @@ class Threshold(AlertRule):
     def _above(
         self, rule: LossRule, path_ids: NDArray[np.int64], windows: Windows, allowed: Floats, snapshot: Snapshot
     ) -> list[RuleFinding]:
-        rows = np.fromiter(map(snapshot.rows.__getitem__, path_ids.tolist()), dtype=np.int64)
+        rows = by_setting.rows_of(path_ids.tolist(), snapshot.rows)
         bursts, lossy, sent, received = (windows.sums[name][rows] for name in COUNTS)
         of_rows = chances(bursts, lossy, sent, sent - received, rule.above_ratio)
         of_rows[(lossy < MIN_LOSSY_BURSTS_TO_FIRE) | ~unjudged(snapshot, self.name, windows.lasting_s)[rows]] = 1.0

@@ -293,7 +293,7 @@ def _evidence(grid: Grid, path: PathFigures) -> Iterator[str]:
 
 
 def _checks(grid: Grid, path: PathFigures) -> Iterator[str]:
-    """What is being checked on the path, or was."""
+    """The loss that is being checked on the path, or one that was checked and has ended."""
     if grid.checked is not None and grid.is_being_checked(path.path_id):
         yield grid.checked.words_in_cell(path.path_id, _packets_of_all(grid))
     if grid.checked is not None and grid.is_loss_over(path.path_id):
