@@ -181,8 +181,8 @@ def possible_losses(
 def recent_losses_of_paths(
     path_ids: Sequence[int], reverse: Mapping[int, int], now: datetime, ends_s: LossEnds
 ) -> dict[int, RecentLosses]:
-    """The losses of each of these paths, which have no incident of loss. If the reverse path had one that is over, they
-    are those since its end: the round trips of both cross the same links."""
+    """The losses of each of these paths, which have no incident of loss. If the path or its reverse path had one that
+    is over, they are those since its end: the round trips of both cross the same links."""
     every = sorted({*path_ids, *(reverse[key] for key in path_ids if key in reverse)})
     first_s = (now - PROOF_TAKES).timestamp()
     columns = newest_bursts(every, [first_s] * len(every), now)
@@ -195,7 +195,7 @@ def recent_losses_of_paths(
     losses = {}
     for path_id in path_ids:
         back = reverse.get(path_id, NO_PATH)
-        since_s = ends_s.get(back) or first_s
+        since_s = max(first_s, *(ends_s.get(key) or first_s for key in (path_id, back)))
         losses[path_id] = recent_losses_of_pair(bursts(path_id, since_s), bursts(back, since_s))
     return losses
 

@@ -8,7 +8,7 @@ it is over (`monitor.analysis.changes.lasting`). A single lost packet is no loss
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import cast
@@ -170,7 +170,8 @@ def checked_paths(
     incidents."""
     silent = [path for path in cells if path.state is FigureState.TOTAL_LOSS]
     lossy = [path for path in cells if path.state is FigureState.VALUE and path.proven_loss_ratio]
-    losses = _lasting_losses(mesh, lossy, ends_s, now) if mesh is not None and lossy else _Losses()
+    every_end_s = {**_resolved_ends_s(cells), **ends_s}
+    losses = _lasting_losses(mesh, lossy, every_end_s, now) if mesh is not None and lossy else _Losses()
     told = losses.every | {path.path_id for path in silent}
     overdue = [path for path in cells if path.stale_at is not None and path.has_figure]
     told_first = told | pending.keys()
@@ -225,6 +226,11 @@ class _Losses:
     @property
     def every(self) -> set[int]:
         return {*self.above, *self.poor, *self.of_reverse}
+
+
+def _resolved_ends_s(cells: Iterable[PathFigures]) -> dict[int, float | None]:
+    """When the last incident of loss of each path was over, of those that had one lately."""
+    return {path.path_id: path.ended_at.timestamp() for path in cells if path.ended_at is not None}
 
 
 def _lasting_losses(mesh: Mesh, lossy: Sequence[PathFigures], ends_s: LossEnds, now: datetime) -> _Losses:

@@ -107,6 +107,19 @@ def test_the_loss_of_an_incident_that_is_over_is_over_on_the_reverse_path(paths)
     assert (state.checked.paths, "5 normal" in state.sentence) == (0, True)
 
 
+def test_a_loss_after_a_resolved_incident_has_its_own_packets(paths):
+    """A minute after the end of the incident."""
+    for name, path in paths.items():
+        is_lossy = name == "slac → ornl"
+        plant(path, -600, 0, lambda s, is_lossy=is_lossy: 3 * (is_lossy and (-400 <= s < -120 or s >= -60)))
+    found = RuleFinding("loss", paths["slac → ornl"].pk, "slac → ornl", "loss is high", at(-300))
+    lifecycle.add_findings("slac → ornl", [found], at(-300))
+    lifecycle.open_if_confirmed(Incident.objects.get().pk, at(-300))
+    Incident.objects.update(closed_at=at(-70), ended_at=at(-130))
+
+    assert "(slac → ornl: 18 of 60 packets lost since 12:29:00 UTC)" in state_at(0).title
+
+
 @pytest.mark.parametrize(
     "lost_of", [one_in_ten, lambda s: one_in_ten(s) * (s < -60), lambda s: 4 * (s in (-120, -110))]
 )
