@@ -59,9 +59,9 @@ class CountingStack(Stack):
 
 @dataclass(slots=True)
 class Watched:
-    """Samples of a run: seconds of pages and of Grafana's queries, lags of rollups, answers that were no page."""
+    """Samples of a run: seconds of each page and of Grafana's queries, lags of rollups, answers that were no page."""
 
-    pages_s: list[float] = field(default_factory=list)
+    pages_s: dict[str, list[float]] = field(default_factory=lambda: {page: [] for page in PAGES})
     queries_s: list[float] = field(default_factory=list)
     rollup_lags_s: list[float] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
@@ -174,7 +174,7 @@ def _open_pages(stack: Stack, watched: Watched, done: threading.Event) -> None:
         except OSError as error:
             watched.failed.append(f"{page}: {error}")
         else:
-            watched.pages_s.append(time.monotonic() - began_s)
+            watched.pages_s[page].append(time.monotonic() - began_s)
 
 
 def _run_queries(stack: Stack, watched: Watched, done: threading.Event) -> None:
@@ -264,7 +264,9 @@ def _rows(before: _Sample, after: _Sample, report: Report, watched: Watched, pat
     )
     for purpose, times in report.took_ms.items():
         yield Row(f"{purpose}: p50, p95", _percentiles([took_ms / 1000 for _, took_ms in times]), "300 ms")
-    yield Row("pages: p50, p95", _percentiles(watched.pages_s), "300 ms")
+    yield Row("pages: p50, p95", _percentiles([took_s for of in watched.pages_s.values() for took_s in of]), "300 ms")
+    for page, times_s in watched.pages_s.items():
+        yield Row(f"  {page}", _percentiles(times_s))
     yield Row("Grafana's queries: p50, p95", _percentiles(watched.queries_s))
     answers = ", ".join(f"{count:,} × {answer}" for answer, count in sorted(report.answers.items()))
     yield Row("answers; newest request late by", f"{answers}; {report.late_s:.1f} s")
