@@ -70,7 +70,7 @@ class RuleScope:
 
     pinged: dict[int, MeasuredPath]
     tested: dict[int, MeasuredPath]
-    settings: dict[str, dict[int, RuleSettings]]
+    settings: dict[str, Mapping[int, RuleSettings]]
     one_way: dict[int, MeasuredPath] = field(default_factory=dict)
     answered: dict[int, MeasuredPath] = field(default_factory=dict)
 

@@ -198,8 +198,8 @@ def _bursts(traces: Sequence[LabelledTrace]) -> RecordedBursts:
 
 
 def _within(
-    settings: Mapping[str, dict[int, RuleSettings]], pinged: Mapping[int, MeasuredPath]
-) -> dict[str, dict[int, RuleSettings]]:
+    settings: Mapping[str, Mapping[int, RuleSettings]], pinged: Mapping[int, MeasuredPath]
+) -> dict[str, Mapping[int, RuleSettings]]:
     return {
         name: {path_id: of_path[path_id] for path_id in pinged if path_id in of_path}
         for name, of_path in settings.items()

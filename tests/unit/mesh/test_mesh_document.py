@@ -117,6 +117,23 @@ def test_settings_for_a_group_or_site_follow_those_of_the_mesh():
     assert settings_for(alerts, "loss", places)[3] == LossRule(above_ratio=0.1)
 
 
+def test_settings_of_the_whole_mesh_are_as_those_of_each_path():
+    places = {1: Place("slac", "cern"), 2: Place("cern", "slac")}
+    alerts = alerts_of("[alerts.rtt]\nleast_rise_ms = 20\n")
+
+    settings = settings_for(alerts, "rtt", places)
+
+    rule = RoundTripRule(least_rise_ms=20)
+    assert settings == {1: rule, 2: rule}
+    assert (list(settings), list(settings.values()), list(settings.items())) == (
+        [1, 2],
+        [rule] * 2,
+        [(1, rule), (2, rule)],
+    )
+    assert (settings.get(3), 3 in settings, rule in settings.values()) == (None, False, True)
+    assert settings_for(alerts_of("[alerts.rtt]\nenabled = false\n"), "rtt", places) == {}
+
+
 def test_settings_for_one_path_apply_to_that_path_only():
     """Not to the reverse direction, and not to other hosts of the same sites."""
     alerts = alerts_of('[[alerts.for]]\npath = ["slac", "cern"]\nrtt = { least_rise_ms = 50 }\n')
