@@ -268,10 +268,12 @@ def _count(now: datetime, problem_paths: set[int], maintained: MaintainedPlaces)
     return states
 
 
-def remember_paths(now: datetime) -> None:
-    """Look up the paths of a large mesh before the first reader, who would wait for it."""
-    if Path.objects.filter(retired_at=None).count() >= LARGE_FROM_PATHS:
+def remember_paths(now: datetime) -> bool:
+    """Look up the paths of a large mesh before the first reader, who would wait for it. Returns whether it is large."""
+    is_large = Path.objects.filter(retired_at=None).count() >= LARGE_FROM_PATHS
+    if is_large:
         _remembered.count(now, set(), MaintainedPlaces())
+    return is_large
 
 
 def maintained_places(now: datetime) -> MaintainedPlaces:

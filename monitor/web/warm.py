@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from monitor.analysis.binomial import lower_bound
 from monitor.overview.mesh_state import remember_paths
+from monitor.overview.wide import mesh_results
 from monitor.web.charts import bundle
 from monitor.web.charts.catalogue import empty_charts
 from monitor.web.charts.compiled import compile_layouts
@@ -44,8 +45,8 @@ def prepare() -> None:
 
 
 def warm_up() -> None:
-    """Load the grid of the first page, make the status page, look up the paths of a mesh of many sites, and make the
-    files of interactive charts that are not there yet; all in threads beside the requests."""
+    """Load the grid of the first page, make the status page, look up the paths of a large mesh and what pages keep of
+    it, and make the files of interactive charts that are not there yet; all in threads beside the requests."""
     load_early(HttpRequest(), timezone.now(), is_shown=lambda: shows_sites(HttpRequest()))
     make_early()
     Thread(target=_remember_paths, name="paths", daemon=True).start()
@@ -54,7 +55,8 @@ def warm_up() -> None:
 
 def _remember_paths() -> None:
     try:
-        remember_paths(timezone.now())
+        if remember_paths(timezone.now()):
+            mesh_results.load_early()
     except Exception:
         # Nobody needs them yet; the first reader looks them up, and gets the error if it fails again.
         log.warning("the paths could not be looked up beside requests", exc_info=True)

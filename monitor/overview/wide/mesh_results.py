@@ -7,12 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from monitor.accounts.read_limits import is_limited
 from monitor.mesh.queries import mesh_version
 
 Result = TypeVar("Result")
+
+_every: list[MeshResult[Any]] = []
+
+
+def load_early() -> None:
+    """Load what a large mesh has kept, before the first readers, who would wait for it."""
+    for result in _every:
+        result.load_early()
 
 
 class MeshResult(Generic[Result]):
@@ -24,6 +32,7 @@ class MeshResult(Generic[Result]):
         self._was_large = False
         self._kept: tuple[Hashable, Result] | None = None
         self._lock = Lock()
+        _every.append(self)
 
     def get(self) -> Result:
         """The result for the present mesh. A reader with limits of its own gets a result of its own."""
@@ -40,3 +49,8 @@ class MeshResult(Generic[Result]):
         with self._lock:
             self._kept = (version, result) if self._was_large and version is not None else None
         return result
+
+    def load_early(self) -> None:
+        """Load the result of a mesh that is known to be large."""
+        self._was_large = True
+        self.get()
