@@ -209,20 +209,22 @@ class Iperf3OfSites(Mapping[int, str]):
 
 def agent_reports(now: datetime) -> list[AgentReport]:
     """Newest report of each site that ever delivered, by site name."""
-    rows = AgentHealth.objects.select_related("site").order_by("site__name")
+    rows = AgentHealth.objects.order_by("site__name").values_list(
+        "site_id", "site__name", "accepted_at", "agent_version", "queued", "dropped", "health", "drops_past"
+    )
     return [
         AgentReport(
-            site_id=row.site_id,
-            site=row.site.name,
-            accepted_at=row.accepted_at,
-            accepted_ago=now - row.accepted_at,
-            agent_version=row.agent_version,
-            queued=row.queued,
-            dropped=row.dropped,
-            health=None if row.health is None else msgspec.convert(row.health, Health),
-            drops_past=tuple((at_s, dropped) for at_s, dropped in row.drops_past),
+            site_id=site_id,
+            site=site,
+            accepted_at=accepted_at,
+            accepted_ago=now - accepted_at,
+            agent_version=agent_version,
+            queued=queued,
+            dropped=dropped,
+            health=None if health is None else msgspec.convert(health, Health),
+            drops_past=tuple((at_s, drops) for at_s, drops in drops_past),
         )
-        for row in rows
+        for site_id, site, accepted_at, agent_version, queued, dropped, health, drops_past in rows
     ]
 
 

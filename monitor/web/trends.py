@@ -7,7 +7,7 @@ two queries, however long it is.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -80,9 +80,9 @@ def draw(steps: Sequence[tuple[datetime, Value]], what: str, step: str, write: C
     return Trend(mark_safe(svg), what, write(newest), at, at + timedelta(hours=1) if step == HOURLY else None)
 
 
-def of_sites(now: datetime, sites: int) -> dict[int, Trend]:
-    """The loss on the paths from each site, by site, in a mesh of so many sites. Of many sites the newest hours are
-    shared by all readers for some seconds, and the earlier ones for some minutes."""
+def of_sites(now: datetime, site_ids: Collection[int], sites: int) -> dict[int, Trend]:
+    """The loss on the paths from each of these sites, by site, in a mesh of so many sites. Of many sites the newest
+    hours are shared by all readers for some seconds, and the earlier ones for some minutes."""
     hours = _hours(now)
     if sites < SHARED_FROM_SITES:
         rows = _site_hours(hours[0], now)
@@ -93,7 +93,8 @@ def of_sites(now: datetime, sites: int) -> dict[int, Trend]:
         rows += _newest.get(since, now, lambda: _site_hours(since, now))
     values: dict[int, dict[datetime, Value]] = defaultdict(dict)
     for row in rows:
-        values[row.site_id][row.at] = (row.sent - row.received) / row.sent
+        if row.site_id in site_ids:
+            values[row.site_id][row.at] = (row.sent - row.received) / row.sent
     return _drawn({key: _on(hours, of_site) for key, of_site in values.items()}, LOSS, HOURLY, figures.percent)
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from monitor.archive.models import BurstHour
-from monitor.mesh.models import Measurement
+from monitor.mesh.models import Measurement, Site
 from monitor.overview.wide.mesh_results import MeshResult
 from monitor.overview.wide.shared import SharedResults
 from monitor.web import trends
@@ -24,6 +24,11 @@ MANY, FEW = 1000, 3
 @pytest.fixture
 def paths():
     return list(watched().values())
+
+
+@pytest.fixture
+def sites(paths):
+    return set(Site.objects.values_list("pk", flat=True))
 
 
 @pytest.fixture
@@ -64,36 +69,48 @@ def test_a_large_result_is_kept_until_the_mesh_changes(paths, django_assert_num_
         assert [measurements.get() for _ in range(2)] == [4, 4]
 
 
-def test_trends_of_many_sites_are_those_of_few(paths, hours):
+def test_a_result_of_a_large_mesh_that_is_loaded_early_is_not_loaded_for_a_reader(paths):
+    loads = []
+    measurements = MeshResult(lambda: loads.append(1) or 6, is_large=lambda count: count >= 5)
+
+    measurements.load_early()
+
+    assert [measurements.get() for _ in range(3)] == [6] * 3
+    assert len(loads) == 1
+
+
+def test_trends_of_many_sites_are_those_of_few(paths, sites, hours):
     for path in paths:
         for hours_ago in range(30):
             summary(path, hours_ago, 100 - (7 * path.pk + hours_ago) % 5)
-    of_few = trends.of_sites(NOW, FEW)
+    of_few = trends.of_sites(NOW, sites, FEW)
 
     assert len(of_few) == 3
-    assert trends.of_sites(NOW, MANY) == of_few
+    assert trends.of_sites(NOW, sites, MANY) == of_few
+    one = sites.pop()
+    assert trends.of_sites(NOW, {one}, MANY) == {one: of_few[one]}
 
 
-def test_a_new_hour_of_many_sites_is_shown_while_earlier_ones_are_kept(paths, hours):
+def test_a_new_hour_of_many_sites_is_shown_while_earlier_ones_are_kept(paths, sites, hours):
     for hours_ago in (0, 5, 23):
         summary(paths[0], hours_ago, 90)
     now = RUNNING + 59 * timedelta(minutes=1)
-    trends.of_sites(now, MANY)
+    trends.of_sites(now, sites, MANY)
     later = now + timedelta(minutes=5)
     summary(paths[0], 0, 70, now=RUNNING + HOUR)
 
-    (shown,) = trends.of_sites(later, MANY).values()
+    (shown,) = trends.of_sites(later, sites, MANY).values()
 
     assert (shown.newest, shown.at) == ("30%", RUNNING + HOUR)
-    assert trends.of_sites(later, FEW) == trends.of_sites(later, MANY)
+    assert trends.of_sites(later, sites, FEW) == trends.of_sites(later, sites, MANY)
 
 
-def test_trends_of_many_sites_are_read_once_in_half_a_minute(paths, hours, django_assert_num_queries):
+def test_trends_of_many_sites_are_read_once_in_half_a_minute(paths, sites, hours, django_assert_num_queries):
     summary(paths[0], 0, 90)
-    first = trends.of_sites(NOW, MANY)
+    first = trends.of_sites(NOW, sites, MANY)
 
     with django_assert_num_queries(0):
-        assert trends.of_sites(NOW + timedelta(seconds=29), MANY) == first
+        assert trends.of_sites(NOW + timedelta(seconds=29), sites, MANY) == first
 
 
 def test_a_table_of_many_paths_is_shared_and_says_as_of_when(paths, monkeypatch):

@@ -31,7 +31,7 @@ def sites_page(request: HttpRequest) -> HttpResponse:
         "cards": cards,
         "sheet": None if cards is view.cards else parameters.sheet(request, len(cards), total=len(view.cards)),
         "now": now,
-        "trends": trends.of_sites(now, len(view.cards)),
+        "trends": trends.of_sites(now, {card.site.pk for card in cards}, len(view.cards)),
         "first_run": None if is_heard else still_waiting(now),
     }
     return render(request, "pages/sites/sites.html", context)
