@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from types import MappingProxyType
 
 import numpy as np
@@ -121,8 +122,14 @@ class PathSuspicion:
     def _ends_before(self, lossy: Collection[int], rows: Ints) -> NDArray[np.bool_]:
         """Whether the newest burst of each path that counts began before the loss of these paths."""
         onset_s = min((self._onsets_s[path_id] for path_id in lossy if path_id in self._onsets_s), default=-np.inf)
-        ends_before: NDArray[np.bool_] = self._snapshot.newest("counted_s")[rows] < onset_s
+        ends_before: NDArray[np.bool_] = self._newest_s[rows] < onset_s
         return ends_before
+
+    @cached_property
+    def _newest_s(self) -> Floats:
+        """When the newest burst of each path began: asked for each candidate of a cause, of which a storm has
+        thousands."""
+        return self._snapshot.newest("counted_s")
 
     def _rows(self, path_ids: Iterable[int]) -> Ints:
         return np.array([self._snapshot.rows[path_id] for path_id in path_ids], dtype=np.int64)
