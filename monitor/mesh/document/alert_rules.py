@@ -8,13 +8,13 @@ default; `enabled = false` disables a rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, ValuesView
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from msgspec import Meta, Struct, field
 
+from monitor.analysis.alarms.by_setting import OneForAll
 from probes.toml.keys import DISTINCT, Text, meaning, must_be
 
 Severity = Literal["notice", "warning", "critical"]
@@ -121,39 +121,6 @@ class Place:
         )
 
 
-class OnAllPaths(Mapping[int, RuleSettings]):
-    """The same settings on all these paths. A dict of 100,000 paths would take 5 MB, for each rule."""
-
-    def __init__(self, settings: RuleSettings, paths: Mapping[int, object]) -> None:
-        self.settings = settings
-        self._paths = paths
-
-    def __getitem__(self, path_id: int) -> RuleSettings:
-        if path_id in self._paths:
-            return self.settings
-        raise KeyError(path_id)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._paths)
-
-    def __len__(self) -> int:
-        return len(self._paths)
-
-    def values(self) -> ValuesView[RuleSettings]:
-        return _SameValues(self)
-
-
-class _SameValues(ValuesView[RuleSettings]):
-    """The settings, once for each path: by itself a mapping would look up each path."""
-
-    def __init__(self, on_all: OnAllPaths) -> None:
-        super().__init__(on_all)
-        self._on_all = on_all
-
-    def __iter__(self) -> Iterator[RuleSettings]:
-        return repeat(self._on_all.settings, len(self._on_all))
-
-
 def settings_for(alerts: Mapping[str, Any], name: str, places: Mapping[int, Place]) -> Mapping[int, RuleSettings]:
     """Settings of rule `name` on each path, by the keys of `places`; paths where it is disabled are left out.
 
@@ -162,7 +129,7 @@ def settings_for(alerts: Mapping[str, Any], name: str, places: Mapping[int, Plac
     specials = [special for special in alerts.get(FOR, ()) if name in special]
     if not specials:
         general = RULES[name](**alerts.get(name, {}))
-        return OnAllPaths(general, places) if general.is_on else {}
+        return OneForAll(general, places) if general.is_on else {}
     made: dict[tuple[bool, ...], RuleSettings] = {}
     settings = {}
     for path_id, place in places.items():

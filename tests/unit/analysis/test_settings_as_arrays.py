@@ -31,3 +31,13 @@ def test_no_path_has_no_value():
 
 def test_rows_are_in_the_order_of_the_settings():
     assert by_setting.rows_of({7: SHORT, 3: LONG}, {3: 0, 5: 1, 7: 2}).tolist() == [2, 0]
+
+
+def test_the_same_settings_on_all_paths_are_as_those_of_each():
+    settings = by_setting.OneForAll(SHORT, [7, 3])
+
+    assert (settings == {7: SHORT, 3: SHORT}, list(settings.items())) == (True, [(7, SHORT), (3, SHORT)])
+    assert (list(settings.values()), settings.get(5), LONG in settings.values()) == ([SHORT, SHORT], None, False)
+    assert by_setting.distinct(settings) == [SHORT]
+    assert by_setting.each(settings, lambda rule: rule.after_s).tolist() == [60.0, 60.0]
+    assert by_setting.distinct(by_setting.OneForAll(SHORT, [])) == []
