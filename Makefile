@@ -27,8 +27,8 @@ run: setup system ## five sites measuring each other on this machine; prints the
 	@exec $(BIN)/python manage.py up --lab $(LAB) $(if $(PORT),--port $(PORT)) $(if $(DATA),--data "$(DATA)")
 
 # What mostly waits, stacks and timed packets, runs beside what computes, which yields to it. With -Otarget make shows the
-# output of each target once that ends; a failure stops no other tests.
-BESIDE := $(MAKE) --no-print-directory -k -j2 -Otarget
+# output of each target once that ends; a failure stops no other tests. Targets of targets run beside each other too.
+BESIDE := $(MAKE) --no-print-directory -k -j4 -Otarget
 each = status=0; for target in $(1); do $(MAKE) --no-print-directory $$target || status=1; done; exit $$status
 
 test: setup system-test ## the whole test suite but the tests of TimescaleDB, database and namespaces included
@@ -37,8 +37,10 @@ test: setup system-test ## the whole test suite but the tests of TimescaleDB, da
 test-waiting:  # packets are timed without a stack beside them
 	+@$(call each,test-e2e test-net)
 
+test-stacks: test-e2e test-whole-job
+
 test-e2e: setup system-test  # the whole job runs on TimescaleDB
-	$(BIN)/python -m tests.repeat e2e tests/e2e --ignore=tests/e2e/pages --ignore=tests/e2e/test_whole_job.py -n 4 --dist loadfile --no-loadscope-reorder --durations=15
+	$(BIN)/python -m tests.repeat e2e tests/e2e --ignore=tests/e2e/pages --ignore=tests/e2e/test_whole_job.py -n 3 --dist loadfile --no-loadscope-reorder --durations=15
 
 test-net: setup system-test  # the longest file is the first
 	$(BIN)/python -m tests.repeat net tests/net -n 4 --dist loadfile --no-loadscope-reorder --durations=15
@@ -46,8 +48,11 @@ test-net: setup system-test  # the longest file is the first
 test-most: setup system-test  # all but test-e2e and test-net
 	nice -n 10 $(BIN)/python -m tests.repeat most tests --ignore=tests/net --ignore=tests/e2e/lab --ignore-glob='tests/e2e/test_*.py' -n 2 --dist loadfile --no-loadscope-reorder --durations=15
 
-test-timescale: setup system-test ## the database tests and the whole job on TimescaleDB
+test-timescale: setup system-test ## the database tests on TimescaleDB
 	nice -n 10 $(BIN)/python -m tests.timescale
+
+test-whole-job: setup system-test ## the whole job, from the packets to the page, on TimescaleDB
+	$(BIN)/python -m tests.timescale whole-job tests/e2e/test_whole_job.py --durations=15
 
 test-faults: setup system-test ## outages of ten minutes, twenty rounds of kill -9, clocks set, disks full; half an hour
 	SOUNDINGS_TEST_FAULTS=whole $(BIN)/python -m pytest -m "long or not long" tests/e2e/lab/test_faults_*.py tests/e2e/test_faults_many.py tests/e2e/test_full_disk.py \
@@ -78,10 +83,12 @@ check: ## what CI runs: style, types, all tests, those of the database on Timesc
 	+@$(BESIDE) check-waiting check-computing
 
 check-waiting:
-	+@$(call each,collect test-waiting)
+	+@$(call each,collect test-stacks test-net)
 
 check-computing:
-	+@$(call each,lint test-most test-timescale)
+	+@$(call each,lint test-databases)
+
+test-databases: test-most test-timescale  # a worker often waits for its database, so three of them share two cores
 
 collect: setup system-test  # once, so that not each worker of the tests compiles them all
 	$(BIN)/python -m pytest tests --collect-only -q >/dev/null
@@ -150,4 +157,4 @@ pins: setup ## whether the pinned packages have wheels for Python 3.11 to 3.13 o
 lock: setup ## pin the requirements anew, with hashes and without addresses
 	bash scripts/lock.sh $(BIN)
 
-.PHONY: help setup system system-test run test test-most test-waiting test-e2e test-net test-timescale timescale collect test-ha test-compose test-stamp test-faults test-grafana lint check check-waiting check-computing bench bench-archive bench-alerts bench-trace bench-faults reproduce causes routes screenshots reference audit dist deb test-deb test-install test-upgrade pins lock
+.PHONY: help setup system system-test run test test-most test-waiting test-e2e test-net test-stacks test-databases test-timescale test-whole-job timescale collect test-ha test-compose test-stamp test-faults test-grafana lint check check-waiting check-computing bench bench-archive bench-alerts bench-trace bench-faults reproduce causes routes screenshots reference audit dist deb test-deb test-install test-upgrade pins lock

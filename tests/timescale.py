@@ -1,12 +1,13 @@
-"""`make test-timescale`: the tests whose outcome can differ on TimescaleDB, and the whole job, on a real TimescaleDB.
+"""`python -m tests.timescale [NAME ARGUMENTS]`: tests on a real TimescaleDB. `make test-timescale`, without arguments,
+runs those whose outcome can differ there, and `make test-whole-job` the whole job.
 
-Those are marked `timescale`: tables in chunks, COPY and conflicts in them, plans, indexes, migrations, retention,
+The first are marked `timescale`: tables in chunks, COPY and conflicts in them, plans, indexes, migrations, retention,
 backup, the views of Grafana. Pages, API, alerts and reports use the same named queries and run on plain PostgreSQL
 alone.
 
 Debian 13 packages it as postgresql-17-timescaledb. A machine of another release gets it in a debootstrap folder and
 runs it from there: in a mount namespace of its own, so that nothing stays mounted, as the folder's postgres user.
-Arguments are passed on to pytest. Needs root (mount, chroot); reports it otherwise.
+NAME and ARGUMENTS are those of `tests.repeat`. Needs root (mount, chroot); reports it otherwise.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from tests.repeat import run
 ROOT = Path(os.environ.get("SOUNDINGS_TIMESCALE_ROOT", Path(__file__).resolve().parents[1] / ".cache" / "timescale"))
 MAKE_ROOT = Path(__file__).resolve().parents[1] / "scripts" / "timescale.sh"
 BIN = "/usr/lib/postgresql/17/bin"
-# The whole job mostly waits, so it begins first.
-OPTIONS = ("-m", "timescale and not long", "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
+# A single process: the other tests run beside it.
+OPTIONS = ("-m", "timescale and not long", "--durations=15")
 
 # Runs in the new mount namespace: $1 the root folder, $2 the folder for cluster and socket.
 SERVE = f"""
@@ -52,10 +53,9 @@ exec chroot --userspec=postgres:postgres "$1" {BIN}/postgres -D /mnt/cluster \\
 
 
 def marked_files() -> list[str]:
-    """The files with marked tests: each worker reads them all, and those of the other files in vain."""
+    """The files with marked tests of the database: those of the others would be read in vain."""
     folder = Path(__file__).parent / "db"
-    marked = [str(path) for path in sorted(folder.rglob("test_*.py")) if "mark.timescale" in path.read_text()]
-    return [*marked, str(folder.parent / "e2e" / "test_whole_job.py")]
+    return [str(path) for path in sorted(folder.rglob("test_*.py")) if "mark.timescale" in path.read_text()]
 
 
 def answers(url: str) -> bool:
@@ -94,7 +94,8 @@ def main(arguments: list[str]) -> int:
     try:
         with serving() as url:
             environment = {"SOUNDINGS_DATABASE_URL": url, "SOUNDINGS_EXPECT_TIMESCALE": "1"}
-            return run("timescale", arguments or (*OPTIONS, *marked_files()), environment)
+            name, *rest = arguments or ("timescale", *OPTIONS, *marked_files())
+            return run(name, rest, environment)
     except StartError as error:
         print(f"timescale: {error}")
         return 1
