@@ -29,6 +29,8 @@ settings.load_profile("soundings")
 
 END_TO_END = "tests/e2e/"
 SHARED = "tests/e2e/lab/"
+AWAITED = (f"{SHARED}test_scheduled_kinds.py", f"{SHARED}test_sweep.py")
+"""They wait for scheduled tests, as long as the other files of the folder take: on a second stack, beside those."""
 LONGEST = (SHARED, "tests/e2e/test_pages.py", "tests/e2e/test_up.py", "tests/e2e/test_site_agent.py")
 """Minutes each: they begin first, so that none of them is left at the end for a single process."""
 
@@ -40,9 +42,11 @@ def pytest_configure() -> None:
 
 
 class ByStack(LoadFileScheduling):  # type: ignore[misc]
-    """With several processes, a file's tests run in the same process, and so do all files that share a stack."""
+    """With several processes, a file's tests run in the same process, and so do the files that share a stack."""
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(AWAITED):
+            return AWAITED[0]
         return SHARED if nodeid.startswith(SHARED) else super()._split_scope(nodeid)
 
 
