@@ -1,10 +1,9 @@
 """The queries of the dashboards about many paths, and of the alert rules: the answers computed by hand from the
-rows in `tests.db.dashboard_rows`; and the tables that the plan of every query reads, as the period grows.
+rows in `tests.db.dashboard_rows`.
 """
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 from math import isnan, nan
 from typing import Any
@@ -18,7 +17,7 @@ from monitor.archive.models import CentreSample, DirtyHour, DirtySummary
 from monitor.mesh import models
 from monitor.mesh.models import Group, MeasurementPeriod
 from tests.db.dashboard_rows import DAY, HOURS, NOON, SINCE, UNTIL, make_rows, variables
-from tests.db.grafana import Query, about, of_dashboard, queries, run, tables_read
+from tests.db.grafana import about, of_dashboard, run
 from tests.db.mesh_of_three import MeshOfThree
 
 
@@ -351,43 +350,6 @@ def test_a_centre_without_samples_gives_no_row(mesh: MeshOfThree) -> None:
     CentreSample.objects.all().delete()
 
     assert answer("alert rules", "soundings-centre-stopped", mesh) == []
-
-
-# --- all queries
-
-WITHOUT_ROWS = {
-    "paths: Packet loss (% of packets sent)/B",  # each hour has loss
-    "paths: Packet loss, reverse path (% of packets sent)/A",  # no burst has
-    "throughput: Use of links (bit/s)/B",  # weeks end at midnight
-}
-
-
-@pytest.mark.parametrize("query", queries(), ids=str)
-def test_every_query_returns_rows_on_this_mesh(query: Query, mesh: MeshOfThree) -> None:
-    assert bool(run(query.sql, variables(mesh), SINCE, UNTIL)) == (str(query) not in WITHOUT_ROWS)
-
-
-@pytest.mark.parametrize("query", queries(), ids=str)
-def test_a_query_reads_only_the_summaries_of_its_period(query: Query, mesh: MeshOfThree) -> None:
-    """Many paths by day beyond two days, and by month beyond 92; a single path by day beyond 83, by month beyond 1999;
-    never a raw burst, and no other summaries."""
-    for days in (2.5, 30, 120, 3000):
-        pooled = "day" if days <= 92 else "month"
-        single = "hour" if days <= 83 else "day" if days <= 1999 else "month"
-        tier = pooled if "pooled_tier" in query.sql else single
-
-        # Coverage of the day or month that runs is counted from smaller summaries.
-        tiers = ["hour", "day", "month"] if re.search(r"_(coverage|in_whole_hours)\(", query.sql) else [tier]
-        tiers = tiers[: tiers.index(tier) + 1]
-
-        read = tables_read(query.sql, variables(mesh), UNTIL - timedelta(days=days), UNTIL)
-
-        summaries = {
-            table for table in read if table.startswith(("burst_", "throughput_")) and table != "throughput_test"
-        }
-        assert "burst" not in read
-        assert summaries <= {f"{kind}_{tier}" for tier in tiers for kind in ("burst", "throughput")}, days
-        assert bool(summaries) == bool(re.search(r"reporting\.(ping|throughput|site_coverage)\b", query.sql))
 
 
 def test_a_path_without_a_plan_is_not_called_complete(mesh: MeshOfThree) -> None:

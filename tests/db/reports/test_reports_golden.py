@@ -14,6 +14,7 @@ from monitor.reports.contents.compose import report_of
 from monitor.reports.contents.report import ReportScope
 from monitor.reports.contents.sentences import RULES
 from monitor.reports.formats import mail, page, pdf
+from tests.db.module_rows import module_rows
 from tests.db.report_golden import PLANTED, make_golden
 from tests.db.report_rows import ENGLISH, NOW, WEEK, Text
 from tests.facts import lacks
@@ -25,18 +26,10 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(scope="module")
 def report(django_db_setup, django_db_blocker):
-    """Created once, since its data take the longest. It is rolled back with the module."""
-    from django.db import transaction
-
-    with django_db_blocker.unblock():
-        atomic = transaction.atomic()
-        atomic.__enter__()
-        try:
-            make_golden()
-            yield report_of(ReportScope(), WEEK, NOW, ENGLISH)
-        finally:
-            transaction.set_rollback(True)
-            atomic.__exit__(None, None, None)
+    """Created once, since its data take the longest."""
+    with module_rows(django_db_blocker):
+        make_golden()
+        yield report_of(ReportScope(), WEEK, NOW, ENGLISH)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,8 @@ from django.urls import URLResolver, get_resolver
 from monitor.alerts.models import Incident, QuietPeriod
 from monitor.api.users import api
 from monitor.reports.models import Subscriber
-from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput
+from tests.db.module_rows import module_rows
+from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, make_mesh, throughput
 
 pytestmark = pytest.mark.django_db
 LOCAL = {"REMOTE_ADDR": "127.0.0.1", "HTTP_HOST": "localhost"}
@@ -76,29 +77,37 @@ def share(values, route, name):
     return values[(ADDRESSES.index(route) + sum(name.encode())) % SHARES :: SHARES]
 
 
+@pytest.fixture(scope="module")
+def rows(django_db_setup, django_db_blocker):
+    """Values for every name in a route, all of existing objects; and an operator. What the requests change is rolled
+    back after each test."""
+    with module_rows(django_db_blocker):
+        path = make_mesh()["slac", "cern"]
+        burst(path, NOW - MINUTE, 1.5, None)
+        hour(path, 100, 99, 1.5)
+        throughput(path, HOUR, 1e9)
+        incident = Incident.objects.create(rule="loss", cause="cern", opened_at=NOW, summary="loss")
+        quiet = QuietPeriod.objects.create(
+            kind=QuietPeriod.Kind.MAINTENANCE, starts_at=NOW, ends_at=NOW + timedelta(days=1), made_by="ann",
+            made_at=NOW,
+        )  # fmt: skip
+        Subscriber.objects.create(
+            recipient="ann@example.org", scope="mesh", format="html", numbers="en", zone="UTC", weekday=0, hour=7,
+            token="secret", subscribed_at=NOW,
+        )  # fmt: skip
+        User.objects.create_user("somebody").groups.add(Group.objects.get(name="operator"))
+        yield {
+            "path_id": path.pk, "incident_id": incident.pk, "quiet_id": quiet.pk, "sweep_id": 1, "name": "slac",
+            "at": HOUR.isoformat(), "token": "secret", "version": "1", "request_id": 1, "slo_id": 1,
+        }  # fmt: skip
+
+
 @pytest.fixture
-def existing_values(paths, at_noon, client):
-    """Values for every name in a route, all of existing objects; and an operator as client."""
-    path = paths["slac", "cern"]
-    burst(path, NOW - MINUTE, 1.5, None)
-    hour(path, 100, 99, 1.5)
-    throughput(path, HOUR, 1e9)
-    incident = Incident.objects.create(rule="loss", cause="cern", opened_at=NOW, summary="loss")
-    quiet = QuietPeriod.objects.create(
-        kind=QuietPeriod.Kind.MAINTENANCE, starts_at=NOW, ends_at=NOW + timedelta(days=1), made_by="ann", made_at=NOW
-    )
-    Subscriber.objects.create(
-        recipient="ann@example.org", scope="mesh", format="html", numbers="en", zone="UTC", weekday=0, hour=7,
-        token="secret", subscribed_at=NOW,
-    )  # fmt: skip
-    user = User.objects.create_user("somebody")
-    user.groups.add(Group.objects.get(name="operator"))
-    client.force_login(user)
+def existing_values(rows, at_noon, client):
+    """The values, and the operator as client."""
+    client.force_login(User.objects.get(username="somebody"))
     client.raise_request_exception = False
-    return {
-        "path_id": path.pk, "incident_id": incident.pk, "quiet_id": quiet.pk, "sweep_id": 1, "name": "slac",
-        "at": HOUR.isoformat(), "token": "secret", "version": "1", "request_id": 1, "slo_id": 1,
-    }  # fmt: skip
+    return rows
 
 
 @pytest.fixture
