@@ -10,6 +10,7 @@ from monitor.alerts.evidence.evidence import evidence
 from monitor.alerts.incidents import lifecycle, queries
 from monitor.alerts.models import Incident
 from monitor.archive.models import Burst
+from tests.db.copied_rows import copy_rows
 
 NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
 BEGAN = NOW - timedelta(minutes=20)
@@ -19,7 +20,7 @@ MINUTE = timedelta(minutes=1)
 def bursts(path, since, until, rtts_ms, *, size=100, lost=0, every=MINUTE, **fields):
     """Bursts with these RTTs, plus this number of lost packets."""
     count = round((until - since) / every)
-    Burst.objects.bulk_create(
+    copy_rows(
         Burst(
             path_id=path.pk,
             packet_bytes=size,

@@ -14,6 +14,7 @@ from monitor.alerts.incidents import queries
 from monitor.archive.models import Burst
 from monitor.mesh.models import MeasurementPeriod, Test
 from tests.db.alert_rows import make_mesh
+from tests.db.copied_rows import copy_rows
 
 ONSET = datetime(2026, 11, 21, 15, 6, 6, tzinfo=UTC)
 SITES = ("cern", "desy", "ornl", "slac")
@@ -89,7 +90,7 @@ def look_at(rows, looks_s):
         now = at(at_s)
         arrived = [row for row in rows[number:] if row.measured_at < now - DELIVERED]
         number += len(arrived)
-        Burst.objects.bulk_create(arrived)
+        copy_rows(arrived)
         evaluate(now)
         gather.gather_due(now)
         yield at_s, now, {incident.cause: incident for incident in queries.lasting_incidents()}

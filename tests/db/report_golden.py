@@ -22,6 +22,7 @@ from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh.models import Mesh, Path
 from tests.db.alert_rows import make_mesh
+from tests.db.copied_rows import copy_rows
 from tests.db.merging import merge_hours
 from tests.db.report_rows import NOW, WEEK, hour, make_throughput
 
@@ -49,10 +50,10 @@ def make_golden() -> dict[str, Path]:
     random = np.random.default_rng(47)
     for number, (name, path) in enumerate(sorted(paths.items())):
         loss, rtt_ms = _loss(random, name), _round_trips(random, name, 20.0 + 9.0 * number)
-        BurstDay.objects.bulk_create(
+        copy_rows(
             _day(random, path, since + timedelta(days=day), loss[day], rtt_ms[day]) for day in range(DAYS - BY_HOURS)
         )
-        BurstHour.objects.bulk_create(
+        copy_rows(
             _hour(random, path, since + timedelta(hours=at), loss[at // 24], rtt_ms[at // 24])
             for at in range(24 * (DAYS - BY_HOURS), 24 * DAYS)
         )

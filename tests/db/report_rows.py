@@ -17,6 +17,7 @@ from monitor.reports.contents.compose import report_of
 from monitor.reports.contents.report import Report, ReportScope
 from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period, Week
+from tests.db.copied_rows import copy_rows
 from tests.db.merging import merge_hours, sketch_of
 
 UTC = ZoneInfo("UTC")
@@ -39,7 +40,7 @@ def make_hours(
     during_test: int = 0,
 ) -> None:
     """Summaries of whole hours, 60 bursts of ten packets each; `lost` packets in the first of them."""
-    BurstHour.objects.bulk_create(
+    copy_rows(
         hour(
             path,
             since + timedelta(hours=number),

@@ -15,6 +15,7 @@ from monitor.alerts.evidence import gather
 from monitor.archive.models import Burst
 from monitor.mesh.models import MeasurementPeriod, Site, Test
 from tests.db.alert_rows import make_mesh
+from tests.db.copied_rows import copy_rows
 
 DOWN = datetime(2026, 11, 26, 5, 35, 27, tzinfo=UTC)
 SITES = ("slac", "nersc", "ornl", "cern", "in2p3")
@@ -95,7 +96,7 @@ def evaluate_at(rows: Sequence[tuple[datetime, Burst]], times_s: Sequence[int]):
         now = DOWN + timedelta(seconds=at_s)
         arrived = [burst for arrives_at, burst in rows[number:] if arrives_at < now]
         number += len(arrived)
-        Burst.objects.bulk_create(arrived)
+        copy_rows(arrived)
         for site in Site.objects.all():
             reported = {"accepted_at": now - timedelta(seconds=5), "agent_version": "1", "queued": 0, "dropped": 0}
             AgentHealth.objects.update_or_create(site=site, defaults=reported)

@@ -16,6 +16,7 @@ from monitor.alerts.models import Incident
 from monitor.archive.models import Burst
 from monitor.archive.queries.for_alerts import recent_round_trips
 from tests.db.alert_rows import make_bursts, make_mesh
+from tests.db.copied_rows import copy_rows
 from tests.facts import lacks
 
 NOW = datetime(2026, 11, 21, 10, 30, tzinfo=UTC)
@@ -119,7 +120,7 @@ def test_a_direction_is_not_called_normal_before_it_is_measured():
 def step(paths, until_min, level_ms):
     """A burst a minute on each path from an hour before NOW until so many minutes before it, at a level by minute."""
     random = np.random.default_rng(3)
-    Burst.objects.bulk_create(
+    copy_rows(
         Burst(
             path_id=path.pk,
             packet_bytes=100,

@@ -18,6 +18,7 @@ from monitor.archive.rollup.recompute import recompute
 from monitor.mesh.models import KindName, Measurement
 from monitor.mesh.models import Test as MeshTest
 from tests.db.alert_rows import make_mesh
+from tests.db.copied_rows import copy_rows
 
 NOW = datetime(2026, 11, 21, 10, 30, 30, tzinfo=UTC)
 LATER = timedelta(minutes=20)
@@ -67,7 +68,7 @@ def store(paths, bursts, tests):
     """Store these bursts and tests in the archive, replacing all others."""
     Burst.objects.all().delete()
     ThroughputTest.objects.all().delete()
-    Burst.objects.bulk_create(
+    copy_rows(
         Burst(
             path_id=paths[path].pk, packet_bytes=size, measured_at=at, outcome="measured", sent=10,
             received=int((~np.isnan(rtts)).sum()), duplicates=int(doubled), reordered=int(swapped), during_test=False,

@@ -16,6 +16,7 @@ from monitor.archive.periods import start_of
 from monitor.mesh.models import Host, KindName, Measurement, Mesh, Path, Uplink
 from monitor.mesh.models import Test as MeshTest
 from tests.db.alert_rows import make_mesh, only, start_pinging
+from tests.db.copied_rows import copy_rows
 from tests.facts import lacks
 
 NOW = datetime(2026, 11, 21, 10, 30, tzinfo=UTC)
@@ -56,7 +57,7 @@ def store(path, at, *, lost=0, rtts_ms=None, size=100, **fields):
 
 def every_minute(path, minutes, until=NOW, **fields):
     """A burst at every full minute before `until`; a field may be a function of the minute's number."""
-    Burst.objects.bulk_create(
+    copy_rows(
         store(
             path,
             until - (minutes - number) * MINUTE,

@@ -14,6 +14,7 @@ from monitor.archive.models import Burst
 from monitor.mesh.models import MeasurementPeriod
 from monitor.mesh.models import Test as MeshTest
 from tests.db.alert_rows import make_mesh
+from tests.db.copied_rows import copy_rows
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 ONSET = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
@@ -50,7 +51,7 @@ def plant(path, ratio_of, rng):
                     rtts_ms=[None if is_lost else 20.0 for is_lost in lost],
                 )
             )  # fmt: skip
-    Burst.objects.bulk_create(rows)
+    copy_rows(rows)
     return newest_s
 
 

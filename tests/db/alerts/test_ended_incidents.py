@@ -20,6 +20,7 @@ from monitor.archive.models import Burst, ThroughputTest
 from monitor.archive.queries.operation.uptime import UptimeStep, incident_shares
 from monitor.mesh.models import MeasurementPeriod, Site, Test
 from tests.db.alert_rows import make_mesh
+from tests.db.copied_rows import copy_rows
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
@@ -67,7 +68,7 @@ def plant(paths, burst_of):
                     duplicates=0, reordered=0, during_test=False, ttl=54, rtts_ms=rtts,
                 )
             )  # fmt: skip
-    Burst.objects.bulk_create(rows)
+    copy_rows(rows)
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def by_minute(monkeypatch):
             now += MINUTE
             arrived = [row for row in rows[number:] if row.measured_at < now - timedelta(seconds=2)]
             number += len(arrived)
-            Burst.objects.bulk_create(arrived)
+            copy_rows(arrived)
             report(now, reporting(now))
             evaluate(now)
             gather.gather_due(now)

@@ -11,8 +11,8 @@ from monitor.alerts.evaluate import evaluate
 from monitor.alerts.evidence import gather
 from monitor.alerts.evidence.evidence import evidence
 from monitor.alerts.incidents import queries
-from monitor.archive.models import Burst
 from tests.db.alerts.test_short_outage import DOWN, UP, plant
+from tests.db.copied_rows import copy_rows
 from tests.db.planted_faults import ONSET, Planted, between, look_at
 from tests.db.planted_faults import plant as plant_faults
 
@@ -28,7 +28,7 @@ def directions_of(facts):
 @pytest.mark.parametrize("seed", [1, 4])
 def test_the_packets_of_an_outage_are_all_since_its_onset(seed):
     rows = [burst for arrives_at, burst in plant(seed) if arrives_at < DOWN + timedelta(seconds=57)]
-    Burst.objects.bulk_create(rows)
+    copy_rows(rows)
     for seconds in (37, 57):
         evaluate(DOWN + timedelta(seconds=seconds))
     (incident,) = queries.lasting_incidents()
@@ -76,7 +76,7 @@ def test_a_path_delivered_later_has_figures_since_the_onset():
         latest = (now, lasting)
     now, lasting = latest
     (incident,) = [incident for incident in lasting.values() if "cern ↔ slac" in incident.cause]
-    Burst.objects.bulk_create(row for row in rows if row not in prompt and row.measured_at < now)
+    copy_rows(row for row in rows if row not in prompt and row.measured_at < now)
 
     (direction,) = [side for side in directions_of(evidence(incident, now)) if side.path_id == late]
 

@@ -24,6 +24,7 @@ from monitor.overview.grid import GridPeriod, load_grid
 from monitor.overview.mesh_state import load_mesh_state
 from monitor.overview.path_figures import FigureState
 from tests.db.alert_rows import make_mesh
+from tests.db.copied_rows import copy_rows
 from tests.facts import claimed, lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
@@ -49,7 +50,7 @@ def paths():
 
 def plant(path, since_s, until_s, lost_of, rtt_ms=20.0):
     """Cycles of 10 s with ten packets of each of two sizes; `lost_of(seconds)` are lost of each burst."""
-    Burst.objects.bulk_create(
+    copy_rows(
         Burst(
             path_id=path.pk, packet_bytes=size, measured_at=at(seconds), outcome="measured", sent=10,
             received=10 - (lost := lost_of(seconds)), duplicates=0, reordered=0, during_test=False,

@@ -29,6 +29,7 @@ from tests.db.alerts.test_incident_routes import (
     plant_trace,
     rtt_finding,
 )
+from tests.db.copied_rows import copy_rows
 from tests.facts import lacks
 
 __all__ = ["as_names", "paths"]
@@ -121,7 +122,7 @@ def test_a_route_that_changes_again_is_not_said_to_be_back(paths, as_names):
 def test_loss_minutes_after_a_change_is_not_its_effect(paths):
     """Bursts every 10 s, all lost for the last 90 s; the route changed 170 s before that."""
     there = paths["slac → cern"]
-    Burst.objects.bulk_create(
+    copy_rows(
         Burst(
             path_id=there.pk, packet_bytes=100, measured_at=NOW - timedelta(seconds=10 * number), outcome="measured",
             sent=10, received=0 if number < 9 else 10, duplicates=0, reordered=0, during_test=False,

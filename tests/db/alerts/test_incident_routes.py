@@ -30,6 +30,7 @@ from probes.contract import Outcome
 from probes.site.wire import Delivered
 from probes.trace.spec import Hop, TraceRun
 from tests.db.alert_rows import make_bursts, make_mesh
+from tests.db.copied_rows import copy_rows
 from tests.facts import lacks
 
 pytestmark = pytest.mark.django_db
@@ -99,7 +100,7 @@ def plant_pings(path, *, lost=0, shift_ms=0.0, hours=6):
                 duplicates=0, reordered=0, during_test=False, ttl=60, rtts_ms=rtts,
             )
         )  # fmt: skip
-    Burst.objects.bulk_create(rows)
+    copy_rows(rows)
 
 
 def opened(*findings, cause="cern ↔ slac"):

@@ -14,6 +14,7 @@ from monitor.archive.models import Burst
 from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.queries import MeasuredPath
 from tests.db.alert_rows import make_mesh
+from tests.db.copied_rows import copy_rows
 
 pytestmark = pytest.mark.django_db
 BEGAN = datetime(2026, 11, 21, 9, 58, 20, tzinfo=UTC)
@@ -98,7 +99,7 @@ def test_kept_bursts_are_those_of_a_reading_of_all(seed, monkeypatch):
             if chance.random() < 0.05:
                 silent_until[path_id] = now + chance.uniform(1, 80) * MINUTE
                 batch, waiting[path_id] = batch[: len(batch) // 2], [*batch[len(batch) // 2 :], *waiting[path_id]]
-            Burst.objects.bulk_create(batch, ignore_conflicts=True)
+            copy_rows(batch)
         Burst.objects.bulk_create(batch, ignore_conflicts=True)
         if chance.random() < 0.05:
             source = SourceOfWorker()
@@ -124,9 +125,9 @@ def test_only_the_newest_bursts_are_read_again():
     path, now = measured(1, 60), BEGAN + 60 * MINUTE
     make = [burst(1, BEGAN + number * MINUTE, [20.0, 21.0]) for number in range(60)]
     source, read = counted(SourceOfWorker())
-    Burst.objects.bulk_create(make)
+    copy_rows(make)
     windows_at(source, now, {1: path}, {1: make[-2].measured_at.timestamp()})
-    Burst.objects.bulk_create([burst(1, now, [20.0, 21.0])])
+    copy_rows([burst(1, now, [20.0, 21.0])])
 
     trips = windows_at(source, now + MINUTE, {1: path}, {1: make[-1].measured_at.timestamp()})
 
@@ -140,7 +141,7 @@ def test_a_burst_out_of_order_is_found_after_some_readings():
     path, now = measured(1, 60), BEGAN + 50 * MINUTE
     bursts = [burst(1, BEGAN + number * MINUTE, [20.0, 21.0]) for number in range(50 + WHOLE_EVERY)]
     late = bursts.pop(45)
-    Burst.objects.bulk_create(bursts)
+    copy_rows(bursts)
     source = SourceOfWorker()
     windows_at(source, now, {1: path}, {1: (now - 1.5 * MINUTE).timestamp()})
     late.save(force_insert=True)
@@ -155,7 +156,7 @@ def test_a_burst_out_of_order_is_found_after_some_readings():
 
 def test_round_trips_are_kept_where_a_rule_needs_them():
     path, now = measured(1, 60), BEGAN + 50 * MINUTE
-    Burst.objects.bulk_create([burst(1, BEGAN + number * MINUTE, [20.1, None, 21.0]) for number in range(50)])
+    copy_rows([burst(1, BEGAN + number * MINUTE, [20.1, None, 21.0]) for number in range(50)])
     source = SourceOfWorker()
 
     without, with_rtts = (windows_at(source, now, {1: path}, {}, with_rtts=with_rtts) for with_rtts in (False, True))
@@ -168,7 +169,7 @@ def test_round_trips_are_kept_where_a_rule_needs_them():
 
 def test_paths_that_nobody_asks_for_are_forgotten_in_a_day():
     source = SourceOfWorker()
-    Burst.objects.bulk_create([burst(path_id, BEGAN, [20.0]) for path_id in (1, 2)])
+    copy_rows([burst(path_id, BEGAN, [20.0]) for path_id in (1, 2)])
     windows_at(source, BEGAN + MINUTE, {1: measured(1, 60)}, {})
 
     windows_at(source, BEGAN + timedelta(days=1, minutes=2), {2: measured(2, 60)}, {})

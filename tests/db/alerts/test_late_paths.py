@@ -8,8 +8,8 @@ import pytest
 from monitor.alerts.evidence import words
 from monitor.alerts.models import Incident, Notification
 from monitor.alerts.notify import incident_text
-from monitor.archive.models import Burst
 from tests.db import planted_faults
+from tests.db.copied_rows import copy_rows
 from tests.db.planted_faults import Planted, at, look_at, plant, site
 from tests.facts import lacks
 
@@ -64,7 +64,7 @@ def test_an_update_is_sent_once_where_an_incident_of_a_pair_becomes_one_of_a_sit
 
     for at_s, _, lasting in look_at([row for row in rows if not is_held[row]], range(30, 900, 10)):
         if at_s == 90:
-            Burst.objects.bulk_create(held)
+            copy_rows(held)
         Notification.objects.update(state="sent", attempts=1)
         changes = list(Notification.objects.order_by("pk").values_list("change", "symptom", "reopening"))
         for incident in lasting.values():

@@ -19,6 +19,7 @@ from monitor.mesh.models import MeasurementPeriod
 from monitor.mesh.models import Test as MeshTest
 from monitor.overview.mesh_state import load_mesh_state
 from tests.db.alert_rows import make_mesh
+from tests.db.copied_rows import copy_rows
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 ONSET = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
@@ -40,7 +41,7 @@ def paths(monkeypatch):
 
 def plant(path, lost_of):
     """Cycles of 10 s with ten packets of each of two sizes."""
-    Burst.objects.bulk_create(
+    copy_rows(
         Burst(
             path_id=path.pk, packet_bytes=size, measured_at=at(seconds), outcome="measured", sent=10,
             received=10 - (lost := lost_of(seconds)), duplicates=0, reordered=0, during_test=False,

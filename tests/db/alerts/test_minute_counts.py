@@ -13,6 +13,7 @@ from monitor.alerts.detect.sources import SourceOfWorker
 from monitor.archive.models import Burst
 from monitor.archive.queries.for_alerts import COUNTS, TIMES
 from tests.db.alert_rows import make_bursts, make_mesh
+from tests.db.copied_rows import copy_rows
 
 pytestmark = pytest.mark.django_db
 BEGAN = datetime(2026, 11, 21, 9, 58, 20, tzinfo=UTC)
@@ -88,7 +89,7 @@ def test_kept_counts_are_those_of_all_bursts_delivered(seed):
             if chance.random() < 0.1:
                 silent_until[path_id] = now + timedelta(minutes=chance.uniform(1, 80))
                 batch, waiting[path_id] = batch[: len(batch) // 2], [*batch[len(batch) // 2 :], *waiting[path_id]]
-            Burst.objects.bulk_create(batch, ignore_conflicts=True)
+            copy_rows(batch)
             stored += batch
         Burst.objects.bulk_create(batch, ignore_conflicts=True)
 
@@ -105,7 +106,7 @@ def test_a_burst_out_of_order_is_found_in_the_next_minutes():
     bursts = [of for of in bursts_of(chance, 1) if of.measured_at < BEGAN + HOUR]
     now, source = BEGAN + HOUR, SourceOfWorker()
     late = bursts.pop(len(bursts) // 2)
-    Burst.objects.bulk_create(bursts)
+    copy_rows(bursts)
     source.recent_counts(now, 300, 12)
     late.save(force_insert=True)
 
@@ -118,7 +119,7 @@ def test_a_burst_out_of_order_is_found_in_the_next_minutes():
 
 def test_only_the_newest_minutes_are_read_again():
     source, now = SourceOfWorker(), BEGAN + HOUR
-    Burst.objects.bulk_create(of for of in bursts_of(random.Random(1), 1) if of.measured_at < now)
+    copy_rows(of for of in bursts_of(random.Random(1), 1) if of.measured_at < now)
     source.recent_counts(now, 300, 12)
 
     with CaptureQueriesContext(connection) as captured:

@@ -24,6 +24,7 @@ from monitor.overview.path_figures import FigureState
 from monitor.web.pages.grid.cells import cell_text, sentence
 from monitor.web.pages.status.load import load_status
 from tests.db.alert_rows import make_bursts, make_mesh
+from tests.db.copied_rows import copy_rows
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
@@ -105,7 +106,7 @@ def test_grid_title_and_evidence_have_the_same_last_reply(dead_site):
     large = list(Burst.objects.all())
     for burst in large:
         burst.packet_bytes, burst.measured_at = 1000, burst.measured_at + timedelta(seconds=3)
-    Burst.objects.bulk_create(large)
+    copy_rows(large)
     last_reply = ONSET - CYCLE + LAST_PACKET + timedelta(seconds=3)
     stated = f"{last_reply:%H:%M:%S} UTC"
     for seconds in (33, 63, 123):

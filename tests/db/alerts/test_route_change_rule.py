@@ -16,6 +16,7 @@ from monitor.archive.models import Burst
 from monitor.archive.queries.routes.periods import changes_between
 from tests.db.alert_rows import make_mesh
 from tests.db.alerts.test_incident_routes import BEGAN, COGENT, GEANT, MINUTE, NOW, plant_pings, plant_trace
+from tests.db.copied_rows import copy_rows
 from tests.facts import lacks
 
 pytestmark = pytest.mark.django_db
@@ -102,7 +103,7 @@ def test_the_smallest_rise_is_set_in_mesh_toml():
 def plant_return(path, after_minutes):
     """The path goes back to its first route and RTT so many minutes after NOW; traced a minute and a half later."""
     noise = np.random.default_rng(1).exponential(0.2, (20, 10))
-    Burst.objects.bulk_create(
+    copy_rows(
         Burst(
             path_id=path.pk, packet_bytes=100, measured_at=NOW + minute * MINUTE, outcome="measured", sent=10,
             received=10, duplicates=0, reordered=0, during_test=False, ttl=60,

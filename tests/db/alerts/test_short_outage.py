@@ -21,6 +21,7 @@ from monitor.mesh.models import MeasurementPeriod, Site, Test
 from monitor.web.pages.status.load import load_status
 from monitor.web.templatetags.figures import incident_so_far
 from tests.db.alert_rows import make_mesh
+from tests.db.copied_rows import copy_rows
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 DOWN = datetime(2026, 11, 26, 9, 10, 37, tzinfo=UTC)
@@ -74,7 +75,7 @@ def test_an_outage_shorter_than_two_whole_cycles_is_one(monkeypatch):
         now = DOWN + timedelta(seconds=seconds)
         arrived = [burst for arrives_at, burst in rows[number:] if arrives_at < now]
         number += len(arrived)
-        Burst.objects.bulk_create(arrived)
+        copy_rows(arrived)
         for site in Site.objects.all():
             reported = {"accepted_at": now, "agent_version": "1", "queued": 0, "dropped": 0}
             AgentHealth.objects.update_or_create(site=site, defaults=reported)
@@ -113,7 +114,7 @@ def test_an_outage_has_one_end_on_all_places(seed, own_test_s):
         now = DOWN + timedelta(seconds=seconds)
         arrived = [burst for arrives_at, burst in rows[number:] if arrives_at < now]
         number += len(arrived)
-        Burst.objects.bulk_create(arrived)
+        copy_rows(arrived)
         evaluate(now)
         gather.gather_due(now)
         for incident in [queries.incident_with_paths(pk) for pk in Incident.objects.values_list("pk", flat=True)]:
@@ -136,7 +137,7 @@ def test_an_outage_has_one_end_on_all_places(seed, own_test_s):
 @pytest.mark.parametrize("seed", [1, 2])
 def test_no_packet_of_the_outage_is_in_the_baseline(seed):
     """The rest of the cycle in which it began is lost in bursts that began before the first lost packet of another."""
-    Burst.objects.bulk_create(burst for arrives_at, burst in plant(seed) if arrives_at < DOWN + timedelta(seconds=57))
+    copy_rows(burst for arrives_at, burst in plant(seed) if arrives_at < DOWN + timedelta(seconds=57))
     for seconds in (37, 57):
         evaluate(DOWN + timedelta(seconds=seconds))
     (incident,) = queries.lasting_incidents()

@@ -21,6 +21,7 @@ from monitor.overview.grid import GridPeriod, load_grid
 from monitor.overview.mesh_state import load_mesh_state
 from monitor.web.pages.grid.cells import sentence
 from tests.db.alert_rows import make_mesh
+from tests.db.copied_rows import copy_rows
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
@@ -55,7 +56,7 @@ def plant(path, *, is_risen, until_s, end_s=END_S):
                 duplicates=0, reordered=0, during_test=False, rtts_ms=rtts_ms,
             )
         )  # fmt: skip
-    Burst.objects.bulk_create(rows)
+    copy_rows(rows)
 
 
 def judged(until_s, since_s=-20):

@@ -14,6 +14,7 @@ from monitor.archive.models import Burst
 from monitor.archive.queries.path_estimates import path_estimate
 from monitor.archive.queries.paths import path_summaries
 from monitor.archive.queries.throughput.series import throughput_series
+from tests.db.copied_rows import copy_rows
 from tests.db.pages_mesh import HOUR, NOW, hour, throughput
 
 pytestmark = pytest.mark.django_db
@@ -39,7 +40,7 @@ def path(paths):
         at = NOW - back * timedelta(hours=1) - timedelta(minutes=10)
         throughput(path, at, 45e6, congestion_control="bbr", verdict="bottleneck queue")
         bursts += [ping(path, at - minute * MINUTE) for minute in range(1, 31)]
-    Burst.objects.bulk_create(bursts)
+    copy_rows(bursts)
     hour(path, 3000, 2796, 20.0, estimate_bps=232e3, estimate_is_floor=False)
     return path
 
@@ -47,7 +48,7 @@ def path(paths):
 def lose(path):
     Burst.objects.filter(path_id=path.pk, measured_at__gte=FAULT).delete()
     minutes = int((NOW - FAULT) / MINUTE)
-    Burst.objects.bulk_create(ping(path, FAULT + minute * MINUTE, lost=2) for minute in range(minutes))
+    copy_rows(ping(path, FAULT + minute * MINUTE, lost=2) for minute in range(minutes))
 
 
 def estimated(path, until=NOW):
@@ -101,9 +102,7 @@ def test_before_the_next_test_the_loss_widens_the_forecast(client, path, at_noon
 def test_a_loss_that_is_over_lowers_no_forecast(client, path, at_noon, lost):
     """Lost from 28 to 12 minutes before; then nothing."""
     Burst.objects.filter(path_id=path.pk, measured_at__gte=FAULT).delete()
-    Burst.objects.bulk_create(
-        ping(path, NOW - minute * MINUTE, lost=lost if 12 < minute <= 28 else 0) for minute in range(1, 41)
-    )
+    copy_rows(ping(path, NOW - minute * MINUTE, lost=lost if 12 < minute <= 28 else 0) for minute in range(1, 41))
 
     forecasted = estimated(path).forecast
 
@@ -116,9 +115,7 @@ def test_a_loss_that_is_over_lowers_no_forecast(client, path, at_noon, lost):
 def test_the_correction_says_how_old_its_loss_is(client, path, at_noon):
     """The loss began 20 minutes before: it is of these packets, not of the half hour."""
     Burst.objects.filter(path_id=path.pk, measured_at__gte=FAULT).delete()
-    Burst.objects.bulk_create(
-        ping(path, NOW - minute * MINUTE, lost=2 if minute <= 20 else 0) for minute in range(1, 41)
-    )
+    copy_rows(ping(path, NOW - minute * MINUTE, lost=2 if minute <= 20 else 0) for minute in range(1, 41))
 
     now = estimated(path).forecast.now
 
@@ -130,7 +127,7 @@ def test_the_correction_says_how_old_its_loss_is(client, path, at_noon):
 def test_the_rtt_now_is_of_the_pings_after_its_last_change(client, path, at_noon, risen_until, now_ms, minutes):
     """The RTT rose 19 minutes before; it is back after 14 of them, or not."""
     Burst.objects.filter(path_id=path.pk, measured_at__gte=FAULT).delete()
-    Burst.objects.bulk_create(
+    copy_rows(
         ping(path, NOW - minute * MINUTE, rtt_ms=140.0 if risen_until <= minute <= 19 else 20.0)
         for minute in range(1, 41)
     )
@@ -171,7 +168,7 @@ def test_later_data_changes_no_forecast(path):
 
 
 def test_a_new_route_and_rtt_are_named(path):
-    Burst.objects.bulk_create(ping(path, NOW - minute * MINUTE, rtt_ms=80.0, ttl=55) for minute in range(1, 6))
+    copy_rows(ping(path, NOW - minute * MINUTE, rtt_ms=80.0, ttl=55) for minute in range(1, 6))
     forecasted = estimated(path).forecast
 
     assert forecasted.changes == (PathDifference.RTT, PathDifference.ROUTE)
@@ -236,7 +233,7 @@ def test_the_model_alone_rests_on_the_loss_now(client, paths, at_noon, ended_min
     """A path without tests lost everything for ten minutes of the day, and nothing since."""
     path = paths["slac", "cern"]
     hour(path, 6000, 5000, 20.0, estimate_bps=232e3, estimate_is_floor=False)
-    Burst.objects.bulk_create(
+    copy_rows(
         ping(path, NOW - minute * MINUTE, lost=10 if ended_min < minute <= ended_min + 10 else 0)
         for minute in range(1, 70)
     )
@@ -273,7 +270,7 @@ def test_without_newer_pings_the_model_alone_says_that_it_is_of_the_period(clien
 def test_an_outage_has_no_expected_rate(client, path, at_noon, lost_s):
     """The pings of the last seconds are all lost; those before, of the same half hour in the first case, answered."""
     Burst.objects.filter(path_id=path.pk, measured_at__gte=NOW - timedelta(seconds=lost_s)).delete()
-    Burst.objects.bulk_create(
+    copy_rows(
         ping(path, NOW - timedelta(seconds=back), lost=10 if back <= lost_s else 0) for back in range(10, 2000, 10)
     )
 
@@ -295,8 +292,6 @@ def test_an_outage_has_no_expected_rate(client, path, at_noon, lost_s):
 
 def test_a_lost_burst_of_a_path_that_loses_many_is_no_outage(path):
     Burst.objects.filter(path_id=path.pk, measured_at__gte=FAULT).delete()
-    Burst.objects.bulk_create(
-        ping(path, NOW - minute * MINUTE, lost=10 if minute == 1 else 7) for minute in range(1, 30)
-    )
+    copy_rows(ping(path, NOW - minute * MINUTE, lost=10 if minute == 1 else 7) for minute in range(1, 30))
 
     assert estimated(path).loss.lost == 10 + 28 * 7

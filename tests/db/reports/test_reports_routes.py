@@ -16,6 +16,7 @@ from monitor.archive.models import Burst
 from monitor.reports.contents.report import RouteChangeReport
 from monitor.reports.formats import mail, page
 from probes.trace.spec import Hop
+from tests.db.copied_rows import copy_rows
 from tests.db.mesh_of_three import MeshOfThree, make_mesh
 from tests.db.report_rows import ENGLISH, WEEK, Text
 from tests.db.report_rows import report as report_of_week
@@ -54,7 +55,7 @@ def plant_traces(path, before, after, last_before=-31):
 def plant_pings(path, shift_ms):
     """A burst a minute for six hours, with a step of the RTT between the traces of the change."""
     noise = np.random.default_rng(5).exponential(0.3, (360, 10))
-    Burst.objects.bulk_create(
+    copy_rows(
         Burst(
             path_id=path.pk,
             packet_bytes=100,

@@ -11,6 +11,7 @@ from monitor.archive.ingest.traces import store_traces
 from monitor.archive.models import Burst
 from monitor.archive.queries.routes.effects import measured_changes
 from monitor.overview.route_changes import route_effects
+from tests.db.copied_rows import copy_rows
 from tests.db.mesh_of_three import HOUR, NOW, make_mesh
 from tests.db.trace_rows import delivered, trace
 
@@ -38,7 +39,7 @@ def plant_traces(path, before, after, **fields):
 def plant_pings(path, shift_ms=0.0, lost=0):
     """A burst a minute for six hours; RTT and loss change 25 minutes before the hour, between two traces."""
     noise = np.random.default_rng(path.pk).exponential(0.3, (360, 10))
-    Burst.objects.bulk_create(
+    copy_rows(
         Burst(
             path_id=path.pk,
             packet_bytes=100,

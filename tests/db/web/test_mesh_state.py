@@ -23,6 +23,7 @@ from monitor.mesh.models import Group, Measurement, MeasurementPeriod, Mesh, Pat
 from monitor.overview import mesh_state
 from monitor.overview.wide.remembered_states import RememberedStates
 from tests.db.alert_rows import make_bursts, make_mesh
+from tests.db.copied_rows import copy_rows
 from tests.db.incident_rows import HOUR, MINUTE, NOW, lossy, watched
 from tests.db.pages_mesh import throughput
 from tests.facts import lacks
@@ -123,7 +124,7 @@ def slower(paths, rtt_ms=124.0, after=()):
     """An RTT of 64 ms that is `rtt_ms` since a quarter of an hour, on these paths; then the bursts `after` NOW."""
     for path in paths:
         rtts_ms = [64.0] * 46 + [rtt_ms] * 14 + list(after)
-        Burst.objects.bulk_create(
+        copy_rows(
             Burst(
                 path_id=path.pk, packet_bytes=100, measured_at=NOW - (60 - number) * MINUTE, outcome="measured",
                 sent=10, received=10, duplicates=0, reordered=0, during_test=False,

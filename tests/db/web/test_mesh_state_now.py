@@ -24,6 +24,7 @@ from monitor.web.pages.grid.cells import sentence
 from monitor.web.pages.status.load import load_status
 from monitor.web.templatetags.figures import incident_so_far
 from tests.db.alert_rows import make_mesh
+from tests.db.copied_rows import copy_rows
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
@@ -67,7 +68,7 @@ def plant(path, since_s, until_s, lost_of=lambda _: 0, rtts_of=lambda _: [20.0] 
                 rtts_ms=[None] * lost + rtts_of(seconds)[lost:],
             )
         )
-    Burst.objects.bulk_create(rows)
+    copy_rows(rows)
 
 
 def one_in_ten(seconds):

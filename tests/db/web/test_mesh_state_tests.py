@@ -24,6 +24,7 @@ from monitor.overview.now.newest_tests import low_tests
 from monitor.web.pages.status.load import load_status
 from monitor.web.request.judged_grid import judge
 from tests.db.alert_rows import make_bursts, make_mesh, only
+from tests.db.copied_rows import copy_rows
 from tests.facts import lacks
 
 pytestmark = pytest.mark.django_db
@@ -58,7 +59,7 @@ def measure(path, rates_mbps, *, test="tcp", newest_ago=MINUTE):
 
 def state_of(paths, newest_s=50):
     """Without loss, until so many seconds ago."""
-    Burst.objects.bulk_create(
+    copy_rows(
         Burst(
             path_id=path.pk, packet_bytes=100, measured_at=NOW - timedelta(seconds=ago_s), outcome="measured", sent=10,
             received=10, duplicates=0, reordered=0, during_test=False, rtts_ms=[20.0] * 10,
