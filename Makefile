@@ -79,8 +79,8 @@ lint: setup ## style, types and import contracts
 
 check: ## what CI runs: style, types, all tests, those of the database on TimescaleDB too
 	@$(MAKE) --no-print-directory system-test
-	+@$(BESIDE) setup timescale
-	+@$(BESIDE) check-waiting check-computing
+	@$(MAKE) --no-print-directory setup
+	+@$(BESIDE) timescale check-waiting check-computing
 
 check-waiting:
 	+@$(call each,collect test-stacks test-net)
