@@ -55,7 +55,7 @@ def plan(request: HttpRequest, site: AgentSite) -> HttpResponse:
         return _with_etag(HttpResponseNotModified(), f'"{site.plan_version}"')
     now, iperf3_of = timezone.now(), health.Iperf3OfSites()
     if has_all:
-        current = stored_plans.build(Site.objects.get(pk=site.pk), now, iperf3_of)
+        current = stored_plans.build(site.pk, now, iperf3_of)
     else:
         current = plan_for(
             Site.objects.get(pk=site.pk),

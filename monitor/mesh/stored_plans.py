@@ -18,14 +18,14 @@ from functools import cache
 from pathlib import Path
 
 from django.conf import settings
-from django.db import connection, transaction
-from django.db.models import Min
+from django.db import transaction
 
 import probes
-from monitor.mesh.models import PlanEpoch, Site, SitePlan, Slot
-from monitor.mesh.plan import plan_for
+from monitor.mesh.plan import make_plan
+from monitor.mesh.plan_rows import PlanState, read_state
 from monitor.mesh.schedule.destination_tests import WINDOW_S
 from monitor.mesh.schedule.slots import HORIZON_S
+from monitor.prepared import run_prepared
 from probes.site.wire import Plan
 
 LONGEST = timedelta(hours=1)
@@ -42,51 +42,58 @@ LEFT JOIN site_plan
 """
 """For statements that read the version of a valid plan, null where there is none, in the snapshot of all else."""
 
-LOCK = """
-INSERT INTO site_plan (site_id, maker, epoch, valid_until) VALUES (%(site_id)s, '', 0, '2000-01-01Z')
-ON CONFLICT (site_id) DO UPDATE SET version = NULL
-"""
-
-TAKE_MARKS = """
-DELETE FROM plan_change WHERE (site_id, xact) IN (
-    SELECT site_id, xact FROM plan_change WHERE site_id = %(site_id)s FOR UPDATE SKIP LOCKED
+TAKE_TURN = """
+WITH taken AS (
+    DELETE FROM plan_change WHERE (site_id, xact) IN (
+        SELECT site_id, xact FROM plan_change WHERE site_id = %(site_id)s FOR UPDATE SKIP LOCKED
+    )
 )
+SELECT pg_advisory_xact_lock(hashtext('soundings.plan'), %(site_id)s)
 """
-"""A mark that a change holds stays, and the plan is not valid until the change is committed: nobody waits for it."""
+"""Waits for another builder of the site, and takes its marks away. A mark that a change holds stays, and the plan is
+not valid until the change is committed: nobody waits for it."""
+
+STORE = """
+INSERT INTO site_plan (site_id, version, maker, epoch, valid_until)
+VALUES (%(site_id)s, %(version)s, %(maker)s, %(epoch)s, %(valid_until)s)
+ON CONFLICT (site_id) DO UPDATE SET
+    version = excluded.version, maker = excluded.maker, epoch = excluded.epoch, valid_until = excluded.valid_until
+"""
 
 
-def build(site: Site, now: datetime, iperf3_of: Mapping[int, str]) -> Plan:
+def build(site_id: int, now: datetime, iperf3_of: Mapping[int, str]) -> Plan:
     """Build the plan of a site for an agent with all abilities, and store its version.
 
     Builders of the same site wait for each other: none stores a plan that is older than another's.
     """
     with transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute(LOCK, {"site_id": site.pk})
-            cursor.execute(TAKE_MARKS, {"site_id": site.pk})
-        epochs = PlanEpoch.objects.first()
-        site.refresh_from_db()
-        plan = plan_for(site, now, iperf3_of)
-        until = None if epochs is None else _valid_until(site, plan, epochs, now)
-        if epochs is not None and until is not None:
-            SitePlan.objects.filter(pk=site.pk).update(
-                version=plan.version, maker=maker(), epoch=epochs.epoch, valid_until=until
+        run_prepared(TAKE_TURN, {"site_id": site_id})
+        state = read_state(site_id, now)
+        plan = make_plan(state, now, iperf3_of)
+        if state.epoch is not None:
+            until = _valid_until(state, plan, now)
+            run_prepared(
+                STORE,
+                {
+                    "site_id": site_id,
+                    "version": None if until is None else plan.version,
+                    "maker": maker(),
+                    "epoch": state.epoch,
+                    "valid_until": now if until is None else until,
+                },
             )
     return plan
 
 
-def _valid_until(site: Site, plan: Plan, epochs: PlanEpoch, now: datetime) -> datetime | None:
+def _valid_until(state: PlanState, plan: Plan, now: datetime) -> datetime | None:
     """Time at which the plan changes by itself; None while it holds a request that waits for its agent."""
     if plan.pings_to_send or plan.traces_to_run:
         return None
     times = [now + LONGEST, *(slot.ends_at for slot in plan.slots)]
-    if epochs.slots_epoch:
+    if state.slots_epoch:
         times.append(datetime.fromtimestamp((int(now.timestamp()) // WINDOW_S + 1) * WINDOW_S, UTC))
-        horizon = timedelta(seconds=HORIZON_S)
-        later = Slot.objects.of_site(site.pk).filter(outcome=None, starts_at__gte=now + horizon)
-        enters_at = later.aggregate(first=Min("starts_at"))["first"]
-        if enters_at is not None:
-            times.append(enters_at - horizon)
+    if state.enters_at is not None:
+        times.append(state.enters_at - timedelta(seconds=HORIZON_S))
     return min(times)
 
 
@@ -96,6 +103,7 @@ def maker() -> str:
     derived from the secret key."""
     digest = hashlib.sha256(settings.SECRET_KEY.encode())
     for folder in CODE:
-        for file in sorted(folder.rglob("*.py")):
-            digest.update(file.read_bytes())
+        for file in sorted(folder.rglob("*")):
+            if file.suffix in (".py", ".sql"):
+                digest.update(file.read_bytes())
     return digest.hexdigest()[:16]

@@ -31,7 +31,8 @@ from probes.toml.keys import DISTINCT, NOT_EMPTY, meaning
 from probes.toml.tables import Table
 
 if TYPE_CHECKING:
-    from monitor.mesh.models import Site, Slot
+    from monitor.mesh.models import Slot
+    from monitor.mesh.plan_rows import PlannedSite
 
 MOST_MEMBERS = 32
 HOSTS_EXAMPLE = "[ … ] (the names of hosts)"
@@ -141,7 +142,7 @@ def _length(test: AggregateEntry) -> Length:
     return Length(THROUGHPUT.slot_s(test.parameters), reason)
 
 
-def _slot(slot: Slot, site: Site, secrets: Mapping[str, str | None]) -> AggregateSlot:
+def _slot(slot: Slot, site: PlannedSite, secrets: Mapping[str, str | None]) -> AggregateSlot:
     """The slot of a member: that of a throughput test, with the server port of the member's place."""
     path = slot.measurement.path
     planned = throughput_slot(slot, site, secrets)

@@ -15,7 +15,7 @@ from probes.capacity.spec import USUAL_S, CapacitySpec, CapacityTarget, Capacity
 from probes.toml.keys import meaning
 
 if TYPE_CHECKING:
-    from monitor.mesh.models import Measurement
+    from monitor.mesh.plan_rows import PlannedMeasurement
 
 
 class CapacityEntry(TestKeys, frozen=True, tag="capacity"):
@@ -32,7 +32,7 @@ class CapacityEntry(TestKeys, frozen=True, tag="capacity"):
         return {}
 
 
-def _task(name: str, measurements: Sequence[Measurement]) -> CapacityTask:
+def _task(name: str, measurements: Sequence[PlannedMeasurement]) -> CapacityTask:
     test = measurements[0].test
     targets = tuple(
         CapacityTarget(path_id=row.path_id, spec=msgspec.convert({**test.parameters, **ends(row)}, CapacitySpec))

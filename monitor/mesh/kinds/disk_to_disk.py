@@ -16,7 +16,8 @@ from probes.toml.keys import meaning
 from probes.toml.tables import Table
 
 if TYPE_CHECKING:
-    from monitor.mesh.models import Site, Slot
+    from monitor.mesh.models import Slot
+    from monitor.mesh.plan_rows import PlannedSite
 
 
 class DiskToDiskEntry(TestKeys, frozen=True, tag="disk-to-disk"):
@@ -63,7 +64,7 @@ def _length(test: DiskToDiskEntry) -> Length:
     return Length(_slot_s(test.parameters), reason)
 
 
-def _slot(slot: Slot, site: Site, secrets: Mapping[str, str | None]) -> DiskToDiskSlot:
+def _slot(slot: Slot, site: PlannedSite, secrets: Mapping[str, str | None]) -> DiskToDiskSlot:
     """Slot of a disk-to-disk test. The source of a path sends and reports; the receiver connects to it, so both get
     both addresses."""
     return DiskToDiskSlot(

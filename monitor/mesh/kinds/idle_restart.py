@@ -25,7 +25,8 @@ from probes.idle_restart.spec import (
 from probes.toml.keys import meaning
 
 if TYPE_CHECKING:
-    from monitor.mesh.models import Site, Slot
+    from monitor.mesh.models import Slot
+    from monitor.mesh.plan_rows import PlannedSite
 
 
 class IdleRestartEntry(TestKeys, frozen=True, tag="idle-restart"):
@@ -55,7 +56,7 @@ def _length(test: IdleRestartEntry) -> Length:
     return Length(seconds, f"{transfers_s:g} s + {seconds - transfers_s:g} s between tests")
 
 
-def _slot(slot: Slot, site: Site, secrets: Mapping[str, str | None]) -> IdleRestartSlot:
+def _slot(slot: Slot, site: PlannedSite, secrets: Mapping[str, str | None]) -> IdleRestartSlot:
     """The source of a path sends and reports; both ends get both addresses."""
     return IdleRestartSlot(
         **fields_of_slot(slot, site),

@@ -21,7 +21,8 @@ from probes.toml.keys import meaning
 from probes.toml.tables import Table
 
 if TYPE_CHECKING:
-    from monitor.mesh.models import Host, Measurement, Site, Slot, TraceRequest
+    from monitor.mesh.models import Slot, TraceRequest
+    from monitor.mesh.plan_rows import PlannedHost, PlannedMeasurement, PlannedSite
 
 DAY_S = 86_400
 USUAL_RESULT_BYTES = 300
@@ -113,8 +114,8 @@ class MeshKind:
     turn_s: float | None = None
     identified_by_size: bool = False
     stands_in_for_pings: bool = False
-    task: Callable[[str, Sequence[Measurement]], Any] | None = None
-    slot: Callable[[Slot, Site, Mapping[str, str | None]], Any] | None = None
+    task: Callable[[str, Sequence[PlannedMeasurement]], Any] | None = None
+    slot: Callable[[Slot, PlannedSite, Mapping[str, str | None]], Any] | None = None
     reversed_by: str | None = None
     hourly_keys: bool = False
     filling_s: Callable[[Mapping[str, Any]], int] | None = None
@@ -128,7 +129,7 @@ class MeshKind:
         return self.servers is not _no_servers
 
 
-def ends(measurement: Measurement | TraceRequest) -> dict[str, object]:
+def ends(measurement: PlannedMeasurement | TraceRequest) -> dict[str, object]:
     """Address fields of a spec in a cycle."""
     path = measurement.path
     return {
@@ -138,26 +139,28 @@ def ends(measurement: Measurement | TraceRequest) -> dict[str, object]:
     }
 
 
-def egress_of(host: Host, dscp: int = 0) -> dict[str, object]:
+def egress_of(host: PlannedHost, dscp: int = 0) -> dict[str, object]:
     """The field `egress` of a host's packets; empty where mesh.toml says nothing about it."""
     settings = {"interface": host.interface, "namespace": host.namespace, "dscp": dscp}
     egress = {name: value for name, value in settings.items() if value}
     return {"egress": egress} if egress else {}
 
 
-def leaving(measurement: Measurement) -> dict[str, object]:
+def leaving(measurement: PlannedMeasurement) -> dict[str, object]:
     """As `ends`, with the egress of packets where mesh.toml says anything about it."""
     dscp = int(measurement.test.parameters.get("dscp") or 0)
     return {**ends(measurement), **egress_of(measurement.path.source, dscp)}
 
 
 def task_maker(
-    task: type[CycleTask], spec: type[msgspec.Struct], target: Callable[[Measurement], dict[str, object]] = leaving
-) -> Callable[[str, Sequence[Measurement]], Any]:
+    task: type[CycleTask],
+    spec: type[msgspec.Struct],
+    target: Callable[[PlannedMeasurement], dict[str, object]] = leaving,
+) -> Callable[[str, Sequence[PlannedMeasurement]], Any]:
     """Returns the function `MeshKind.task` of a kind whose parameters are the fields of its `spec`, without the targets
     that `target` makes of each measurement."""
 
-    def make(name: str, measurements: Sequence[Measurement]) -> Any:
+    def make(name: str, measurements: Sequence[PlannedMeasurement]) -> Any:
         test = measurements[0].test
         targets = [{**target(row), "path_id": row.path_id} for row in measurements]
         fields = {field: value for field, value in test.parameters.items() if field in spec.__struct_fields__}
@@ -172,7 +175,7 @@ def literal_or_none(address: str) -> str | None:
     return address if addresses.literal(address) is not None else None
 
 
-def fields_of_slot(slot: Slot, site: Site) -> dict[str, Any]:
+def fields_of_slot(slot: Slot, site: PlannedSite) -> dict[str, Any]:
     """Fields of a planned slot whose test the source of its path sends, for the agent of `site` at either end."""
     path = slot.measurement.path
     return {

@@ -15,7 +15,8 @@ from probes.policer.spec import LOADING_S, PORT, SLOT_MARGIN_S, PolicerSlot, Pol
 from probes.toml.keys import meaning
 
 if TYPE_CHECKING:
-    from monitor.mesh.models import Site, Slot
+    from monitor.mesh.models import Slot
+    from monitor.mesh.plan_rows import PlannedSite
 
 
 class PolicerEntry(TestKeys, frozen=True, tag="policer"):
@@ -45,7 +46,7 @@ def _length(test: PolicerEntry) -> Length:
     return Length(slot_length_s(), f"{LOADING_S} s + {SLOT_MARGIN_S} s between tests")
 
 
-def _slot(slot: Slot, site: Site, secrets: Mapping[str, str | None]) -> PolicerSlot:
+def _slot(slot: Slot, site: PlannedSite, secrets: Mapping[str, str | None]) -> PolicerSlot:
     """Slot of a policer test. The source of a path sends and reports; both ends get both addresses."""
     return PolicerSlot(
         **fields_of_slot(slot, site),

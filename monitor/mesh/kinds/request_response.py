@@ -28,7 +28,7 @@ from probes.toml.keys import meaning
 from probes.toml.tables import Table
 
 if TYPE_CHECKING:
-    from monitor.mesh.models import Measurement, Path
+    from monitor.mesh.plan_rows import PlannedMeasurement, PlannedPath
 
 ROW_BYTES = 350
 LATENCY_BYTES = 4
@@ -84,7 +84,7 @@ def _check_table(table: Table) -> None:
         )
 
 
-def answering_plan(measurements: Sequence[Measurement]) -> AnsweringPlan | None:
+def answering_plan(measurements: Sequence[PlannedMeasurement]) -> AnsweringPlan | None:
     """The server of a site with an agent, for all request-response measurements towards it; None without any."""
     peers = {}
     for row in measurements:
@@ -98,7 +98,7 @@ def answering_plan(measurements: Sequence[Measurement]) -> AnsweringPlan | None:
     return AnsweringPlan(peers=tuple(peer for _, peer in sorted(peers.items())), port=port)
 
 
-def _pair_key(path: Path) -> str | None:
+def _pair_key(path: PlannedPath) -> str | None:
     """Key of both ends of a path, derived from the centre's secret; None without an agent at the far end."""
     if not path.destination.site.has_agent:
         return None
@@ -115,7 +115,7 @@ def _result_bytes(parameters: Mapping[str, Any]) -> int:
     return ROW_BYTES + LATENCY_BYTES * int(parameters["count"])
 
 
-def _target(row: Measurement) -> dict[str, object]:
+def _target(row: PlannedMeasurement) -> dict[str, object]:
     return {**leaving(row), "key": _pair_key(row.path)}
 
 

@@ -35,7 +35,7 @@ from probes.stamp.spec import (
 from probes.toml.keys import meaning
 
 if TYPE_CHECKING:
-    from monitor.mesh.models import Measurement, Path
+    from monitor.mesh.plan_rows import PlannedMeasurement, PlannedPath
 
 ROW_BYTES = 420
 """Row of the figures of both directions, indexes included."""
@@ -79,7 +79,7 @@ class StampEntry(TestKeys, frozen=True, tag="stamp"):
         }
 
 
-def reflector_plan(measurements: Sequence[Measurement]) -> ReflectorPlan | None:
+def reflector_plan(measurements: Sequence[PlannedMeasurement]) -> ReflectorPlan | None:
     """The reflector of a site with an agent, for all STAMP measurements towards it; None where there are none."""
     peers = {}
     for row in measurements:
@@ -93,7 +93,7 @@ def reflector_plan(measurements: Sequence[Measurement]) -> ReflectorPlan | None:
     return ReflectorPlan(peers=tuple(peer for _, peer in sorted(peers.items())), port=port)
 
 
-def _pair_key(path: Path) -> str | None:
+def _pair_key(path: PlannedPath) -> str | None:
     """Key of the packets of a path and their replies, derived from the centre's secret; None without an agent at the
     far end."""
     if not path.destination.site.has_agent:
@@ -114,7 +114,7 @@ def _result_bytes(parameters: Mapping[str, Any]) -> int:
     return ROW_BYTES + BURST_BYTES + RTT_BYTES * int(parameters["count"])
 
 
-def _target(row: Measurement) -> dict[str, object]:
+def _target(row: PlannedMeasurement) -> dict[str, object]:
     return {
         **ends(row),
         **egress_of(row.path.source),

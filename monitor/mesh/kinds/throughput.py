@@ -16,7 +16,8 @@ from probes.toml.keys import Text, meaning
 from probes.toml.tables import Table
 
 if TYPE_CHECKING:
-    from monitor.mesh.models import Path, Site, Slot
+    from monitor.mesh.models import Path, Slot
+    from monitor.mesh.plan_rows import PlannedSite
 
 SLOT_MARGIN_S = 5
 """Slot time beyond the transfer: connecting, exchanging results, clock differences."""
@@ -190,7 +191,7 @@ def is_reversed(path: Path, parameters: Mapping[str, Any]) -> bool:
     return path.destination.behind_nat or bool(parameters.get(REVERSED_BY, False))
 
 
-def throughput_slot(slot: Slot, site: Site, secrets: Mapping[str, str | None]) -> ThroughputSlot:
+def throughput_slot(slot: Slot, site: PlannedSite, secrets: Mapping[str, str | None]) -> ThroughputSlot:
     """Slot of a throughput test. The source of a path sends; it connects too, unless `is_reversed`."""
     path, test = slot.measurement.path, slot.measurement.test
     is_reverse = is_reversed(path, slot.parameters)

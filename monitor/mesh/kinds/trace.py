@@ -15,7 +15,7 @@ from probes.trace.kind import KIND as TRACE
 from probes.trace.spec import MOST_ATTEMPTS, MOST_HOPS, TraceSpec, TraceTask
 
 if TYPE_CHECKING:
-    from monitor.mesh.models import Measurement
+    from monitor.mesh.plan_rows import PlannedMeasurement
 
 ROW_BYTES = 260
 """Row of a trace without its hops, indexes included."""
@@ -73,7 +73,7 @@ def _result_bytes(parameters: Mapping[str, Any]) -> int:
     return ROW_BYTES + hops * RTT_BYTES * int(parameters["attempts"]) * int(parameters["flows"])
 
 
-def _task(name: str, measurements: Sequence[Measurement]) -> TraceTask:
+def _task(name: str, measurements: Sequence[PlannedMeasurement]) -> TraceTask:
     test = measurements[0].test
     targets = [{**ends(row), "path_id": row.path_id} for row in measurements]
     spec = msgspec.convert({**test.parameters, "targets": targets}, TraceSpec)

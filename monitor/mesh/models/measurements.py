@@ -58,12 +58,7 @@ class Test(models.Model):
 
 
 class Measurement(models.Model):
-    """A test on a path. `started_at` is its first start; `periods` have its schedules since then.
-
-    `is_beside_pings` is set where a plan is built (`monitor.mesh.plan`): whether a ping test measures the path as well.
-    """
-
-    is_beside_pings = False
+    """A test on a path. `started_at` is its first start; `periods` have its schedules since then."""
 
     path = models.ForeignKey(Path, on_delete=models.PROTECT, related_name="measurements")
     test = models.ForeignKey(Test, on_delete=models.PROTECT, related_name="measurements")

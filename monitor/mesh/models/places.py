@@ -5,7 +5,7 @@ The rows are written by `monitor.mesh.apply`.
 
 from __future__ import annotations
 
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -112,7 +112,28 @@ class Uplink(models.Model):
         return f"{self.site}/{self.name}"
 
 
-class Host(models.Model):
+class HostAddresses:
+    """The addresses of a host: `address`, unless `peers` have another for the site of its peer."""
+
+    __slots__ = ()
+
+    address: Any
+    peers: Any
+    site: Any
+
+    def address_for(self, peer: HostAddresses) -> str:
+        """The address at which another host reaches this one."""
+        return str(self._for_site(peer.site.name).get("address", self.address))
+
+    def source_for(self, peer: HostAddresses) -> str:
+        """The address from which this host sends to another."""
+        return str(self._for_site(peer.site.name).get("source", self.address_for(peer)))
+
+    def _for_site(self, site: str) -> dict[str, str]:
+        return next((entry for entry in self.peers if site in entry["sites"]), {})
+
+
+class Host(HostAddresses, models.Model):
     """An address at a site, in one address family; `address` is a literal or a name that resolves in it."""
 
     site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="hosts")
@@ -143,17 +164,6 @@ class Host(models.Model):
 
     def __str__(self) -> str:
         return self.name
-
-    def address_for(self, peer: Host) -> str:
-        """The address at which another host reaches this one."""
-        return str(self._for_site(peer.site.name).get("address", self.address))
-
-    def source_for(self, peer: Host) -> str:
-        """The address from which this host sends to another."""
-        return str(self._for_site(peer.site.name).get("source", self.address_for(peer)))
-
-    def _for_site(self, site: str) -> dict[str, str]:
-        return next((entry for entry in self.peers if site in entry["sites"]), {})
 
 
 class Path(models.Model):

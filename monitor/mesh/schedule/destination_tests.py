@@ -11,8 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
-from monitor.mesh.models import Path, SlotHost
+from monitor.mesh.models import SlotHost
+
+if TYPE_CHECKING:
+    from monitor.mesh.plan_rows import PlannedPath
 
 WINDOW_S = 600
 """The plan has the tests of the current window of this length, and of the windows before and after: the result of a
@@ -40,7 +44,7 @@ _kept: _TestsOfWindow | None = None
 
 
 def destination_tests(
-    site_id: int, paths: Iterable[Path], slots_epoch: int | None, now: datetime
+    site_id: int, paths: Iterable[PlannedPath], slots_epoch: int | None, now: datetime
 ) -> dict[int, tuple[Period, ...]]:
     """Periods in whole seconds since the epoch, by path, oldest first; paths without any are left out.
 

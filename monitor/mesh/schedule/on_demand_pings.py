@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
 
-from monitor.mesh.models import Mesh, Path, PingRequest, PingRun, Site
+from monitor.mesh.models import Mesh, Path, PingRequest, PingRun
 from probes.site.wire import OnDemandPing, OnDemandPingReport
 
 COUNT = 20
@@ -77,10 +77,10 @@ def reverse_of(path: Path) -> Path | None:
     return Path.objects.in_use().filter(source=path.destination_id, destination=path.source_id).first()
 
 
-def hand_out(site: Site, now: datetime, *, is_able: bool) -> tuple[OnDemandPing, ...]:
+def hand_out(site_id: int, now: datetime, *, is_able: bool) -> tuple[OnDemandPing, ...]:
     """The runs for a site's agent, noted as fetched. For an agent that does not know them they end here."""
     asked_after = now - timedelta(seconds=TAKE_UP_S)
-    open_runs = PingRun.objects.filter(path__source__site=site.pk, ended_at=None, request__asked_at__gt=asked_after)
+    open_runs = PingRun.objects.filter(path__source__site=site_id, ended_at=None, request__asked_at__gt=asked_after)
     runs = list(open_runs.select_related("request", "path__source__site", "path__destination__site").order_by("pk"))
     if not runs:
         return ()

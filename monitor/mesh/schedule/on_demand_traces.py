@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from monitor.mesh.kinds.kind import ends
-from monitor.mesh.models import Measurement, Mesh, Path, Site, TraceRequest
+from monitor.mesh.models import Measurement, Mesh, Path, TraceRequest
 from probes.site.wire import OnDemandTrace
 from probes.trace.spec import TraceReason, TraceSpec
 
@@ -64,10 +64,10 @@ def _request(paths: Sequence[Path], reason: TraceReason, by: str, now: datetime)
     )
 
 
-def hand_out(site: Site, now: datetime) -> tuple[OnDemandTrace, ...]:
+def hand_out(site_id: int, now: datetime) -> tuple[OnDemandTrace, ...]:
     """The requests for a site's agent, noted as fetched."""
     asked_after = now - timedelta(seconds=TAKE_UP_S)
-    rows = TraceRequest.objects.filter(path__source__site=site.pk, asked_at__gt=asked_after)
+    rows = TraceRequest.objects.filter(path__source__site=site_id, asked_at__gt=asked_after)
     requests = list(rows.select_related("path__source__site", "path__destination__site").order_by("pk"))
     if not requests:
         return ()

@@ -87,12 +87,12 @@ def test_a_site_gets_its_paths_of_a_capacity_test():
     assert not Slot.objects.filter(measurement__test__kind="capacity").exists()
 
 
-def test_a_plan_with_capacity_tests_takes_five_queries(django_assert_num_queries):
+def test_a_plan_with_capacity_tests_takes_three_queries(django_assert_num_queries):
     groups = (replace(EXAMPLE.groups[0], tests=("pinger", "narrowest")), *EXAMPLE.groups[1:])
     apply(replace(EXAMPLE, tests=(*EXAMPLE.tests, CapacityEntry("narrowest")), groups=groups), NOW)
     site = Site.objects.get(name="cern")
 
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(3):
         plan_for(site, NOW)
 
 

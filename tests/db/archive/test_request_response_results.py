@@ -92,7 +92,7 @@ def test_a_mesh_without_such_tests_has_no_server(django_assert_num_queries):
     site = Site.objects.filter(has_agent=True).first()
     plan_for(site, NOW)
 
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(3):
         assert plan_for(site, NOW).server is None
 
 

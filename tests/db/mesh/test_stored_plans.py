@@ -119,7 +119,7 @@ def ask_pings(centre):
 
 def report_pings(centre):
     for site in Site.objects.all():
-        for run in on_demand_pings.hand_out(site, centre.now, is_able=True):
+        for run in on_demand_pings.hand_out(site.pk, centre.now, is_able=True):
             report = OnDemandPingReport(run_id=run.run_id, started_at=centre.now, outcome=Outcome.MEASURED)
             on_demand_pings.record(site.pk, report, centre.now)
 
@@ -258,10 +258,22 @@ def test_another_key_or_code_builds_all_plans_again(centre, monkeypatch):
     assert (answer.status_code, answer["ETag"]) == (200, etag)
 
 
+@pytest.mark.parametrize("file", ["kinds/ping.py", "sql/plan_state.sql"])
+def test_other_code_or_sql_is_another_maker(tmp_path, monkeypatch, file):
+    monkeypatch.setattr(stored_plans, "CODE", (tmp_path,))
+    (tmp_path / file).parent.mkdir()
+
+    def maker_with(text):
+        (tmp_path / file).write_text(text)
+        return stored_plans.maker.__wrapped__()
+
+    assert maker_with("a") == maker_with("a") != maker_with("b")
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_change_committed_while_a_plan_is_built_is_not_missed(client, monkeypatch, other_connection):
     centre = Centre(client, monkeypatch)
-    build = stored_plans.plan_for
+    build = stored_plans.make_plan
 
     def change_meanwhile(*arguments):
         plan = build(*arguments)
@@ -270,7 +282,7 @@ def test_a_change_committed_while_a_plan_is_built_is_not_missed(client, monkeypa
         return plan
 
     with monkeypatch.context() as patch:
-        patch.setattr(stored_plans, "plan_for", change_meanwhile)
+        patch.setattr(stored_plans, "make_plan", change_meanwhile)
         etag = centre.ask("s1")["ETag"]
 
     marks = SitePlanChange.objects.count()

@@ -29,7 +29,7 @@ def report(path, *rtts_ms, **fields):
     """What the agent at the source of a path reports."""
     site = path.source.site
     now = timezone.now()
-    on_demand_pings.hand_out(site, now, is_able=True)
+    on_demand_pings.hand_out(site.pk, now, is_able=True)
     run = PingRun.objects.get(path=path, ended_at=None)
     on_demand_pings.record(site.pk, OnDemandPingReport(run_id=run.pk, started_at=now, rtts_ms=rtts_ms, **fields), now)
 
