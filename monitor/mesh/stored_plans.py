@@ -48,10 +48,13 @@ WITH taken AS (
         SELECT site_id, xact FROM plan_change WHERE site_id = %(site_id)s FOR UPDATE SKIP LOCKED
     )
 )
-SELECT pg_advisory_xact_lock(hashtext('soundings.plan'), %(site_id)s)
+SELECT
+    pg_advisory_xact_lock(hashtext('soundings.plan'), %(site_id)s),
+    set_config('synchronous_commit', 'off', TRUE)
 """
 """Waits for another builder of the site, and takes its marks away. A mark that a change holds stays, and the plan is
-not valid until the change is committed: nobody waits for it."""
+not valid until the change is committed: nobody waits for it. The disk is not waited for: a version that is lost in a
+crash, and with it all that came after, is built again."""
 
 STORE = """
 INSERT INTO site_plan (site_id, version, maker, epoch, valid_until)

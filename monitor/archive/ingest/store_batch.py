@@ -46,6 +46,7 @@ REFUSED_AT_ONCE = 500
 LOCK_TIMEOUT_S = 5
 STATEMENT_TIMEOUT_S = 20
 """Statement timeout; an agent closes the connection after 30 s."""
+WITHOUT_WAITING = "SELECT set_config('synchronous_commit', 'off', TRUE)"
 DAY_US = 86_400_000_000
 LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 """Latest accepted time; well below Python's last year, so that no conversion to a time zone overflows."""
@@ -122,14 +123,15 @@ def receive(site_id: int, arrival: ParsedBatch, now: datetime, last: SqlStatemen
 
 def _record_empty(site_id: int, arrival: ParsedBatch, now: datetime, last: SqlStatement | None) -> bool:
     """Record a batch without results in a single statement; return whether that was possible. It needs no turn: no
-    other delivery depends on it."""
+    other delivery depends on it. It does not wait for the disk: what a crash takes away, the next delivery tells
+    again."""
     account = arrival.account()
     if arrival.envelope.number == 0 or (account is not None and account.gaps):
         return False
     fields = _batch_fields(site_id, arrival, now, accepted=0, refused=0)
     parts = [SqlStatement(statement("record_batch"), fields), *account_statements(site_id, account, now)]
     with single_statement():
-        run_together(*parts, *([] if last is None else [last]))
+        run_together(*parts, *([] if last is None else [last]), SqlStatement(WITHOUT_WAITING, {}))
     return True
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -170,6 +171,7 @@ def task_maker(
     return make
 
 
+@lru_cache(maxsize=4096)
 def literal_or_none(address: str) -> str | None:
     """A source address; None for a name, which the site resolves and routes itself."""
     return address if addresses.literal(address) is not None else None

@@ -130,7 +130,10 @@ class HostAddresses:
         return str(self._for_site(peer.site.name).get("source", self.address_for(peer)))
 
     def _for_site(self, site: str) -> dict[str, str]:
-        return next((entry for entry in self.peers if site in entry["sites"]), {})
+        for entry in self.peers:
+            if site in entry["sites"]:
+                return dict(entry)
+        return {}
 
 
 class Host(HostAddresses, models.Model):

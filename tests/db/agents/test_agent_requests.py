@@ -153,6 +153,22 @@ def test_an_empty_delivery_is_recorded_once_with_its_account(ask, mesh, django_a
     assert AgentHealth.objects.get().health["cpus"] == 4
 
 
+def test_only_a_delivery_with_results_waits_for_the_disk(ask, mesh):
+    def synchronous_commit():
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW synchronous_commit")
+            return cursor.fetchone()[0]
+
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL synchronous_commit = on")
+    result = delivered(mesh.slac_cern, burst(1.5, at=timezone.now()))
+
+    ask("POST", RESULTS, msgspec.json.encode(batch(result)))
+    assert synchronous_commit() == "on"
+    ask("POST", RESULTS, msgspec.json.encode(batch(number=2)))
+    assert synchronous_commit() == "off"
+
+
 def test_a_connection_test_is_not_recorded(ask):
     assert ask("POST", RESULTS, msgspec.json.encode(batch(number=0))).status == 200
 
