@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import pytest
 from django.db import connection
 
@@ -38,3 +40,14 @@ def test_statements_of_django_are_not_prepared():
         Site.objects.filter(title="nowhere").exists()
 
     assert _prepared("nowhere") == _prepared("title") == []
+
+
+def test_binary_values_are_those_of_the_text_format():
+    written = "2026-11-27T13:45:06.123456+00:00"
+    sql = "SELECT ARRAY[NULL, %(at)s::timestamptz], %(number)s::bigint, ARRAY['10.0.0.1', NULL]"
+    expected = ([None, datetime.fromisoformat(written)], 7, ["10.0.0.1", None])
+
+    for is_binary in (False, True):
+        row = run_prepared(sql, {"at": written, "number": 7}, is_binary=is_binary).fetchone()
+        assert row == expected
+        assert row[0][1].utcoffset() == timedelta(0)

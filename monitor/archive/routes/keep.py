@@ -21,7 +21,8 @@ from monitor.analysis.routes.timeline import FlowPeriod, RouteTrace, Timeline, T
 from monitor.archive.models import PathRoute as PathRouteRow
 from monitor.archive.models import Route as RouteRow
 from monitor.archive.routes.known import PresentRoutes, StoredRoutes, present_routes, stored_routes
-from monitor.archive.statements import statement
+from monitor.archive.statements import array_text, statement
+from monitor.prepared import run_prepared
 
 PathTrace = tuple[int, RouteTrace]
 
@@ -47,7 +48,8 @@ def keep_routes(traces: Sequence[PathTrace]) -> list[int | None]:
             route_ids[place] = period.route.row_id
             last_at[present[path_id].ids[trace.flow]] = period.last_at
     if last_at:
-        _run("move_last_traces", ids=list(last_at), last_at=list(last_at.values()))
+        moved = {"ids": array_text(last_at), "last_at": list(last_at.values())}
+        run_prepared(statement("move_last_traces"), moved)
     if changing:
         since_of = {path_id: traces[of_path[0]][1].at for path_id, of_path in changing.items()}
         followed_paths = [

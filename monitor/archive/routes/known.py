@@ -9,7 +9,8 @@ from datetime import datetime
 
 from monitor.analysis.routes.compare import RouteHops, trimmed
 from monitor.analysis.routes.timeline import Flow, FlowPeriod, RouteTrace, Timeline, TimelineRoute
-from monitor.archive.statements import run_statement
+from monitor.archive.statements import array_text, run_statement, statement
+from monitor.prepared import run_prepared
 
 
 @dataclass(slots=True)
@@ -53,7 +54,8 @@ class StoredRoutes:
 
 def present_routes(path_ids: Collection[int]) -> dict[int, PresentRoutes]:
     """The present periods of these paths; paths without a trace are left out."""
-    _, rows = run_statement("present_routes", path_ids=list(path_ids))
+    wanted = {"path_ids": array_text(path_ids)}
+    rows = run_prepared(statement("present_routes"), wanted, is_binary=True).fetchall()
     present: dict[int, PresentRoutes] = defaultdict(PresentRoutes)
     routes: dict[int, TimelineRoute] = {}
     for path_id, protocol, number, period_id, since, last_at, route_id, *rest in rows:

@@ -4,4 +4,4 @@ SELECT
     route.id, route.number, route.first_at, route.hops, route.learned_at, route.reached_at
 FROM path_route AS present
 INNER JOIN route ON route.id = present.route_id
-WHERE present.path_id = ANY(%(path_ids)s) AND present.until IS NULL
+WHERE present.path_id = ANY(%(path_ids)s::integer[]) AND present.until IS NULL
