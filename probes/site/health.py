@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -121,12 +122,18 @@ def kernel_clock_of(state: int, timex: bytes) -> KernelClock:
 def read_kernel_clock() -> KernelClock | None:
     """Ask the kernel; nothing is changed, so no privilege is needed. None where there is no such call, or a sandbox
     forbids it."""
-    adjtimex = getattr(ctypes.CDLL(None), "adjtimex", None)
+    adjtimex = _adjtimex()
     if adjtimex is None:
         return None
     timex = ctypes.create_string_buffer(TIMEX_BYTES)
     state = adjtimex(timex)
     return None if state < 0 else kernel_clock_of(state, timex.raw)
+
+
+@cache
+def _adjtimex() -> Any:
+    """The function of the C library, if it has it. Opening the library costs many times the call."""
+    return getattr(ctypes.CDLL(None), "adjtimex", None)
 
 
 def parse_loadavg(text: str) -> float:

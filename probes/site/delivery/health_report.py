@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -16,13 +17,19 @@ from probes.site.spool.spool import Spool
 from probes.site.wire import Batch, BurstBlock, ToDeliver
 from probes.throughput import authentication
 
+VERSION_KEPT_S = 60.0
+"""How long the version of iperf3 is kept: looking for the program in all of PATH costs as much as the rest of a
+report."""
+
 
 class HealthReporter:
-    """Makes the health reports of an agent."""
+    """Makes the health reports of an agent. `now_s` is a monotonic clock."""
 
-    def __init__(self, clock: CentreClock, spool: Spool) -> None:
+    def __init__(self, clock: CentreClock, spool: Spool, *, now_s: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._spool = spool
+        self._now_s = now_s
+        self._iperf3: tuple[float, str | None] | None = None
 
     def current(self) -> Health:
         """The health now, without a batch."""
@@ -34,8 +41,14 @@ class HealthReporter:
             lost_ticks=self._spool.lost_cycles,
             dropped=self._spool.dropped_by_kind(),
             set_aside=self._spool.count_quarantined(),
-            iperf3=authentication.version(),
+            iperf3=self._iperf3_version(),
         )
+
+    def _iperf3_version(self) -> str | None:
+        now_s = self._now_s()
+        if self._iperf3 is None or now_s - self._iperf3[0] >= VERSION_KEPT_S:
+            self._iperf3 = now_s, authentication.version()
+        return self._iperf3[1]
 
     def for_batch(self, batch: Batch) -> Health:
         """The health to send with `batch`."""

@@ -26,6 +26,7 @@ from probes.site.health import (
 from probes.site.spool.results import UncheckedResult
 from probes.site.spool.spool import Spool
 from probes.site.wire import Batch, Delivered
+from probes.throughput import authentication
 from probes.throughput.spec import ThroughputRun
 
 AT = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -144,3 +145,11 @@ def test_a_delivery_carries_the_health_of_agent_and_machine(tmp_path):
     assert (health.stamp, health.lost_ticks) == ("kernel", 0)
     assert health.clock_off == ClockOff(since=AT, until=AT, offset_s=2.0)
     assert health.cpus >= 1
+
+
+def test_a_new_iperf3_is_reported_within_a_minute(tmp_path, monkeypatch):
+    installed, times_s = iter(("3.12", "3.22")), iter((1000.0, 1059.0, 1060.0))
+    monkeypatch.setattr(authentication, "version", lambda: next(installed))
+    reporter = HealthReporter(CentreClock(), Spool(tmp_path / "spool.sqlite3"), now_s=lambda: next(times_s))
+
+    assert [reporter.current().iperf3 for _ in range(3)] == ["3.12", "3.12", "3.22"]
