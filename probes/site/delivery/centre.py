@@ -33,6 +33,7 @@ except ImportError:  # optional dependency of a minimal agent
 
 from probes.site.delivery.centre_clock import CentreClock
 from probes.site.delivery.centre_urls import CentreUrls
+from probes.site.delivery.tls import verifying_context
 from probes.site.journal import DatedMessage
 from probes.site.settings import UNIX, SettingsError, check_centre, read_token
 from probes.site.spool.blocks import without_blocks
@@ -293,7 +294,7 @@ class Centre:
         # Without a port http.client would take the end of an IPv6 address for it.
         if parts.scheme == "http":
             return http.client.HTTPConnection(host, parts.port or http.client.HTTP_PORT, timeout=timeout_s)
-        port, context = parts.port or http.client.HTTPS_PORT, ssl.create_default_context()
+        port, context = parts.port or http.client.HTTPS_PORT, verifying_context()
         return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=context)
 
 
