@@ -163,6 +163,23 @@ def test_chores_are_due_at_start_but_cycles_at_their_boundary(scheduler, monkeyp
     assert sorted(sent) == sorted(set(CHORES) - {DISPATCH})
 
 
+def test_beat_does_not_ask_again_and_again_before_a_task_is_due(scheduler, monkeypatch):
+    sent, now_s, ticks = [], 1_000_000_002.5, 0
+    monkeypatch.setattr(scheduler.app, "now", lambda: at(now_s))
+    monkeypatch.setattr(scheduler, "apply_entry", lambda entry, producer=None: sent.append((entry.name, now_s)))
+    monkeypatch.setattr(PlanScheduler, "producer", None)
+    scheduler.setup_schedule()
+
+    while now_s < 1_000_000_062.5 and ticks < 1000:
+        # A tick takes a while too.
+        now_s += scheduler.tick() + 1e-5
+        ticks += 1
+
+    pulses_s = [at_s for name, at_s in sent if name == "site.pulse"][1:]
+    assert pulses_s == pytest.approx([1_000_000_005 + 5 * number for number in range(12)], abs=0.01)
+    assert ticks <= 60 + 3 * len(sent)
+
+
 def test_after_a_clock_step_due_times_are_recomputed(scheduler, monkeypatch, caplog):
     monkeypatch.setattr(PlanScheduler, "producer", None)
     scheduler.tick()
