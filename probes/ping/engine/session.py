@@ -46,11 +46,12 @@ SHORTEST_TICK_NS = 2_000_000
 RETRY_NS = 1_000_000
 """Retry interval when the send buffer is full."""
 
-DRAIN_NS = 250_000_000
+DRAIN_NS = 500_000_000
 """Maximum time that replies and timestamps wait in the socket; they are read earlier if its buffer could fill up."""
 
 LAST_TICK_NS = 20_000_000
-"""Polling interval for replies after the last request was sent."""
+LAST_TICK_SHARE = 8
+"""Polling interval for replies after the last request: an eighth of the time since it was sent, and 20 ms at least."""
 
 SETTLE_NS = 20_000_000
 """Maximum delay between the kernel's receive timestamp and our reading of the reply."""
@@ -72,7 +73,7 @@ class PingSession:
         self.channel = channel
         self.packets_per_s = targets / pattern.spacing_s if pattern.spacing_s > 0 else 0.0
         self._timeout_ns = round(pattern.timeout_s * NS_PER_S)
-        self._late_ns = round(pattern.late_s * NS_PER_S)
+        self._longest_wait_ns = self._timeout_ns + round(pattern.late_s * NS_PER_S) + SETTLE_NS
         times = even_times(channel.family, addresses, pattern, random) if pattern.is_even else None
         self._table = self._make_table(targets, pattern, None if times is None else times.cells)
         target_of_rank = random.permutation(targets) if times is None else np.arange(targets)
@@ -149,8 +150,8 @@ class PingSession:
         """Whether all packets are sent, and each has a reply or has timed out."""
         if not self._all_sent:
             return False
-        waited_ns = time.monotonic_ns() - int(self._table.called_ns[: self._stop].max(initial=0))
-        if waited_ns > self._timeout_ns + self._late_ns + SETTLE_NS:
+        waited_ns = time.monotonic_ns() - self._last_called_ns
+        if waited_ns > self._longest_wait_ns:
             return True
         if self._table.has_pending():
             return False
@@ -162,7 +163,9 @@ class PingSession:
         if self._buffer_full:
             return self._stepped_ns + RETRY_NS
         if self._all_sent:
-            return self._stepped_ns + LAST_TICK_NS
+            waited_ns = self._stepped_ns - self._last_called_ns
+            left_ns = self._longest_wait_ns - waited_ns
+            return self._stepped_ns + max(LAST_TICK_NS, min(waited_ns // LAST_TICK_SHARE, left_ns))
         following = self._table.next
         due_ns = self._schedule.due_at_ns(following)
         batch = self._batch_of_turn[self._table.turn_of(following)]
@@ -184,6 +187,11 @@ class PingSession:
     @property
     def _all_sent(self) -> bool:
         return self._table.next >= self._stop
+
+    @property
+    def _last_called_ns(self) -> int:
+        """When the last packet was handed to the kernel; 0 if none was."""
+        return int(self._table.called_ns[self._stop - 1]) if self._stop else 0
 
     def _send_due(self) -> None:
         self._schedule.postpone(self._table.next, self._stepped_ns, planned_wait_ns=self._planned_wait_ns)

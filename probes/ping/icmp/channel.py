@@ -30,7 +30,7 @@ ICMP_FILTER = 1
 ICMP6_FILTER = 1
 IP_RECVTTL = 12
 SO_MEMINFO = 55
-SK_MEMINFO_VARS = 9
+SK_MEMINFO = struct.Struct("9I")
 SK_MEMINFO_WMEM_ALLOC = 2
 SK_MEMINFO_SNDBUF = 3
 SK_MEMINFO_DROPS = 8
@@ -177,8 +177,7 @@ class Channel:
         return max(0, memory[SK_MEMINFO_SNDBUF] - memory[SK_MEMINFO_WMEM_ALLOC]) // charge_bytes
 
     def _memory(self) -> tuple[int, ...]:
-        counts = self.socket.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 4 * SK_MEMINFO_VARS)
-        return struct.unpack(f"{SK_MEMINFO_VARS}I", counts)
+        return SK_MEMINFO.unpack(self.socket.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, SK_MEMINFO.size))
 
     def close(self) -> None:
         self.socket.close()

@@ -179,6 +179,28 @@ def test_a_full_send_buffer_is_counted_and_the_packet_sent_later():
     assert 0 < results.waited.sum() < 20
 
 
+def test_a_lost_reply_is_awaited_with_few_wake_ups():
+    pattern = SendPattern((100,), 1, 1.0, timeout_s=2.0, late_s=1.0)
+    clock = Clock()
+    wire = Wire(clock)
+    wire.room = 10**6
+    wake_ups = 0
+    with (
+        patch.object(session_module, "time", clock),
+        patch.object(sender, "time", clock),
+        patch.object(receiver, "time", clock),
+    ):
+        session = PingSession(wire, [("192.0.2.1", 0)], pattern)
+        while not session.finished() and wake_ups < 1000:
+            clock.now_ns = max(clock.now_ns, session.wake_at_ns()) + MS // 10
+            session.step()
+            wake_ups += 1
+
+    waited_s = (clock.now_ns - wire.sent_ns[-1]) / 10**9
+    assert 3.0 < waited_s < 3.1
+    assert wake_ups < 50
+
+
 def test_a_session_numbers_its_stamps_from_its_first_packet():
     """Another session may have used the same socket before."""
     wire, _ = run_session(2, 2, 1.0, [(0, 10**6)])
