@@ -29,7 +29,7 @@ FIRST_RESTART_S = 0.5
 LONGEST_RESTART_S = 10.0
 STEADY_AFTER_S = 60.0
 STOP_GRACE_S = 10.0
-POLL_S = 0.25
+POLL_S = 1.0
 READY_POLL_S = 0.05
 SLOW_READY_POLL_S = 1.0
 """Interval of readiness checks after `REPORT_WAIT_EVERY_S`; each may cost the child CPU time, but less than a start."""
