@@ -18,7 +18,7 @@ from probes.kinds import CYCLE_KINDS
 from probes.site.agent import Agent
 from probes.site.runner import local_queue
 from probes.site.runner.recent_numbers import RecentNumbers
-from probes.site.runner.schedule import task_name
+from probes.site.runner.schedule import CHORES, PULSE, task_name
 from probes.site.runner.slot import AHEAD as SLOTS_AHEAD
 from probes.site.wire import OnDemandPing, OnDemandTrace, Plan, read_slot
 
@@ -49,7 +49,7 @@ def make_app(agent: Agent) -> AgentApp:
         worker_cancel_long_running_tasks_on_connection_loss=False,
         worker_enable_remote_control=False,
         worker_redirect_stdouts=False,
-        beat_max_loop_interval=1.0,
+        beat_max_loop_interval=CHORES[PULSE],
     )
     _add_chores(app, _add_measurements(app), _add_on_demand(app))
     return app
@@ -58,7 +58,7 @@ def make_app(agent: Agent) -> AgentApp:
 def _add_chores(app: AgentApp, dispatch: Callable[[], None], take_up: Callable[[Plan], None]) -> None:
     agent = app.agent
 
-    @app.task(name="site.pulse", shared=False)
+    @app.task(name=PULSE, shared=False)
     def heartbeat() -> None:
         agent.beat()
 

@@ -26,8 +26,9 @@ from probes.site.wire import Plan
 
 logger = logging.getLogger(__name__)
 
-DELIVER, DISPATCH = "site.deliver", "site.dispatch_slots"
-CHORES = {"site.pull_plan": 10.0, DELIVER: 5.0, DISPATCH: 5.0, "site.pulse": 5.0}
+DELIVER, DISPATCH, PULSE = "site.deliver", "site.dispatch_slots", "site.pulse"
+CHORES = {"site.pull_plan": 10.0, DELIVER: 5.0, DISPATCH: 5.0, PULSE: 5.0}
+"""Beat also looks for a new plan each time that one of these is due, and in no other moments."""
 LONGEST_PHASE_S = 2.0
 CLOCK_STEP_S = 1.0
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
