@@ -1,8 +1,7 @@
 """`python -m tests.bench [NAME…]`: prints the machine and the commit, then the table of each benchmark.
 
-Those that take many minutes run only when named;
-`steady` takes options after its name. A figure means little without its machine: compare ratios within a
-run.
+Those that take many minutes run only when named; `steady`, `storm` and `agent` take options after their name. A figure
+means little without its machine: compare ratios within a run.
 """
 
 from __future__ import annotations
