@@ -148,7 +148,7 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
         is_in_part = bool(tests.unjudged - tests.low.keys())
         counts = going_on, replying_again, len(normal_again)
         said = sentence.judged(states, checked, incidents, counts, is_in_part, fresh.evaluated_at, now)
-        said = said[0], f"{said[1]} {sentence.unjudged(tests)}".strip()
+        said = said[0], f"{said[1]} {sentence.further(checked, tests)}".strip()
     return MeshState(
         *said,
         states,

@@ -3,12 +3,12 @@ had a longer RTT, a pending incident has them, their newest throughput tests are
 
 In: the cells of the grid of now without an incident, the paths of pending incidents and those with a raised RTT or low
 tests, and the alert rules. Out: `CheckedPaths`. A loss counts while it lasts: not once the packets after it prove that
-it is over (`monitor.analysis.changes.lasting`). A single lost packet is no loss.
+it is over (`monitor.analysis.changes.lasting`). A single lost packet is no loss. One that is over is told for ENDED_S.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import cast
@@ -33,6 +33,7 @@ ENDED_S = 600.0
 POOR_STYLES = ("loss-3", "loss-4", "loss-5")
 NAMED = 3
 """So many paths are named."""
+ENDED = "ended without an incident"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,8 @@ class CheckedPaths:
     `of_reverse` lose packets on the links of an open incident of the reverse path, those `unclear` have packets that do
     not exclude the loss of an open incident. `losses` are those of paths with a loss, each since it began;
     `clean_since_s` is known where that is CLEAN_S ago or longer. `ended` are losses without an incident that were
-    checked until they were over, lately: their paths may be normal."""
+    checked until they were over, lately: their paths may be normal. `ended_above` are the paths of those that were
+    above their rule for certain, unless an incident may tell them, the one with most lost packets first."""
 
     without_reply: Mapping[int, str] = field(default_factory=dict)
     with_loss: Mapping[int, str] = field(default_factory=dict)
@@ -61,6 +63,7 @@ class CheckedPaths:
     in_incidents: frozenset[int] = frozenset()
     losses: Mapping[int, LastingLoss] = field(default_factory=dict)
     ended: Mapping[int, EndedLoss] = field(default_factory=dict)
+    ended_above: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def _problems(self) -> tuple[Mapping[int, str], ...]:
@@ -92,10 +95,11 @@ class CheckedPaths:
 
     @property
     def named(self) -> list[tuple[int, str]]:
-        """The paths that `parts` names, in its order."""
+        """The paths that `parts` and `words_of_ends` name, in their order."""
         by_loss = self.without_reply, self.above_rules, self.of_reverse
         by_kind = *by_loss, self.pending, self.longer_rtt, self.low_tests, self.with_loss, self.unclear
-        return [row for names in by_kind for row in list(names.items())[:NAMED]]
+        named = [row for names in by_kind for row in list(names.items())[:NAMED]]
+        return [*named, *list(self.ended_above.items())[:1]]
 
     def parts(self, *, with_names: bool = True) -> list[str]:
         """`2 paths without replies since 12:03:10 UTC, being checked (cern → slac, slac → cern)`."""
@@ -107,9 +111,11 @@ class CheckedPaths:
         ]
 
     def words_of(self, path_id: int) -> str:
-        """`Loss above the alert threshold, being checked: 12 of 250 packets lost since 10:05:10 UTC`; empty where the
-        path is in none. The times are exact where no other path is."""
+        """`Loss above the alert threshold, being checked: 12 of 250 packets lost since 10:05:10 UTC`, or how a loss
+        `ended_above` ended; empty where the path is in none. The times are exact where no other path is."""
         text = self._text_of(path_id)
+        if not text and path_id in self.ended_above:
+            return f"Loss {ENDED}: {self.words_of_ended(path_id)}"
         return f"{text[:1].upper()}{text[1:]}"
 
     def words_in_cell(self, path_id: int, packets: str) -> str:
@@ -120,7 +126,18 @@ class CheckedPaths:
             return f"{alone._kind_of(path_id)[0]}: {_lost_text(self.losses[path_id], packets)}"
         return alone._text_of(path_id)
 
-    def words_of_ended(self, path_id: int, packets: str) -> str:
+    def words_of_ends(self) -> str:
+        """`Loss of slac → ornl ended without an incident: 39 of 1,200 packets lost from 10:05:10 to 10:09:20 UTC, none
+        since.`, of several paths `Loss of 12 paths ended without an incident, most on slac → ornl: 39 of …`; empty for
+        none."""
+        if not self.ended_above:
+            return ""
+        path_id, name = next(iter(self.ended_above.items()))
+        number = len(self.ended_above)
+        about = f"{name} {ENDED}" if number == 1 else f"{count_of_paths(number)} {ENDED}, most on {name}"
+        return f"Loss of {about}: {self.words_of_ended(path_id)}."
+
+    def words_of_ended(self, path_id: int, packets: str = "packets") -> str:
         """`39 of 1,200 packets lost from 10:05:10 to 10:09:20 UTC, none since`, of a path in `ended`."""
         loss = self.ended[path_id]
         begin = _clock(loss.since_s).removesuffix(" UTC")
@@ -184,6 +201,8 @@ def checked_paths(
     overdue = [path for path in overdue if not path.is_set_aside]
     times = [path.unanswered_since for path in silent if path.unanswered_since is not None]
     names = {path.path_id: f"{path.source} → {path.destination}" for path in cells}
+    ended_above = losses.ended_above - pending.keys() - unclear.keys()
+    ended_most_first = sorted(ended_above, key=lambda path_id: losses.ended[path_id].lost, reverse=True)
     return CheckedPaths(
         without_reply={path.path_id: names[path.path_id] for path in silent},
         with_loss=_with_losses(names, losses.poor),
@@ -191,6 +210,7 @@ def checked_paths(
         of_reverse={path_id: name for path_id, name in names.items() if path_id in losses.of_reverse},
         losses={**losses.above, **losses.poor, **losses.of_reverse},
         ended=losses.ended,
+        ended_above={path_id: names[path_id] for path_id in ended_most_first},
         pending={path_id: name for path_id, name in pending.items() if path_id not in told},
         longer_rtt={path_id: name for path_id, name in raised.items() if path_id in longer},
         low_tests=low,
@@ -216,12 +236,13 @@ def _named(names: Mapping[int, str]) -> str:
 class _Losses:
     """Lasting losses by path: those proven `above` their rule; `poor` are those that are more, or as much as the grid
     marks, without such a proof. The paths `of_reverse` have an incident of loss on their reverse path. Those `ended`
-    were as much, and are over."""
+    were as much, and are over; `ended_above` are the paths of those proven above their rule."""
 
     above: Mapping[int, LastingLoss] = field(default_factory=dict)
     poor: Mapping[int, LastingLoss] = field(default_factory=dict)
     of_reverse: Mapping[int, LastingLoss] = field(default_factory=dict)
     ended: Mapping[int, EndedLoss] = field(default_factory=dict)
+    ended_above: Set[int] = frozenset()
 
     @property
     def every(self) -> set[int]:
@@ -243,18 +264,23 @@ def _lasting_losses(mesh: Mesh, lossy: Sequence[PathFigures], ends_s: LossEnds, 
     lasting = {key: _if_clean(of.lasting, now) for key, of in recent.items() if of.lasting is not None}
     proven = suspects.proven_above(lasting, ratios)
     told = {key: loss for key, loss in lasting.items() if key in proven or _is_told(loss, ratios.get(key))}
-    of_reverse = {key for key in told if ends_s.get(reverse.get(key, -1), 0.0) is None}
+    reverse_lasts = {key for key in recent if ends_s.get(reverse.get(key, -1), 0.0) is None}
+    of_reverse = reverse_lasts & told.keys()
     without_other = {
         path.path_id for path in lossy if path.incident_id is None and path.ended_at is None and path.stale_at is None
     }
-    ended = {
-        key: _newest_ended(of, ratios.get(key), now) for key, of in recent.items() if key in without_other - told.keys()
+    newest = {
+        key: _newest_ended(of, ratios.get(key), now)
+        for key, of in recent.items()
+        if key in without_other - told.keys() - reverse_lasts
     }
+    ended = {key: loss for key, loss in newest.items() if loss is not None}
     return _Losses(
         {key: loss for key, loss in told.items() if key in proven - of_reverse},
         {key: loss for key, loss in told.items() if key not in proven | of_reverse},
         {key: loss for key, loss in told.items() if key in of_reverse},
-        {key: loss for key, loss in ended.items() if loss is not None},
+        ended,
+        suspects.proven_above(ended, ratios),
     )
 
 

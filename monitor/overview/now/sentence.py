@@ -132,7 +132,12 @@ def _ended(now: datetime) -> str:
     return f"Last incident: {words.brief(ended, now)}, resolved {ago} ago."
 
 
-def unjudged(tests: NewestTests) -> str:
+def further(checked: CheckedPaths, tests: NewestTests) -> str:
+    """Losses of lately that ended without an incident, and the paths whose throughput is not judged."""
+    return f"{checked.words_of_ends()} {_unjudged(tests)}".strip()
+
+
+def _unjudged(tests: NewestTests) -> str:
     """The paths whose throughput no rule can judge yet."""
     if not tests.unjudged:
         return ""

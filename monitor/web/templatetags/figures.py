@@ -189,19 +189,19 @@ def of_key(by_key: Mapping[int, Trend] | str, key: int) -> Trend | None:
     return by_key.get(key) if isinstance(by_key, Mapping) else None
 
 
+_BEFORE_PATHS = ("(", ", ", "Loss of ", "most on ")
+
+
 @register.simple_tag
 def with_path_links(sentence: str, checked: CheckedPaths) -> SafeString:
     """A part of the sentence on the mesh, in which the names of checked paths are links to their pages."""
     html, rest = SafeString(), sentence
     for path_id, text in checked.named:
         name = text.partition(": ")[0]
-        before, found, after = rest.partition(f"({name}")
-        if not found:
-            before, found, after = rest.partition(f", {name}")
-        if found:
-            sign = found.removesuffix(name)
-            html += format_html('{}{}<a href="{}">{}</a>', before, sign, reverse("path", args=[path_id]), name)
-            rest = after
+        words = next((words for words in _BEFORE_PATHS if f"{words}{name}" in rest), None)
+        if words is not None:
+            before, _, rest = rest.partition(f"{words}{name}")
+            html += format_html('{}{}<a href="{}">{}</a>', before, words, reverse("path", args=[path_id]), name)
     return html + conditional_escape(rest)
 
 
@@ -237,9 +237,11 @@ class Current:
             return self._state
         return load_mesh_state(self._fresh, timezone.now(), self._grid) if self._can_ask else None
 
-    def checked_on(self, path_id: int) -> str:
-        """What the state of the mesh says of this path, which has no open incident; empty where it is normal."""
-        return load_checked(path_id, self._fresh, timezone.now()).words_of(path_id)
+    def checked_on(self, path_id: int) -> tuple[str, bool]:
+        """What the state of the mesh says of this path, which has no open incident; empty where that is nothing. And
+        whether the path may have a problem, or newer data are missing."""
+        checked = load_checked(path_id, self._fresh, timezone.now())
+        return checked.words_of(path_id), checked.not_normal > 0
 
     @cached_property
     def stale(self) -> dict[str, freshness.OverdueWork]:
@@ -266,8 +268,9 @@ def current_state(context: Context) -> Current:
 
 
 @register.simple_tag
-def path_check(current: Current, path_id: int) -> str:
-    """What is being checked on a path without an open incident, as a sentence."""
+def path_check(current: Current, path_id: int) -> tuple[str, bool]:
+    """What is being checked on a path without an open incident, or a loss of lately that ended without one, as a
+    sentence; and whether it is being checked."""
     return current.checked_on(path_id)
 
 

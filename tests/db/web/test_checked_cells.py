@@ -3,15 +3,21 @@ and after it that of the packets since its end."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.utils import timezone
+from django.utils.html import strip_tags
 
+from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.evaluate import evaluate
 from monitor.alerts.incidents import lifecycle
+from monitor.alerts.models import Incident
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
-from monitor.mesh.models import MeasurementPeriod
+from monitor.mesh.models import MeasurementPeriod, Mesh
 from monitor.mesh.models import Test as MeshTest
+from monitor.web.pages.status.load import load_status
 from tests.db.alert_rows import make_mesh
 from tests.db.merging import roll_up_raw
 from tests.db.web.test_mesh_state_now import NOW, at, plant
@@ -122,13 +128,73 @@ def test_a_loss_that_ended_without_an_incident_is_told_in_its_cell(page, paths):
     html = page()
 
     style, text, sentence = cell(html, paths[LOSSY])
-    assert "All 6 paths are normal" in html
     assert (style, text) == ("none-lost", "✓0")
     ended = "30 of 600 packets of both sizes lost from 12:23:00 to 12:28:00 UTC, none since"
     assert lacks(sentence, "5% over the whole time shown", "30 of 600 packets of 100 bytes lost", ended) == []
     assert all("lost from" not in cell(html, path)[2] for name, path in paths.items() if name != LOSSY)
     (way,) = (row for row in rows(page("/sites/slac/")) if row[0] == "ornl")
     assert way[1] == "✓ now 0"
+
+
+def state_sentence(html):
+    return " ".join(strip_tags(re.search(r'id="mesh-state".*?</section>', html, re.S)[0].partition(">")[2]).split())
+
+
+def test_all_pages_tell_a_loss_that_ended_without_an_incident(client, page, paths):
+    plant_both(paths, for_five_minutes, lambda _: 0)
+    state = client.get("/api/v1/state", headers=LOCAL).json()
+
+    ended, counts = "ended without an incident", "30 of 600 packets lost from 12:23:00 to 12:28:00 UTC, none since"
+    said = f"All 6 paths are normal. Loss of {LOSSY} {ended}: {counts}."
+    assert (state["sentence"], state["style"], state["normal"]) == (said, "calm", 6)
+    html = page()
+    assert state_sentence(html) == f"✓ {said}"
+    assert f'<a href="/paths/{paths[LOSSY].pk}/">{LOSSY}</a> {ended}' in html
+    assert f"✓ Loss {ended}: {counts}" in strip_tags(page(f"/paths/{paths[LOSSY].pk}/"))
+    assert ended not in page(f"/paths/{paths['slac → fnal'].pk}/")
+    assert load_status(NOW).state == f"All 6 paths are normal. Loss of {LOSSY} {ended} in the last 10 min."
+
+
+def test_of_many_ended_losses_the_state_has_the_number_and_the_worst(page, paths):
+    """30, 60 and 30 of 600 packets lost; one packet of another path, which is no loss."""
+    lost = {LOSSY: 1, "ornl → slac": 2, "slac → fnal": 1}
+    for name, path in paths.items():
+        plant(path, -600, 0, lambda s, name=name: lost.get(name, 0) * for_five_minutes(s) or int(s == -300))
+    roll_up_raw(NOW)
+
+    worst = "most on ornl → slac: 60 of 300 packets lost from 12:23:00 to 12:28:00 UTC, none since."
+    assert state_sentence(page()) == f"✓ All 6 paths are normal. Loss of 3 paths ended without an incident, {worst}"
+    assert "Loss of 3 paths ended without an incident in the last 10 min." in load_status(NOW).state
+
+
+def test_an_ended_loss_of_the_reverse_path_of_an_incident_is_not_without_one(page, paths):
+    """The incident of slac → ornl, of which STAMP would tell the direction, goes on; round trips of ornl → slac, which
+    cross it too, lost packets until two minutes ago."""
+    for name, path in paths.items():
+        lost_of = {LOSSY: lambda s: int(s >= -420), "ornl → slac": for_five_minutes}.get(name, lambda _: 0)
+        plant(path, -600, 0, lost_of)
+    roll_up_raw(NOW)
+    assert "without an incident" in state_sentence(page())
+    found = RuleFinding("loss", paths[LOSSY].pk, LOSSY, "loss is high", at(-120), figures={"threshold_ratio": 0.01})
+    lifecycle.add_findings(LOSSY, [found], at(-60))
+    lifecycle.open_if_confirmed(Incident.objects.get().pk, at(-60))
+
+    html = page()
+
+    assert "1 of 6 paths has problems" in state_sentence(html)
+    assert "without an incident" not in state_sentence(html)
+    assert "lost from" not in cell(html, paths["ornl → slac"])[2]
+
+
+def test_a_loss_that_ended_before_it_was_proven_is_not_in_the_state(page, paths):
+    """3 of 60 packets, of which at least 1.0% is proven (95%, Clopper and Pearson), against a rule of 2%."""
+    Mesh.objects.update(alerts={"loss": {"above_ratio": 0.02, "window_s": 120}})
+    plant_both(paths, lambda s: int(s in (-420, -410, -400)), lambda _: 0)
+
+    html = page()
+
+    assert "3 of 60 packets of both sizes lost from 12:23:00 to 12:23:30 UTC" in cell(html, paths[LOSSY])[2]
+    assert state_sentence(html) == "✓ All 6 paths are normal."
 
 
 def test_a_loss_that_may_go_on_is_not_marked_as_ended(page, paths):
@@ -139,6 +205,7 @@ def test_a_loss_that_may_go_on_is_not_marked_as_ended(page, paths):
 
     assert text.startswith("△")
     assert "lost from" not in sentence
+    assert "without an incident" not in state_sentence(page())
 
 
 def test_a_packet_lost_after_an_ended_loss_is_in_the_figure(page, paths):
@@ -157,10 +224,12 @@ def test_a_loss_that_ended_before_the_ten_minutes_is_told_no_more(page, paths):
         plant(path, -1500, 0, lost_of)
     roll_up_raw(NOW)
 
-    _, text, sentence = cell(page(), paths[LOSSY])
+    html = page()
 
+    _, text, sentence = cell(html, paths[LOSSY])
     assert text == "0.17%"
     assert "lost from" not in sentence
+    assert state_sentence(html) == "✓ All 6 paths are normal."
 
 
 def test_an_incident_that_ended_has_its_own_words(page, paths):
@@ -170,7 +239,9 @@ def test_an_incident_that_ended_has_its_own_words(page, paths):
     for seconds in range(-300, 0, 30):
         evaluate(at(seconds))
 
-    sentence = cell(page(), paths[LOSSY])[2]
+    html = page()
 
+    sentence = cell(html, paths[LOSSY])[2]
     assert "incident" in sentence
     assert "lost from" not in sentence
+    assert "without an incident" not in state_sentence(html)

@@ -87,7 +87,11 @@ def test_an_outage_that_is_over_is_not_being_checked(paths):
         is_cut = name in ("slac → ornl", "ornl → slac")
         plant(path, -1800, 0, lambda s, is_cut=is_cut: 10 if is_cut and -80 <= s < -60 else 0)
 
-    assert state_at(0).sentence == "All 6 paths are normal."
+    state = state_at(0)
+
+    assert (state.title, state.style) == ("All 6 paths are normal.", "calm")
+    assert "Loss of 2 paths ended without an incident" in state.rest
+    assert "20 of 20 packets lost from 12:28:40 to 12:29:00 UTC, none since." in state.rest
 
 
 @pytest.mark.parametrize("ago_s", [60, 210, 400, 590])
@@ -97,7 +101,11 @@ def test_a_short_loss_that_is_over_is_not_being_checked(paths, ago_s):
     for name, path in paths.items():
         plant(path, -ago_s - 360, 0, lambda s, name=name: lost.get(s, 0) if name == "slac → ornl" else 0)
 
-    assert state_at(0).sentence == "All 6 paths are normal."
+    state = state_at(0)
+
+    assert (state.title, state.style) == ("All 6 paths are normal.", "calm")
+    times = f"from {at(-ago_s - 20):%H:%M:%S} to {at(-ago_s):%H:%M:%S} UTC"
+    assert state.rest == f"Loss of slac → ornl ended without an incident: 10 of 20 packets lost {times}, none since."
 
 
 def test_a_single_lost_packet_is_no_loss(paths):

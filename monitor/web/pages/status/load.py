@@ -24,6 +24,7 @@ from monitor.analysis import figures
 from monitor.archive.upkeep import freshness
 from monitor.mesh.models import Group, Mesh, Site
 from monitor.overview.mesh_state import MeshState, load_mesh_state
+from monitor.overview.now.checked_paths import ENDED, ENDED_S, count_of_paths
 from monitor.web.pages.status.bars import Bars, UptimeBar, draw
 from monitor.web.pages.status.shares import StepShares, load_shares
 
@@ -138,7 +139,7 @@ def load_status(now: datetime) -> StatusView:
     sites = _sites(state, now)
     return StatusView(
         mesh_name="" if mesh is None else mesh.name,
-        state=_state(state),
+        state=f"{_state(state)} {_ended_losses(state)}".strip(),
         style=state.style,
         sites=sites.listed,
         all_sites=sites.number,
@@ -174,6 +175,15 @@ def _state(state: MeshState) -> str:
         said = f"{'; '.join(checked)}."
         return f"{opened}. {said}" if bad > 0 else f"{said} {opened}."
     return f"No open incidents; {'; '.join(checked)}." if checked and state.style == "unknown" else state.title
+
+
+def _ended_losses(state: MeshState) -> str:
+    """The losses of lately that ended without an incident, by the sites of their paths."""
+    names = state.checks.ended_above.values()
+    if not names or not state.states.paths:
+        return ""
+    of = next(iter(names)) if len(names) == 1 else count_of_paths(len(names))
+    return f"Loss of {of} {ENDED} in the last {figures.duration(ENDED_S)}."
 
 
 def _sites(state: MeshState, now: datetime) -> _Sites:
