@@ -31,7 +31,6 @@ from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, is_n
 from monitor.alerts.incidents.gravest import (
     SAME_ONSET,
     OutageTimes,
-    active_findings,
     ended_outage,
     of_gravest_rule,
     unanswered_since,
@@ -147,7 +146,7 @@ def brief(incident: Incident, now: datetime) -> str:
     else:
         long = f", began {lasted} ago" if " since " in figure or " now" in figure else f" for {lasted}"
     none_lost = none_lost_text(rows) if incident.closed_at is None else ""
-    return f"{_place_now(incident)} {figure}{long}{none_lost}{_seen_from(incident)}"
+    return f"{incident.toward or cause_place(incident.cause)} {figure}{long}{none_lost}{_seen_from(incident)}"
 
 
 def symptom(incident: Incident) -> str:
@@ -222,16 +221,6 @@ def place(incident: Incident) -> str:
         return where_text(incident.toward).removeprefix("on the paths ")
     toward = f"from {source} to {destination}"
     return f"on {named}, {toward}" if named.startswith(PLACES) else toward
-
-
-def _place_now(incident: Incident) -> str:
-    """The place of an incident in short; of one that waits to be resolved the paths that wait, where these are a path
-    or a pair: its direction may be that of a path whose finding is over."""
-    if is_back_to_normal(incident):
-        ends = {tuple(str(row.path).split(" → ")) for row in active_findings(incident)}
-        if len(ends) == 1 or (len(ends) == 2 and len({frozenset(of) for of in ends}) == 1):
-            return (" → " if len(ends) == 1 else " ↔ ").join(min(ends))
-    return incident.toward or cause_place(incident.cause)
 
 
 def _seen_from(incident: Incident) -> str:

@@ -189,18 +189,26 @@ def test_pings_of_one_end_tell_no_direction():
     assert "→" not in clause
 
 
+@pytest.mark.parametrize("closed_at", [None, NOW])
+@pytest.mark.parametrize("named", [DIRECTED, {"cause": "cern ↔ slac"}], ids=["directed", "pair"])
 @pytest.mark.parametrize(
-    ("levels", "place"),
+    "levels",
     [
-        ({"cern → slac": CLEAN, "slac → cern": None}, "cern → slac no loss since 12:25:00 UTC"),
-        ({"cern → slac": CLEAN, "slac → cern": CLEAN}, "cern ↔ slac no loss since 12:25:00 UTC"),
-        ({"cern → slac": STEADY, "slac → cern": None}, "slac → cern loss "),
+        {"cern → slac": STEADY, "slac → cern": STEADY},
+        {"cern → slac": STEADY, "slac → cern": None},
+        {"cern → slac": CLEAN, "slac → cern": CLEAN},
+        {"cern → slac": CLEAN, "slac → cern": None},
     ],
-    ids=["one waits", "both wait", "goes on"],
+    ids=["goes on", "one goes on", "both wait", "one waits"],
 )
-def test_an_incident_that_waits_to_close_names_the_paths_that_wait(levels, place):
-    """Its direction is that of the loss, whose own path may be resolved already."""
-    assert words.brief(with_levels(levels, **DIRECTED), NOW).startswith(place)
+def test_an_incident_keeps_its_place_to_its_end(levels, named, closed_at):
+    row = with_levels(levels, **named)
+    row.closed_at = closed_at
+
+    place = named.get("toward", "cern ↔ slac")
+    assert words.brief(row, NOW).startswith(f"{place} ")
+    assert f" {words.place(row)}" in words.headline(row)
+    assert words.place(row) == ("from slac to cern" if "toward" in named else "on cern ↔ slac")
 
 
 def test_the_message_of_an_end_has_the_duration_not_an_age(path):
