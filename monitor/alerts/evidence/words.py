@@ -36,12 +36,12 @@ from monitor.alerts.incidents.gravest import (
     unanswered_since,
 )
 from monitor.alerts.incidents.recovery import (
-    by_newest,
     is_back_to_normal,
     measured_until,
     over_since,
     paths_back_to_normal,
     paths_not_normal,
+    stated_findings,
     without_newer_data,
 )
 from monitor.alerts.models import Incident, IncidentPath
@@ -131,7 +131,7 @@ def brief(incident: Incident, now: datetime) -> str:
         silent = shown.duration((outage.first_reply - outage.last_reply).total_seconds())
         again = f"replies again since {outage.first_reply:%H:%M:%S} UTC, {_after_outage(incident)}"
         return f"{cause_place(incident.cause)} {again}, after no reply for {silent}"
-    rows, lasted = by_newest(incident, of_gravest_rule(incident)), duration_text(incident, now)
+    rows, lasted = stated_findings(incident), duration_text(incident, now)
     if incident.closed_at is None:
         lasted = shown.time_so_far((now - since(incident)).total_seconds())
     if outage is not None and rule_of(rows[0].rule).effect is Effect.LOSS:
@@ -156,7 +156,7 @@ def symptom(incident: Incident) -> str:
 
 def _symptom_parts(incident: Incident) -> tuple[str, str]:
     """The symptom before the place, and its peak after it."""
-    rows, silent_since = by_newest(incident, of_gravest_rule(incident)), unanswered_since(incident)
+    rows, silent_since = stated_findings(incident), unanswered_since(incident)
     if silent_since is not None:
         return f"no reply since {silent_since:%Y-%m-%d %H:%M:%S} UTC", ""
     outage = was_outage(incident)
@@ -191,7 +191,7 @@ def _times_text(outage: OutageTimes) -> str:
 
 def _after_outage(incident: Incident) -> str:
     """The loss of all paths since an outage, after words that say since when: `no loss (below 4.6%)`."""
-    _, level = worst_of_rows(of_gravest_rule(incident), is_open=True)
+    _, level = worst_of_rows(stated_findings(incident), is_open=True)
     if level is None or level.now is None:
         return "no newer data"
     if level.is_ended and level.lost:

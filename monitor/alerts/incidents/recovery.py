@@ -14,8 +14,14 @@ from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.detect.troubles import LOSS_EFFECTS
-from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, is_normal_again, level_of
-from monitor.alerts.incidents.gravest import active_findings, ended_outage
+from monitor.alerts.incidents.finding_level import (
+    FindingLevel,
+    LevelUnit,
+    is_normal_again,
+    level_of,
+    loss_over_since,
+)
+from monitor.alerts.incidents.gravest import active_findings, ended_outage, of_gravest_rule
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis.changes.ended_loss import ENDED_SHARE, CleanRun
 
@@ -44,12 +50,14 @@ def replies_again(incident: Incident) -> bool:
 
 
 def over_since(incident: Incident) -> datetime | None:
-    """Since when all paths of an open incident are back to normal; None while one is not, or where no level tells."""
+    """Since when all paths of an open incident are back to normal, also by those of its findings that ended before the
+    others; None while one is not, or where no level tells."""
     if not is_back_to_normal(incident):
         return None
     levels = [level_of(row) for row in by_newest(incident, active_findings(incident))]
     times = [level.recovered_at for level in levels if level is not None and level.recovered_at is not None]
-    return max(times) if times and len(times) == len(levels) else None
+    ended = [at for row in _ended_losses(incident) if (at := loss_over_since(row)) is not None]
+    return max([*times, *ended]) if times and len(times) == len(levels) else None
 
 
 def ended_so_far(incident: Incident) -> datetime | None:
@@ -148,6 +156,26 @@ def by_newest(incident: Incident, rows: Sequence[IncidentPath]) -> list[Incident
     """These findings, each once; in place of one without newer data that of the reverse path which is normal again."""
     newest = [_newer_of_pair(incident, row) for row in rows]
     return list({row.pk: row for row in newest}.values())
+
+
+def stated_findings(incident: Incident) -> list[IncidentPath]:
+    """The findings of the gravest rule of which a title has the figure, by `by_newest`. Once the loss of all that last
+    is over, also those that ended before them: the packets since an end stay counted until the incident is resolved."""
+    rows = by_newest(incident, of_gravest_rule(incident))
+    levels = [level_of(row) for row in rows] if incident.closed_at is None else []
+    # A level of before is no part of a figure that waits for newer data.
+    if not levels or any(level is None or not level.is_ended or level.is_stale for level in levels):
+        return rows
+    ended = [row for row in _ended_losses(incident) if row.rule == rows[0].rule]
+    return list({row.pk: row for row in [*rows, *ended]}.values())
+
+
+def _ended_losses(incident: Incident) -> list[IncidentPath]:
+    """The findings of loss of an open incident that ended before others of it, by a proof; of each path and rule the
+    newest, unless that lasts again."""
+    rows = sorted(incident.paths.all(), key=lambda row: (not row.is_over, row.ended_at or incident.opened_at))
+    newest = {(row.path_id, row.rule): row for row in rows}
+    return [row for row in newest.values() if row.is_over and loss_over_since(row) is not None]
 
 
 def without_newer_data(incident: Incident) -> list[IncidentPath]:

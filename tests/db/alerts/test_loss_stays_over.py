@@ -3,6 +3,7 @@ it lasts none says that it is over."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -116,3 +117,31 @@ def test_a_loss_that_comes_back_is_told(paths):
         for text in (title, short):
             assert "no loss" not in text, text
             assert "over since" not in text, text
+
+
+@pytest.mark.parametrize("first", ["ornl → nersc", "nersc → ornl"])
+def test_the_packets_since_an_end_do_not_become_fewer(paths, first):
+    """A packet of one path is lost by chance after the loss; then the finding of either path ends before the other."""
+    rng = np.random.default_rng(7)
+    for name, path in paths.items():
+        is_pair, is_stray = name in ("ornl → nersc", "nersc → ornl"), name == "nersc → ornl"
+
+        def lost_of(seconds, is_pair=is_pair, is_stray=is_stray):
+            lost = int(rng.binomial(10, 0.2)) if 0 <= seconds < 60 else 0
+            return lost * is_pair + int(is_stray and seconds == 100)
+
+        plant(path, lost_of)
+    texts = statements(40, 130)
+    incident = Incident.objects.get()
+    lifecycle.end_findings(incident.pk, {(paths[first].pk, "loss"): "no loss"}, at(125))
+    texts |= statements(130, 180)
+
+    told = r"loss over since (\S+) UTC \((\d+) of (\d+) packets lost\)"
+    for number in range(3):
+        found = [re.search(told, said[number]) for seconds, said in texts.items() if seconds >= 110]
+        assert len({of[1] for of in found}) == 1, "the same end"
+        assert {int(of[2]) for of in found} == {2}, "of both sizes"
+        sent = [int(of[3]) for of in found]
+        assert sent == sorted(sent), sent
+        assert sent[-1] > sent[0]
+    assert "1 of 6 paths is back to normal" in texts[170][0]
