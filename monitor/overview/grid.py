@@ -21,7 +21,7 @@ from monitor.archive.queries.paths import measured_packet_sizes, newest_measurem
 from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.models import Group, Host, KindName, Measurement, Path, Site, Test
 from monitor.mesh.queries import sizes_sent
-from monitor.overview.grid_incidents import after_check, by_check, with_ended, with_incidents, with_raised
+from monitor.overview.grid_incidents import after_check, by_check, of_incidents
 from monitor.overview.now.checked_paths import CheckedPaths
 from monitor.overview.path_figures import KnownFields, PathFigures, figures_now, figures_over
 from monitor.overview.path_packets import other_packets, with_directions_now, with_directions_over, with_words
@@ -232,10 +232,8 @@ def load_grid(
         )
     if period is GridPeriod.NOW:
         is_smallest_size = metric is Metric.THROUGHPUT or size == min(sizes, default=size)
-        figures = with_incidents(metric, figures, incidents, is_smallest_size=is_smallest_size)
-        figures = with_ended(metric, size, planned, figures, begins, now, every_s)
-        if metric is Metric.RTT_MEDIAN and is_smallest_size:
-            figures = with_raised(figures)
+        known = metric, size, planned, figures, begins, now, every_s, incidents
+        figures = of_incidents(*known, is_smallest_size=is_smallest_size)
     if metric is not Metric.THROUGHPUT:
         figures = with_words(figures, {path.path_id: path.measured_by for path in paths if path.measured_by})
     counted = {path.path_id for path in paths if path.has_directions}

@@ -29,6 +29,25 @@ BURST = timedelta(seconds=30)
 """A burst takes less."""
 
 
+def of_incidents(
+    metric: Metric,
+    packet_bytes: int,
+    planned: list[KnownFields],
+    figures: tuple[PathFigures, ...],
+    begins: Mapping[int, datetime],
+    now: datetime,
+    every_s: Mapping[int, int],
+    incidents: list[Incident],
+    *,
+    is_smallest_size: bool,
+) -> tuple[PathFigures, ...]:
+    """Return the figures of now as the grid has them: by the open incidents, by findings that ended, and by RTTs that
+    are raised so far."""
+    figures = with_incidents(metric, figures, incidents, is_smallest_size=is_smallest_size)
+    figures = with_ended(metric, packet_bytes, planned, figures, begins, now, every_s)
+    return with_raised(figures) if metric is Metric.RTT_MEDIAN and is_smallest_size else figures
+
+
 def with_incidents(
     metric: Metric, figures: tuple[PathFigures, ...], incidents: list[Incident], *, is_smallest_size: bool
 ) -> tuple[PathFigures, ...]:

@@ -30,10 +30,11 @@ from monitor.archive.queries.path_states import (
 from monitor.archive.upkeep.freshness import Freshness, RecurringWork
 from monitor.mesh.models import Mesh, Path
 from monitor.overview.grid import Grid, GridPeriod, load_grid
+from monitor.overview.grid_incidents import of_incidents
 from monitor.overview.now import sentence
 from monitor.overview.now.checked_paths import CheckedPaths, checked_paths
 from monitor.overview.now.newest_tests import NewestTests, load_newest_tests
-from monitor.overview.path_figures import PathFigures
+from monitor.overview.path_figures import KnownFields, PathFigures, figures_now
 from monitor.overview.wide.remembered_states import RememberedStates
 
 LARGE_FROM_PATHS = 5000
@@ -162,15 +163,48 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
     )
 
 
-def load_checked(path_id: int, fresh: Freshness, now: datetime) -> CheckedPaths:
-    """This path alone as the sentence has it while the rules are evaluated, whatever the size of the mesh."""
-    mesh, is_stale = Mesh.objects.first(), any(work.work is RecurringWork.EVALUATION for work in fresh.stale_at(now))
-    if mesh is None or is_stale or fresh.evaluated_at is None or not _has_rules(mesh):
-        return CheckedPaths()
+@dataclass(frozen=True, slots=True)
+class PathNow:
+    """A path as the sentence and the grids of now have it: `checked` has this path alone, `loss` and `rtt` are grids of
+    its packets of one size."""
+
+    checked: CheckedPaths
+    loss: Grid
+    rtt: Grid
+
+
+def load_path_now(path_id: int, packet_bytes: int | None, fresh: Freshness, now: datetime) -> PathNow:
+    """This path at `now`, whatever the size of the mesh; nothing is being checked while the rules are not evaluated.
+    Raises `UnknownChoice` for a size."""
     lasting = lasting_incidents()
-    grid = load_grid(Metric.LOSS, GridPeriod.NOW, now, path_ids=[path_id], lasting=lasting)
-    tests = load_newest_tests(mesh, now, path_id)
-    return _checked(mesh, _without_incident(grid), tests, lasting, maintained_places(now), now, path_id=path_id)[0]
+
+    def load(size: int | None) -> Grid:
+        return load_grid(Metric.LOSS, GridPeriod.NOW, now, packet_bytes=size, path_ids=[path_id], lasting=lasting)
+
+    smallest, checked = load(None), CheckedPaths()
+    mesh, is_stale = Mesh.objects.first(), any(work.work is RecurringWork.EVALUATION for work in fresh.stale_at(now))
+    if mesh is not None and not is_stale and fresh.evaluated_at is not None and _has_rules(mesh):
+        cells, tests = _without_incident(smallest), load_newest_tests(mesh, now, path_id)
+        checked, _ = _checked(mesh, cells, tests, lasting, maintained_places(now), now, path_id=path_id)
+    loss = smallest if packet_bytes in (None, smallest.packet_bytes) else load(packet_bytes)
+    return PathNow(checked, loss.with_checks(checked), _rtt_beside(loss))
+
+
+def _rtt_beside(loss: Grid) -> Grid:
+    """The median RTT of the path of this grid of loss now, of the same packets. Its silence and age are in the loss."""
+    size, begins = loss.packet_bytes, {path.path_id: loss.since for path in loss.figures}
+    assert size is not None
+    window_s = round((loss.until - loss.since).total_seconds())
+    planned: list[KnownFields] = [
+        (path.path_id, path.source, path.destination, path.family, path.incident_id, path.in_maintenance)
+        for path in loss.figures
+    ]
+    known = Metric.RTT_MEDIAN, size, planned
+    times = begins, loss.until, dict.fromkeys(begins, window_s)
+    figures = figures_now(*known, *times)
+    is_smallest_size = size == min(loss.packet_sizes, default=size)
+    figures = of_incidents(*known, figures, *times, list(loss.open_incidents), is_smallest_size=is_smallest_size)
+    return replace(loss, metric=Metric.RTT_MEDIAN, figures=figures)
 
 
 def _checked(

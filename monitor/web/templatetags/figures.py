@@ -23,7 +23,7 @@ from monitor.archive.upkeep import freshness, trouble
 from monitor.mesh.models import Path
 from monitor.overview.changes import PathChange
 from monitor.overview.grid import Grid
-from monitor.overview.mesh_state import MeshState, load_checked, load_mesh_state
+from monitor.overview.mesh_state import MeshState, load_mesh_state
 from monitor.overview.now.checked_paths import CheckedPaths
 from monitor.web import labels
 from monitor.web.charts.marks import CHANGE_SIGNS
@@ -237,12 +237,6 @@ class Current:
             return self._state
         return load_mesh_state(self._fresh, timezone.now(), self._grid) if self._can_ask else None
 
-    def checked_on(self, path_id: int) -> tuple[str, bool]:
-        """What the state of the mesh says of this path, which has no open incident; empty where that is nothing. And
-        whether the path may have a problem, or newer data are missing."""
-        checked = load_checked(path_id, self._fresh, timezone.now())
-        return checked.words_of(path_id), checked.not_normal > 0
-
     @cached_property
     def stale(self) -> dict[str, freshness.OverdueWork]:
         """The work that is not current, by name."""
@@ -265,13 +259,6 @@ def current_state(context: Context) -> Current:
         state if isinstance(state, MeshState) else None,
         fresh if isinstance(fresh, freshness.Freshness) else None,
     )
-
-
-@register.simple_tag
-def path_check(current: Current, path_id: int) -> tuple[str, bool]:
-    """What is being checked on a path without an open incident, or a loss of lately that ended without one, as a
-    sentence; and whether it is being checked."""
-    return current.checked_on(path_id)
 
 
 SIGNS = {

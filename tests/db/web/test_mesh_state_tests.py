@@ -19,7 +19,7 @@ from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh.models import KindName, Measurement, Mesh
 from monitor.mesh.models import Test as MeshTest
 from monitor.overview.grid import GridPeriod, load_grid
-from monitor.overview.mesh_state import load_checked, load_mesh_state
+from monitor.overview.mesh_state import load_mesh_state, load_path_now
 from monitor.overview.now.newest_tests import low_tests
 from monitor.web.pages.status.load import load_status
 from monitor.web.request.judged_grid import judge
@@ -212,7 +212,9 @@ def test_the_newest_rate_before_is_named_not_the_lowest(paths):
     state = state_with_losses(paths)
 
     assert lacks(state.title, f"{TOLD}1.91 Mbit/s at 12:29 UTC, before 15.4 Mbit/s)") == []
-    words = load_checked(paths["nersc → cern"].pk, freshness.load(), NOW).words_of(paths["nersc → cern"].pk)
+    words = load_path_now(paths["nersc → cern"].pk, None, freshness.load(), NOW).checked.words_of(
+        paths["nersc → cern"].pk
+    )
     assert words == "A much slower throughput test, being checked: 1.91 Mbit/s at 12:29 UTC, before 15.4 Mbit/s"
 
 

@@ -12,19 +12,23 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from monitor.archive.upkeep import freshness
+from monitor.archive.upkeep.freshness import Freshness
 from monitor.mesh.models import Path
 from monitor.overview.annotations.compared import compared_annotations
 from monitor.overview.grid import HistoryPeriod, UnknownChoice
+from monitor.overview.mesh_state import load_path_now
 from monitor.overview.moments import in_bounds
 from monitor.overview.recurring_hours import path_congestion
 from monitor.web.charts.compiled import compiled
 from monitor.web.charts.marks import CHANGE_SIGNS, change_style
 from monitor.web.charts.smoke import LOSS_STEP_LABELS
 from monitor.web.pages.first_run import path_waits
+from monitor.web.pages.grid.present import PathPresent, path_present
 from monitor.web.pages.incidents.operate import may_operate
 from monitor.web.pages.path.detail_tabs import PathTab, absent_tabs, tab_links
 from monitor.web.pages.path.drawing import chart_specs
-from monitor.web.pages.path.load import load_chart, load_path
+from monitor.web.pages.path.load import PathView, load_chart, load_path
 from monitor.web.pages.path.on_demand import on_demand_of
 from monitor.web.pages.path.other_tests.annotate import AnnotationForm
 from monitor.web.pages.path.other_tests.links import load_links
@@ -48,8 +52,11 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
     if tab in absent_tabs(view, len(routes.rows), len(settings)):
         tab = PathTab.TESTS
     is_awaited = view.is_empty and shown.period is not None
+    fresh = freshness.load()
     context = {
         "view": view,
+        "fresh": fresh,
+        "present": _present(view, fresh, now),
         "routes": routes,
         "settings": settings,
         "links": load_links(view.path, now),
@@ -85,6 +92,13 @@ def charts_json(request: HttpRequest, path_id: int) -> JsonResponse:
         data = load_chart(path_id, shown_period(request, timezone.now()), chosen_packet_bytes(request))
     charts = {name: compiled(spec) for name, spec in chart_specs(data).items()}
     return JsonResponse(charts, json_dumps_params={"separators": (",", ":"), "ensure_ascii": False})
+
+
+def _present(view: PathView, fresh: Freshness, now: datetime) -> PathPresent | None:
+    """The present of a path that is still measured."""
+    if view.path.retired_at is not None:
+        return None
+    return path_present(view.path.pk, load_path_now(view.path.pk, view.packet_bytes, fresh, now))
 
 
 @contextmanager
