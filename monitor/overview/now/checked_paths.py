@@ -280,7 +280,8 @@ def _lasting_losses(mesh: Mesh, lossy: Sequence[PathFigures], ends_s: LossEnds, 
         {key: loss for key, loss in told.items() if key not in proven | of_reverse},
         {key: loss for key, loss in told.items() if key in of_reverse},
         ended,
-        suspects.proven_above(ended, ratios),
+        # Round trips of both paths cross the same links: while one may lose, the loss of the other may go on.
+        {key for key in suspects.proven_above(ended, ratios) if reverse.get(key) not in told},
     )
 
 

@@ -174,7 +174,7 @@ def test_an_ended_loss_of_the_reverse_path_of_an_incident_is_not_without_one(pag
         lost_of = {LOSSY: lambda s: int(s >= -420), "ornl → slac": for_five_minutes}.get(name, lambda _: 0)
         plant(path, -600, 0, lost_of)
     roll_up_raw(NOW)
-    assert "without an incident" in state_sentence(page())
+    assert "lost from" in cell(page(), paths["ornl → slac"])[2]
     found = RuleFinding("loss", paths[LOSSY].pk, LOSSY, "loss is high", at(-120), figures={"threshold_ratio": 0.01})
     lifecycle.add_findings(LOSSY, [found], at(-60))
     lifecycle.open_if_confirmed(Incident.objects.get().pk, at(-60))
@@ -184,6 +184,20 @@ def test_an_ended_loss_of_the_reverse_path_of_an_incident_is_not_without_one(pag
     assert "1 of 6 paths has problems" in state_sentence(html)
     assert "without an incident" not in state_sentence(html)
     assert "lost from" not in cell(html, paths["ornl → slac"])[2]
+
+
+def test_a_loss_that_ended_on_one_path_of_a_pair_is_told_once_it_ended_on_both(page, paths):
+    """6 of 60 packets of the reverse path in the newest minute, which are being checked."""
+    lost_of = {LOSSY: for_five_minutes, "ornl → slac": lambda s: int(s >= -60)}
+    for name, path in paths.items():
+        plant(path, -600, 0, lost_of.get(name, lambda _: 0))
+    roll_up_raw(NOW)
+
+    html = page()
+
+    assert "ornl → slac: 6 of 60 packets lost" in state_sentence(html)
+    assert "without an incident" not in state_sentence(html)
+    assert cell(html, paths[LOSSY])[1] == "✓0"
 
 
 def test_a_loss_that_ended_before_it_was_proven_is_not_in_the_state(page, paths):
