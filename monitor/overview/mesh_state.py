@@ -119,7 +119,8 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
         grid = None
     lasting = lasting_incidents() if grid is None else grid.lasting_incidents
     incidents = tuple(sorted((row for row in lasting if not row.is_pending), key=_state_and_damage, reverse=True))
-    problem_paths = {*_paths_in(incidents)}
+    # The paths of an incident wait together: their number is that of its title until it is resolved.
+    problem_paths = {*_paths_in(incidents)}.union(*map(recovery.closed_since_over, incidents))
     not_normal = [(incident, recovery.paths_not_normal(incident)) for incident in incidents]
     over = problem_paths - {key for _, path_ids in not_normal for key in path_ids}
     bad = {key for incident, path_ids in not_normal if not recovery.replies_again(incident) for key in path_ids}

@@ -60,6 +60,13 @@ def over_since(incident: Incident) -> datetime | None:
     return max([*times, *ended]) if times and len(times) == len(levels) else None
 
 
+def closed_since_over(incident: Incident) -> set[int]:
+    """The paths of an open incident that is over whose findings have ended since: its others still wait for that."""
+    over = over_since(incident)
+    rows = incident.paths.all() if over is not None else []
+    return {row.path_id for row in rows if over is not None and row.ended_at is not None and row.ended_at >= over}
+
+
 def ended_so_far(incident: Incident) -> datetime | None:
     """When an open incident ended that is over, or whose paths all answer again after an outage; else None."""
     if replies_again(incident) and (outage := ended_outage(incident)) is not None:

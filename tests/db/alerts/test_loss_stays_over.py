@@ -144,4 +144,5 @@ def test_the_packets_since_an_end_do_not_become_fewer(paths, first):
         sent = [int(of[3]) for of in found]
         assert sent == sorted(sent), sent
         assert sent[-1] > sent[0]
-    assert "1 of 6 paths is back to normal" in texts[170][0]
+    assert all("2 of 6 paths are back to normal" in texts[seconds][0] for seconds in range(110, 180, 10))
+    assert all("4 normal" in texts[seconds][0] for seconds in range(110, 180, 10))
