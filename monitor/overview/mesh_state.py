@@ -223,8 +223,8 @@ def _checked(
     problem_paths = {*_paths_in(row for row in lasting if not row.is_pending)}.difference(over)
     pending = _checked_for(row for row in lasting if row.is_pending)
     raised = {key: _longer(name, rtt) for key, (name, rtt) in raised_rtts.read().items()}
-    may_lose = recovery.unclear_paths(row for row in lasting if not row.is_pending) or set()
-    unclear = _names(may_lose.difference(over))
+    may_lose = recovery.unclear_paths(row for row in lasting if not row.is_pending)
+    unclear = _names((may_lose or set()).difference(over))
     named = (pending, raised, tests.low, unclear)
     asked = {key for of in named for key in of if path_id in (None, key)} - problem_paths
     of_paths = states_of_paths(now, asked, problem_paths, maintained) if asked else {}
@@ -241,7 +241,8 @@ def _checked(
         if end_s is not None or key in problem_paths or key not in pending
     }
     checked = checked_paths(cells, waiting, raised, low, unclear, mesh, ends_s, now)
-    return replace(checked, in_incidents=checked.suspected.intersection(over)), len(silent)
+    in_incidents = checked.suspected.intersection(over)
+    return replace(checked, in_incidents=in_incidents, are_unclear_listed=may_lose is not None), len(silent)
 
 
 def _has_rules(mesh: Mesh) -> bool:

@@ -43,10 +43,11 @@ class CheckedPaths:
     `silent_since` is the latest last reply of those `without_reply`, `overdue_since` the latest newest burst of those
     `overdue`. Newer bursts of those `set_aside` count nowhere: they were sent during our own throughput tests. Those
     `of_reverse` lose packets on the links of an open incident of the reverse path, those `unclear` have packets that do
-    not exclude the loss of an open incident. `losses` are those of paths with a loss, each since it began;
-    `clean_since_s` is known where that is CLEAN_S ago or longer. `ended` are losses without an incident that were
-    checked until they were over, lately: their paths may be normal. `ended_above` are the paths of those that were
-    above their rule for certain, unless an incident may tell them, the one with most lost packets first."""
+    not exclude the loss of an open incident; unless `are_unclear_listed` there are more. `losses` are those of paths
+    with a loss, each since it began; `clean_since_s` is known where that is CLEAN_S ago or longer. `ended` are losses
+    without an incident that were checked until they were over, lately: their paths may be normal. `ended_above` are the
+    paths of those that were above their rule for certain, unless an incident may tell them, the one with most lost
+    packets first."""
 
     without_reply: Mapping[int, str] = field(default_factory=dict)
     with_loss: Mapping[int, str] = field(default_factory=dict)
@@ -64,6 +65,7 @@ class CheckedPaths:
     losses: Mapping[int, LastingLoss] = field(default_factory=dict)
     ended: Mapping[int, EndedLoss] = field(default_factory=dict)
     ended_above: Mapping[int, str] = field(default_factory=dict)
+    are_unclear_listed: bool = True
 
     @property
     def _problems(self) -> tuple[Mapping[int, str], ...]:

@@ -48,7 +48,7 @@ def judged(
     being checked either."""
     normal = "normal as far as judged" if is_in_part else "normal"
     if incidents:
-        current = NOT_CLEAR if recovery.unclear_paths(incidents) is None else normal
+        current = normal if checked.are_unclear_listed else NOT_CLEAR
         going_on, again, back_to_normal = counts
         back = [f"{figures.count(again)} being checked after an outage"] if again and going_on > 0 else []
         back += [f"{figures.count(back_to_normal)} back to normal"] if back_to_normal and going_on + again > 0 else []
