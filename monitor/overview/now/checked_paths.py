@@ -46,8 +46,8 @@ class CheckedPaths:
     not exclude the loss of an open incident; unless `are_unclear_listed` there are more. `losses` are those of paths
     with a loss, each since it began; `clean_since_s` is known where that is CLEAN_S ago or longer. `ended` are losses
     without an incident that were checked until they were over, lately: their paths may be normal. `ended_above` are the
-    paths of those that were above their rule for certain, unless an incident may tell them, the one with most lost
-    packets first."""
+    paths of those that were above their rule for certain, unless an incident may tell them or the reverse path may
+    still lose, the one with most lost packets first."""
 
     without_reply: Mapping[int, str] = field(default_factory=dict)
     with_loss: Mapping[int, str] = field(default_factory=dict)
