@@ -45,7 +45,8 @@ def test_a_site_has_the_loss_of_its_paths_by_hour(paths):
             hour(paths["cern", "slac"], 100, 50, hour=at)
     hour(paths["slac", "cern"], 100, 0, hour=HOUR - 24 * STEP)
 
-    trend = trends.of_sites(NOW, 3)[paths["slac", "cern"].source.site_id]
+    site_id = paths["slac", "cern"].source.site_id
+    trend = trends.of_sites(NOW, {site_id}, 3)[site_id]
 
     # 90 of 1,000 packets in an hour, and a gap of three hours: two pieces of a line.
     assert lacks(label(trend), "loss of 24 h", "0% to 9%", "newest 0%", "3 of 24 hours without data") == []
@@ -57,7 +58,8 @@ def test_a_gap_at_the_end_leaves_the_last_value_with_its_hour(paths, client):
     hour(paths["slac", "cern"], 100, 98, hour=HOUR - 3 * STEP)
     hour(paths["slac", "cern"], 100, 98, hour=HOUR - 5 * STEP)
 
-    trend = trends.of_sites(NOW, 3)[paths["slac", "cern"].source.site_id]
+    site_id = paths["slac", "cern"].source.site_id
+    trend = trends.of_sites(NOW, {site_id}, 3)[site_id]
     html = client.get("/sites/", headers=LOCAL).content.decode()
 
     assert (trend.newest, trend.at) == ("2%", HOUR - 3 * STEP)
