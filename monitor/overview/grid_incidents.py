@@ -43,12 +43,12 @@ def of_incidents(
 ) -> tuple[PathFigures, ...]:
     """Return the figures of now as the grid has them: by the open incidents, by findings that ended, and by RTTs that
     are raised so far."""
-    figures = with_incidents(metric, figures, incidents, is_smallest_size=is_smallest_size)
-    figures = with_ended(metric, packet_bytes, planned, figures, begins, now, every_s)
-    return with_raised(figures) if metric is Metric.RTT_MEDIAN and is_smallest_size else figures
+    figures = _with_incidents(metric, figures, incidents, is_smallest_size=is_smallest_size)
+    figures = _with_ended(metric, packet_bytes, planned, figures, begins, now, every_s)
+    return _with_raised(figures) if metric is Metric.RTT_MEDIAN and is_smallest_size else figures
 
 
-def with_incidents(
+def _with_incidents(
     metric: Metric, figures: tuple[PathFigures, ...], incidents: list[Incident], *, is_smallest_size: bool
 ) -> tuple[PathFigures, ...]:
     """Return the figures, with the present level of an open incident on a measured path; none where it has no data."""
@@ -67,7 +67,7 @@ def with_incidents(
     return tuple(with_findings(path, findings[path.path_id]) if path.path_id in findings else path for path in figures)
 
 
-def with_raised(figures: tuple[PathFigures, ...]) -> tuple[PathFigures, ...]:
+def _with_raised(figures: tuple[PathFigures, ...]) -> tuple[PathFigures, ...]:
     """Return the median RTTs, with the level of the newest bursts of a path on which it is raised and that is not told
     by an open incident: the median of ten minutes is still that of before."""
     raised = raised_rtts.levels()
@@ -116,7 +116,7 @@ def _with_last_reply(path: PathFigures, findings: list[IncidentPath]) -> PathFig
     return path if path.unanswered_since is None or not times else replace(path, unanswered_since=max(times))
 
 
-def with_ended(
+def _with_ended(
     metric: Metric,
     packet_bytes: int,
     planned: list[KnownFields],

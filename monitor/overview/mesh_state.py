@@ -234,7 +234,7 @@ def _checked(
     )
     waiting, raised, low, unclear = ({key: name for key, name in of.items() if key in normal} for of in named)
     low |= {key: tests.low[key] for key in silent}
-    # Both paths of a pair may be pending: then each is told with its own loss, not with that of the reverse path.
+    # Where both paths of a pair are pending, each has its own loss, and none has that of an incident on the other.
     ends_s = {
         key: end_s
         for key, end_s in recovery.loss_ends_s(lasting).items()

@@ -127,7 +127,7 @@ class PathSuspicion:
 
     @cached_property
     def _newest_s(self) -> Floats:
-        """When the newest burst of each path began: asked for each candidate of a cause, of which a storm has
+        """When the newest burst of each path began. Kept, since each candidate cause asks for it: a storm has
         thousands."""
         return self._snapshot.newest("counted_s")
 

@@ -63,8 +63,9 @@ def over_since(incident: Incident) -> datetime | None:
 def closed_since_over(incident: Incident) -> set[int]:
     """The paths of an open incident that is over whose findings have ended since: its others still wait for that."""
     over = over_since(incident)
-    rows = incident.paths.all() if over is not None else []
-    return {row.path_id for row in rows if over is not None and row.ended_at is not None and row.ended_at >= over}
+    if over is None:
+        return set()
+    return {row.path_id for row in incident.paths.all() if row.ended_at is not None and row.ended_at >= over}
 
 
 def ended_so_far(incident: Incident) -> datetime | None:
@@ -166,8 +167,8 @@ def by_newest(incident: Incident, rows: Sequence[IncidentPath]) -> list[Incident
 
 
 def stated_findings(incident: Incident) -> list[IncidentPath]:
-    """The findings of the gravest rule of which a title has the figure, by `by_newest`. Once the loss of all that last
-    is over, also those that ended before them: the packets since an end stay counted until the incident is resolved."""
+    """The findings of the gravest rule whose figure a title has, by `by_newest`. Once the loss of all of them is over,
+    those that ended earlier are added: the packets since an end stay counted until the incident is resolved."""
     rows = by_newest(incident, of_gravest_rule(incident))
     levels = [level_of(row) for row in rows] if incident.closed_at is None else []
     # A level of before is no part of a figure that waits for newer data.
