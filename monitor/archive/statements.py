@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
 from functools import cache
@@ -68,11 +68,6 @@ def columns(kind: type) -> dict[str, str]:
 def select(kind: type[Record], name: str, /, **parameters: Any) -> list[Record]:
     """Run a statement whose {columns} are the fields of a record; return the records."""
     return records(kind, *run_statement(name, columns(kind), **parameters))
-
-
-def array_text(numbers: Iterable[float | None]) -> str:
-    """Numbers as PostgreSQL writes an array; psycopg would look up how to write each."""
-    return f"{{{','.join(['NULL' if number is None else repr(number) for number in numbers])}}}"
 
 
 def optional_list(numbers: Sequence[int] | None) -> list[int] | None:

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 from monitor.mesh.models import KindName
 from monitor.mesh.models.places import HostAddresses
 from monitor.mesh.schedule.slots import HORIZON_S
-from monitor.prepared import run_prepared
+from monitor.prepared import array_text, run_prepared
 
 End = Literal["source", "destination"]
 
@@ -161,8 +161,7 @@ def read_measurements(site_id: int, kinds: Iterable[str], end: End) -> list[list
 def _read_hosts(host_ids: set[int]) -> dict[int, PlannedHost]:
     if not host_ids:
         return {}
-    array = f"{{{','.join(map(str, host_ids))}}}"
-    rows = run_prepared(_statement("hosts_of_plan"), {"host_ids": array}).fetchall()
+    rows = run_prepared(_statement("hosts_of_plan"), {"host_ids": array_text(host_ids)}).fetchall()
     return {
         host_id: PlannedHost(
             PlannedSite(*site), uplink_id, address, () if peers is None else json.loads(peers), interface, namespace

@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 
 from monitor.archive.ingest.checks import EARLIEST
 from monitor.archive.queries.operation.ledger import DAY_S
-from monitor.archive.statements import array_text, statement
-from monitor.prepared import SqlStatement, run_prepared
+from monitor.archive.statements import statement
+from monitor.prepared import SqlStatement, array_text, run_prepared
 from probes.site.wire import Account, Delivered
 
 ReportedCycle = tuple[int, str, int, str, int]

@@ -32,9 +32,9 @@ from monitor.archive.ingest.ledger import (
 )
 from monitor.archive.ingest.store_results import store_bursts
 from monitor.archive.models import RefusedResult
-from monitor.archive.statements import array_text, statement
+from monitor.archive.statements import statement
 from monitor.archive.upkeep import retention
-from monitor.prepared import SqlStatement, run_prepared, run_together, single_statement
+from monitor.prepared import SqlStatement, array_text, run_prepared, run_together, single_statement
 from monitor.replicated import durable_transaction
 from probes.bounds import LARGEST_BIGINT, LARGEST_INTEGER, LARGEST_SEQUENCE
 from probes.contract import Outcome

@@ -28,9 +28,9 @@ from monitor.archive.models import (
     ThroughputTest,
     UndiagnosedTest,
 )
-from monitor.archive.statements import array_text, statement
+from monitor.archive.statements import statement
 from monitor.mesh.schedule.endings import close_slot, note_served
-from monitor.prepared import run_prepared
+from monitor.prepared import array_text, run_prepared
 from probes.idle_restart.result import sentence
 from probes.idle_restart.spec import IdleRestartRun
 from probes.policer.spec import PolicerRun

@@ -22,8 +22,9 @@ from monitor.analysis.routes.compare import trimmed
 from monitor.analysis.routes.timeline import Flow, RouteTrace
 from monitor.archive.models import NO_FLOW, Trace
 from monitor.archive.routes.keep import keep_routes
-from monitor.archive.statements import array_text, run_statement
+from monitor.archive.statements import run_statement
 from monitor.mesh.schedule.on_demand_traces import ask_reverse
+from monitor.prepared import array_text
 from probes.site.wire import Delivered
 from probes.trace.spec import ON_DEMAND_TEST, Hop, TraceReason, TraceRun
 

@@ -16,7 +16,6 @@ from typing import Any
 from django.utils import timezone
 
 from monitor.analysis.directions import DirectionLosses, OneWayDelays
-from monitor.archive.columns import array_text
 from monitor.archive.periods import cover, start_of
 from monitor.archive.queries.paths import RAW_STEP_S, series_tier
 from monitor.archive.statements import (
@@ -29,6 +28,7 @@ from monitor.archive.statements import (
     select,
     statement,
 )
+from monitor.prepared import array_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ import numpy as np
 from django.db import connection
 from numpy.typing import NDArray
 
-from monitor.archive.columns import array_text
 from monitor.archive.path_groups import groups_of, is_since
 from monitor.archive.round_trips import unpack
 from monitor.archive.statements import LONGEST_RAW, check_period, check_raw_period, statement
+from monitor.prepared import array_text
 
 Floats = NDArray[np.float64]
 Columns = dict[str, Floats]

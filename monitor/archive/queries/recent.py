@@ -16,12 +16,13 @@ from typing import Any
 
 from monitor.analysis.summaries import BurstFigures, burst_figures
 from monitor.analysis.tcp import mathis_estimate
-from monitor.archive.columns import array_text, nullable
+from monitor.archive.columns import nullable
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import PathSummary
 from monitor.archive.queries.tables import GridCell
 from monitor.archive.round_trips import unpack_groups
 from monitor.archive.statements import check_raw_period, run_statement
+from monitor.prepared import array_text
 
 COUNTED = frozenset({
     Metric.LOSS, Metric.LOSS_FLOOR, Metric.DUPLICATES, Metric.OUT_OF_ORDER, Metric.LATE, Metric.UNREACHABILITY,

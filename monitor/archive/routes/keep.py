@@ -21,8 +21,8 @@ from monitor.analysis.routes.timeline import FlowPeriod, RouteTrace, Timeline, T
 from monitor.archive.models import PathRoute as PathRouteRow
 from monitor.archive.models import Route as RouteRow
 from monitor.archive.routes.known import PresentRoutes, StoredRoutes, present_routes, stored_routes
-from monitor.archive.statements import array_text, statement
-from monitor.prepared import run_prepared
+from monitor.archive.statements import statement
+from monitor.prepared import array_text, run_prepared
 
 PathTrace = tuple[int, RouteTrace]
 

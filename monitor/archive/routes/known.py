@@ -9,8 +9,8 @@ from datetime import datetime
 
 from monitor.analysis.routes.compare import RouteHops, trimmed
 from monitor.analysis.routes.timeline import Flow, FlowPeriod, RouteTrace, Timeline, TimelineRoute
-from monitor.archive.statements import array_text, run_statement, statement
-from monitor.prepared import run_prepared
+from monitor.archive.statements import run_statement, statement
+from monitor.prepared import array_text, run_prepared
 
 
 @dataclass(slots=True)
