@@ -23,7 +23,7 @@ from monitor.mesh.models import Group, Host, KindName, Measurement, Path, Site, 
 from monitor.mesh.queries import sizes_sent
 from monitor.overview.grid_incidents import after_check, by_check, of_incidents
 from monitor.overview.now.checked_paths import CheckedPaths
-from monitor.overview.path_figures import KnownFields, PathFigures, figures_now, figures_over
+from monitor.overview.path_figures import KnownFields, PathFigures, PathsNow, figures_now, figures_over
 from monitor.overview.path_packets import other_packets, with_directions_now, with_directions_over, with_words
 
 DEFAULT_PACKET_BYTES = 100
@@ -213,11 +213,11 @@ def load_grid(
         if metric in recent.OF_WHOLE_HOURS - {Metric.THROUGHPUT}:
             raise UnknownChoice(f"period=now: {metric} is of whole hours; choose {', '.join(HistoryPeriod)}")
         begins = {path.path_id: now - max(NOW_LENGTH, NOW_CYCLES * timedelta(seconds=path.every_s)) for path in paths}
-        since, every_s = min(begins.values(), default=now - NOW_LENGTH), {path.path_id: path.every_s for path in paths}
+        asked = PathsNow(metric, size, planned, begins, now, {path.path_id: path.every_s for path in paths})
+        since = asked.since if paths else now - NOW_LENGTH
 
         def load(before: timedelta) -> tuple[PathFigures, ...]:
-            earlier_begins = {key: at - before for key, at in begins.items()}
-            return figures_now(metric, size, planned, earlier_begins, now - before, every_s)
+            return figures_now(asked.before(before))
     else:
         since = now - period.history.length
 
@@ -232,8 +232,7 @@ def load_grid(
         )
     if period is GridPeriod.NOW:
         is_smallest_size = metric is Metric.THROUGHPUT or size == min(sizes, default=size)
-        known = metric, size, planned, figures, begins, now, every_s, incidents
-        figures = of_incidents(*known, is_smallest_size=is_smallest_size)
+        figures = of_incidents(asked, figures, incidents, is_smallest_size=is_smallest_size)
     if metric is not Metric.THROUGHPUT:
         figures = with_words(figures, {path.path_id: path.measured_by for path in paths if path.measured_by})
     counted = {path.path_id for path in paths if path.has_directions}

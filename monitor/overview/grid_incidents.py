@@ -7,7 +7,6 @@ cell worse: the figures since its end replace those of the window only where the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -22,7 +21,7 @@ from monitor.analysis.changes.lasting import EndedLoss, LastingLoss
 from monitor.analysis.changes.present import LostPackets
 from monitor.archive.queries.metrics import Metric
 from monitor.overview.incident_values import IncidentValue, incident_value
-from monitor.overview.path_figures import FigureState, KnownFields, PathFigures, figures_now, judged
+from monitor.overview.path_figures import FigureState, PathFigures, PathsNow, figures_now, judged
 
 AFTER = timedelta(microseconds=1)
 BURST = timedelta(seconds=30)
@@ -30,22 +29,13 @@ BURST = timedelta(seconds=30)
 
 
 def of_incidents(
-    metric: Metric,
-    packet_bytes: int,
-    planned: list[KnownFields],
-    figures: tuple[PathFigures, ...],
-    begins: Mapping[int, datetime],
-    now: datetime,
-    every_s: Mapping[int, int],
-    incidents: list[Incident],
-    *,
-    is_smallest_size: bool,
+    asked: PathsNow, figures: tuple[PathFigures, ...], incidents: list[Incident], *, is_smallest_size: bool
 ) -> tuple[PathFigures, ...]:
     """Return the figures of now as the grid has them: by the open incidents, by findings that ended, and by RTTs that
     are raised so far."""
-    figures = _with_incidents(metric, figures, incidents, is_smallest_size=is_smallest_size)
-    figures = _with_ended(metric, packet_bytes, planned, figures, begins, now, every_s)
-    return _with_raised(figures) if metric is Metric.RTT_MEDIAN and is_smallest_size else figures
+    figures = _with_incidents(asked.metric, figures, incidents, is_smallest_size=is_smallest_size)
+    figures = _with_ended(asked, figures)
+    return _with_raised(figures) if asked.metric is Metric.RTT_MEDIAN and is_smallest_size else figures
 
 
 def _with_incidents(
@@ -116,22 +106,14 @@ def _with_last_reply(path: PathFigures, findings: list[IncidentPath]) -> PathFig
     return path if path.unanswered_since is None or not times else replace(path, unanswered_since=max(times))
 
 
-def _with_ended(
-    metric: Metric,
-    packet_bytes: int,
-    planned: list[KnownFields],
-    figures: tuple[PathFigures, ...],
-    begins: Mapping[int, datetime],
-    now: datetime,
-    every_s: Mapping[int, int],
-) -> tuple[PathFigures, ...]:
+def _with_ended(asked: PathsNow, figures: tuple[PathFigures, ...]) -> tuple[PathFigures, ...]:
     """Return the figures, with those since its end for a path whose last finding ended within its window, unless an
     open incident tells the metric."""
     told = {path.path_id for path in figures if path.incident_id is not None and path.incident_peak is not None}
     last: dict[int, list[IncidentPath]] = {}
-    for finding in ended_findings(min(begins.values(), default=now), now):
+    for finding in ended_findings(asked.since, asked.until):
         path_id = finding.path_id
-        if path_id not in begins or path_id in told or _end_of(finding) < begins[path_id]:
+        if path_id not in asked.begins or path_id in told or _end_of(finding) < asked.begins[path_id]:
             continue
         findings = last.setdefault(path_id, [])
         if not findings or findings[0].incident_id == finding.incident_id:
@@ -139,13 +121,12 @@ def _with_ended(
     if not last:
         return figures
     ends = {path_id: max(map(_end_of, findings)) for path_id, findings in last.items()}
-    of_ended = [path for path in planned if path[0] in last]
-    since_end = {path.path_id: path for path in figures_now(metric, packet_bytes, of_ended, ends, now, every_s)}
+    since_end = {path.path_id: path for path in figures_now(asked.since_each(ends))}
 
     def ended(path: PathFigures) -> PathFigures:
         findings, newer = last[path.path_id], since_end[path.path_id]
-        worst_value = incident_value(metric, findings)
-        return after_incident(metric, path, findings[0].incident_id, ends[path.path_id], worst_value, newer)
+        worst_value = incident_value(asked.metric, findings)
+        return after_incident(asked.metric, path, findings[0].incident_id, ends[path.path_id], worst_value, newer)
 
     return tuple(ended(path) if path.path_id in last else path for path in figures)
 

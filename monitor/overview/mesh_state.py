@@ -34,7 +34,7 @@ from monitor.overview.grid_incidents import of_incidents
 from monitor.overview.now import sentence
 from monitor.overview.now.checked_paths import CheckedPaths, checked_paths
 from monitor.overview.now.newest_tests import NewestTests, load_newest_tests
-from monitor.overview.path_figures import KnownFields, PathFigures, figures_now
+from monitor.overview.path_figures import KnownFields, PathFigures, PathsNow, figures_now
 from monitor.overview.wide.remembered_states import RememberedStates
 
 LARGE_FROM_PATHS = 5000
@@ -196,15 +196,13 @@ def _rtt_beside(loss: Grid) -> Grid:
     size, begins = loss.packet_bytes, {path.path_id: loss.since for path in loss.figures}
     assert size is not None
     window_s = round((loss.until - loss.since).total_seconds())
-    planned: list[KnownFields] = [
+    paths: list[KnownFields] = [
         (path.path_id, path.source, path.destination, path.family, path.incident_id, path.in_maintenance)
         for path in loss.figures
     ]
-    known = Metric.RTT_MEDIAN, size, planned
-    times = begins, loss.until, dict.fromkeys(begins, window_s)
-    figures = figures_now(*known, *times)
+    asked = PathsNow(Metric.RTT_MEDIAN, size, paths, begins, loss.until, dict.fromkeys(begins, window_s))
     is_smallest_size = size == min(loss.packet_sizes, default=size)
-    figures = of_incidents(*known, figures, *times, list(loss.open_incidents), is_smallest_size=is_smallest_size)
+    figures = of_incidents(asked, figures_now(asked), list(loss.open_incidents), is_smallest_size=is_smallest_size)
     return replace(loss, metric=Metric.RTT_MEDIAN, figures=figures)
 
 

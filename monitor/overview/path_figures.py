@@ -218,24 +218,45 @@ def figures_of(
     return of_cells(Metric.LOSS, paths, cells, since, until)
 
 
-def figures_now(
-    metric: Metric,
-    packet_bytes: int,
-    paths: Sequence[KnownFields],
-    begins: Mapping[int, datetime],
-    until: datetime,
-    every_s: Mapping[int, int],
-) -> tuple[PathFigures, ...]:
-    """The paths with the figures of their newest bursts, each path's since its moment in `begins`, or with their newest
-    throughput test since then. A path that lost its newest cycles, of `every_s` seconds, as a whole is in an outage."""
+@dataclass(frozen=True, slots=True)
+class PathsNow:
+    """The figures of now that are asked for: of paths with packets of this size, each measured every `every_s` seconds,
+    since its moment in `begins`."""
+
+    metric: Metric
+    packet_bytes: int
+    paths: Sequence[KnownFields]
+    begins: Mapping[int, datetime]
+    until: datetime
+    every_s: Mapping[int, int]
+
+    @property
+    def since(self) -> datetime:
+        """Where the longest window begins."""
+        return min(self.begins.values(), default=self.until)
+
+    def before(self, earlier: timedelta) -> PathsNow:
+        """The same at an earlier time."""
+        begins = {path_id: begin - earlier for path_id, begin in self.begins.items()}
+        return replace(self, begins=begins, until=self.until - earlier)
+
+    def since_each(self, begins: Mapping[int, datetime]) -> PathsNow:
+        """Those of these paths alone, each since another moment."""
+        return replace(self, paths=[path for path in self.paths if path[0] in begins], begins=begins)
+
+
+def figures_now(asked: PathsNow) -> tuple[PathFigures, ...]:
+    """The paths with the figures of their newest bursts, or with their newest throughput test. A path that lost its
+    newest cycles as a whole is in an outage."""
+    metric, until, every_s = asked.metric, asked.until, asked.every_s
     if metric is Metric.THROUGHPUT:
-        newest, on_demand = newest_throughput(begins, until)
-        figures = _of_tests(paths, {tests.path_id: (tests, _rate_now_bps(tests)) for tests in newest})
+        newest, on_demand = newest_throughput(asked.begins, until)
+        figures = _of_tests(asked.paths, {tests.path_id: (tests, _rate_now_bps(tests)) for tests in newest})
         return _with_on_demand(figures, on_demand)
     fresh_s = {path_id: recent.fresh_s(every) for path_id, every in every_s.items()}
     fresh_since = until - timedelta(seconds=min(fresh_s.values(), default=0.0))
-    cells = recent.grid(metric, begins, until, packet_bytes, fresh_since)
-    figures = of_cells(metric, paths, cells, min(begins.values(), default=until), until)
+    cells = recent.grid(metric, asked.begins, until, asked.packet_bytes, fresh_since)
+    figures = of_cells(metric, asked.paths, cells, asked.since, until)
     stale = {
         cell.path_id: cell
         for cell in cells
