@@ -23,6 +23,7 @@ from monitor.archive.queries.paths import (
     raw_bursts,
 )
 from monitor.archive.queries.tables import Grouping, Tick
+from monitor.archive.queries.throughput.forecasts import present_pings
 from monitor.archive.queries.throughput.series import (
     capacity_series,
     newest_throughput,
@@ -208,6 +209,34 @@ def scan_fault(ask, table):
         return f"read by {kinds}"
     chunks = {node["Relation Name"] for node in of_table if "timestamp" in condition(node)}
     return f"reads {chunks}" if has_timescaledb() and len(chunks) > 1 else None
+
+
+OF_MANY_PATHS = """
+    INSERT INTO burst (path_id, packet_bytes, measured_at, outcome, sent, received, duplicates, reordered, during_test,
+        rtts_ms)
+    SELECT path_id, size, measured_at, 'measured', 2, 2, 0, 0, false, '{1,2}'
+    FROM generate_series(0, 19) AS cycle, generate_series(1, 2000) AS path_id, unnest(ARRAY[100, 1000]) AS size,
+        LATERAL (SELECT %(end)s::timestamptz - interval '10 min' + cycle * interval '30 s' + path_id * interval '5 ms'
+            + size * interval '1 us') AS burst (measured_at)
+    ORDER BY measured_at
+"""
+"""Bursts of 2,000 paths, each at a time of its own, stored in the order of time."""
+
+
+def test_the_newest_bursts_of_each_of_many_paths_are_read_by_its_key():
+    with connection.cursor() as cursor:
+        cursor.execute(OF_MANY_PATHS, {"end": END})
+    run("ANALYZE burst")
+    begins = dict.fromkeys(range(1, 2001), END - timedelta(minutes=10))
+
+    assert is_read_by_key(lambda: recent.grid(Metric.LOSS, begins, END, 100), "burst")
+    assert is_read_by_key(lambda: present_pings(7, 100, END), "burst")
+
+
+def is_read_by_key(ask, table):
+    """Whether a query finds the rows of a path by an index that begins with the path."""
+    of_table = [node for node in scans_of(ask) if table_of(node["Relation Name"]) == table]
+    return bool(of_table) and all("path_id" in condition(node) for node in of_table)
 
 
 def test_the_newest_refused_results_are_read_by_their_number(archive):

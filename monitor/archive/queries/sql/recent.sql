@@ -1,8 +1,9 @@
 -- One row for each path (path_ids[i]) with a burst of this size in its window [begins[i], until): what can be counted, a
 -- value made of that, and the round trips of its bursts in the order of time, as sql/raw_of_hours.sql has them. Reads raw
--- bursts, one look into their key for each path; `since` is the earliest beginning. The newest burst and the newest with
--- a reply have their times only where they differ, and `stale_at` is the newest only where it began before `fresh_since`,
--- `set_aside_at` then the newest during our own tests: the times of 90,000 paths take the reader half a second to parse.
+-- bursts, one look into their key for each path, but not by the size (+ 0), see docs/archive.md, "Queries"; `since` is
+-- the earliest beginning. The newest burst and the newest with a reply have their times only where they differ, and
+-- `stale_at` is the newest only where it began before `fresh_since`, `set_aside_at` then the newest during our own tests:
+-- the times of 90,000 paths take the reader half a second to parse.
 WITH wanted AS MATERIALIZED (
     SELECT path_id, begins FROM unnest(%(path_ids)s::integer[], %(begins)s::timestamptz[]) AS w (path_id, begins)
 ),
@@ -54,7 +55,7 @@ counted AS (
                 ELSE FALSE END AS is_all_lost
         FROM burst
         WHERE
-            burst.path_id = wanted.path_id AND packet_bytes = %(packet_bytes)s
+            burst.path_id = wanted.path_id AND packet_bytes + 0 = %(packet_bytes)s
             AND measured_at >= wanted.begins
             AND measured_at >= %(since)s::timestamptz AND measured_at < %(until)s::timestamptz
         ORDER BY measured_at

@@ -1,6 +1,7 @@
 -- One row for each of the given moments, in their order: the pings of this path and size in the half hour before it, the
 -- oldest first: begin in seconds since the epoch, packets sent and received, median RTT and TTL; NULL without any. Bursts
 -- during throughput tests are left out. Where no burst is left, rtt_ms, lost and sent are those of the hour before.
+-- The key is not looked up by the size (+ 0), see docs/archive.md, "Queries".
 SELECT
     pings.at_s, pings.sent, pings.received, pings.rtts_ms, pings.ttls,
     hour.rtt_ms, coalesce(hour.sent - hour.received, 0)::integer AS hour_lost, coalesce(hour.sent, 0)::integer AS hour_sent
@@ -18,7 +19,7 @@ CROSS JOIN LATERAL (
         FROM unnest(burst.rtts_ms) AS packet (rtt_ms)
     ) AS median ON TRUE
     WHERE
-        path_id = %(path_id)s AND packet_bytes = %(packet_bytes)s
+        path_id = %(path_id)s AND packet_bytes + 0 = %(packet_bytes)s
         AND measured_at >= moment.at - interval '30 minutes' AND measured_at < moment.at
         AND NOT during_test AND sent > 0
 ) AS pings
