@@ -1,9 +1,13 @@
 """The database after a test that commits."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
 import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.core.management import call_command
-from django.db import connection
+from django.db import OperationalError, connection, transaction
 
 from monitor.mesh.models import Site
 from tests import flush
@@ -59,3 +63,35 @@ def test_a_changed_role_is_as_migrated_after_the_flush():
     flush.flush(Case())
 
     assert migrated() == before
+
+
+def test_a_request_that_ends_late_is_waited_for():
+    make_mesh()
+    first, *_, last = (name for name in rows() if name not in flush.OF_POST_MIGRATE)
+    has_last = Event()
+
+    def read_the_last_and_then_the_first():
+        try:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute(f'SELECT count(*) FROM "{last}"')
+                has_last.set()
+                # The flush has the first table by then, and waits for the last.
+                while not is_waited_for(cursor, last):
+                    time.sleep(0.01)
+                cursor.execute(f'SELECT count(*) FROM "{first}"')
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as readers:
+        reader = readers.submit(read_the_last_and_then_the_first)
+        assert has_last.wait(30)
+        flush.truncate_filled_tables()
+        # The database ends one of the two, as a rule the flush, which waits longer.
+        assert reader.exception() is None or isinstance(reader.exception(), OperationalError)
+
+    assert not Site.objects.exists()
+
+
+def is_waited_for(cursor, table):
+    cursor.execute("SELECT EXISTS (SELECT FROM pg_locks WHERE relation = %s::regclass AND NOT granted)", [table])
+    return cursor.fetchone()[0]
