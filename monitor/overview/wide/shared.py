@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Hashable
 from datetime import datetime, timedelta
-from threading import Lock, Timer
+from threading import Lock, Thread
 from typing import Generic, TypeVar
 
 from django.db import connection
@@ -18,8 +18,6 @@ from monitor.accounts.read_limits import is_limited
 
 log = logging.getLogger(__name__)
 MOST_KEPT = 200
-AFTER_PAGE_S = 0.5
-"""A reader who gets an older result has its page by then: a load during it would take its turns of the processor."""
 
 Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
@@ -55,7 +53,7 @@ class SharedResults(Generic[Key, Result]):
 
     def load_early(self, key: Key, now: datetime, load: Callable[[], Result]) -> None:
         """Load a result in a thread before its first reader; readers who come then wait for it."""
-        self._load_beside(key, now, load, after_s=0.0)
+        self._load_beside(key, now, load)
 
     def clear(self) -> None:
         """Forget all results."""
@@ -77,10 +75,8 @@ class SharedResults(Generic[Key, Result]):
                 del self._kept[next(iter(self._kept))]
         return result
 
-    def _load_beside(
-        self, key: Key, now: datetime, load: Callable[[], Result], *, after_s: float = AFTER_PAGE_S
-    ) -> None:
-        """Load a newer result in a thread after so long, unless one is on its way."""
+    def _load_beside(self, key: Key, now: datetime, load: Callable[[], Result]) -> None:
+        """Load a newer result in a thread, unless one is on its way."""
         with self._lock:
             if key in self._loading:
                 return
@@ -98,6 +94,4 @@ class SharedResults(Generic[Key, Result]):
                     self._loading.discard(key)
                 connection.close()
 
-        thread = Timer(after_s, work)
-        thread.name, thread.daemon = "shared result", True
-        thread.start()
+        Thread(target=work, name="shared result", daemon=True).start()

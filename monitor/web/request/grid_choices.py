@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from threading import Lock, Timer
+from threading import Lock, Thread
 from typing import Any, TypeVar
 
 from django.db import connection
@@ -21,7 +21,6 @@ from monitor.overview.grid import ComparedPeriod, Grid, GridPeriod, UnknownChoic
 from monitor.overview.measures import MEASURES
 from monitor.overview.mesh_state import LARGE_FROM_PATHS
 from monitor.overview.wide.places import load_places
-from monitor.overview.wide.shared import AFTER_PAGE_S
 from monitor.web.request import parameters
 
 log = logging.getLogger(__name__)
@@ -88,17 +87,11 @@ def load_chosen_grid(request: HttpRequest, now: datetime) -> Grid:
 
 def load_early(request: HttpRequest, now: datetime, *, is_shown: Callable[[], bool]) -> None:
     """Load the grid in a thread before its first reader, if its page shows it; readers who come then wait for it."""
-    _load_beside(_choices(request), now, is_shown, after_s=0.0)
+    _load_beside(_choices(request), now, is_shown)
 
 
-def _load_beside(
-    choices: Choices,
-    now: datetime,
-    is_shown: Callable[[], bool] = lambda: True,
-    *,
-    after_s: float = AFTER_PAGE_S,
-) -> None:
-    """Load a newer grid in a thread after so long, unless a large grid is being loaded."""
+def _load_beside(choices: Choices, now: datetime, is_shown: Callable[[], bool] = lambda: True) -> None:
+    """Load a newer grid in a thread, unless a large grid is being loaded."""
     if not _large_load.acquire(blocking=False):
         return
     with _lock:
@@ -117,9 +110,7 @@ def _load_beside(
             _large_load.release()
             connection.close()
 
-    thread = Timer(after_s, load)
-    thread.name, thread.daemon = "grid", True
-    thread.start()
+    Thread(target=load, name="grid", daemon=True).start()
 
 
 def _loaded(choices: Choices, now: datetime) -> Grid:
