@@ -1,6 +1,5 @@
 """The database after a test that commits."""
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
@@ -12,6 +11,7 @@ from django.db import OperationalError, connection, transaction
 from monitor.mesh.models import Site
 from tests import flush
 from tests.db.pages_mesh import make_mesh
+from tests.lab import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -76,8 +76,7 @@ def test_a_request_that_ends_late_is_waited_for():
                 cursor.execute(f'SELECT count(*) FROM "{last}"')
                 has_last.set()
                 # The flush has the first table by then, and waits for the last.
-                while not is_waited_for(cursor, last):
-                    time.sleep(0.01)
+                wait_until(lambda: is_waited_for(cursor, last), "the flush waits for a table")
                 cursor.execute(f'SELECT count(*) FROM "{first}"')
         finally:
             connection.close()
