@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from monitor.alerts.detect.delay_windows import DELAYS
 from monitor.alerts.detect.packet_times import (
@@ -65,10 +65,10 @@ def concatenate_bursts(first: BurstColumns, second: BurstColumns) -> BurstColumn
     )
 
 
-def bursts_between(bursts: BurstColumns, path_id: int, since: datetime, until: datetime) -> BurstColumns:
-    """The bursts of a path that began in [since, until)."""
+def bursts_between(bursts: BurstColumns, path_ids: ArrayLike, since: datetime, until: datetime) -> BurstColumns:
+    """The bursts of a path, or of several, that began in [since, until)."""
     at_s = bursts.at_s
-    within = (bursts.path_id == path_id) & (at_s >= since.timestamp()) & (at_s < until.timestamp())
+    within = np.isin(bursts.path_id, path_ids) & (at_s >= since.timestamp()) & (at_s < until.timestamp())
     return bursts.where(within)
 
 
@@ -190,19 +190,22 @@ def floor_ms(bursts: BurstColumns) -> float | None:
 def find_beginning(
     bursts: BurstColumns,
     path: str,
-    path_id: int,
     by: BadBursts | BurstLevel,
     finding: Mapping[str, Any],
     spacing: Spacing = NO_SPACING,
 ) -> Beginning | None:
-    """When a finding on a path began, by the bursts of that path that its rule names; None if they show no change.
+    """When a finding began, by those of these bursts that its rule names; None if they show no change. `path` names
+    the path that they are of, or both of a pair that began together, each at its own level.
 
     A path may be bad at some hours of the day only: pass the period in which the change must lie.
     """
-    own = bursts.where((bursts.path_id == path_id) & (bursts.during_test == 0))
+    own = bursts.in_order()
+    own = own.where(own.during_test == 0)
     if isinstance(by, BadBursts):
         samples, words = own, by.words
-        place = onset.onset_of_events(by.are_bad(_newest(own)))
+        newest = _newest(own)
+        packets = newest.sent if by.is_of_packets else None
+        place = onset.onset_of_events(by.are_bad(newest), packets, newest.path_id)
     else:
         small, level = smallest(own), str(finding.get("figure", by.figure))
         samples, words = small.where(small.received > 0), FIGURES[level]

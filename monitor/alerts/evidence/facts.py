@@ -47,6 +47,12 @@ class Beginning:
         """Width of the interval."""
         return None if self.earliest is None or self.latest is None else (self.latest - self.earliest).total_seconds()
 
+    def overlaps(self, other: Beginning) -> bool:
+        """Whether both may be one by their intervals."""
+        if self.earliest is None or self.latest is None or other.earliest is None or other.latest is None:
+            return False
+        return self.earliest <= other.latest and other.earliest <= self.latest
+
 
 @dataclass(frozen=True, slots=True)
 class SizeLoss:

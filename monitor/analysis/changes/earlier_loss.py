@@ -35,7 +35,7 @@ def end_of_earlier(sent: ArrayLike, received: ArrayLike, threshold_ratio: float 
     """The first burst after the newest end of an earlier loss; 0 without any."""
     packets = np.asarray(sent, dtype=np.float64)
     lost, start = packets - np.asarray(received, dtype=np.float64), 0
-    while (onset := onset_of_events(lost[start:] > 0)) is not None:
+    while (onset := onset_of_events(lost[start:] > 0, packets[start:])) is not None:
         first = start + onset.at
         end = _newest_end(packets[first:], lost[first:], threshold_ratio)
         if end is None:

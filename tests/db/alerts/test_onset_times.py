@@ -35,6 +35,31 @@ def test_a_pending_incident_has_the_onset_of_the_open_one(fault):
     assert len({round(at_s) for of_state in onsets.values() for at_s in of_state}) == 1, onsets
 
 
+def test_throughput_tests_that_begin_with_a_loss_do_not_put_off_its_onset():
+    """They leave one packet of each burst of the first 70 seconds, and of these few are lost, as chance allows; both
+    paths of the pair tell the onset together."""
+    paths, rows = plant([Planted(between("cern", "slac"), 0.0, lost_ratio=0.2)], 250, **RULES)
+    pair = {paths["cern → slac"].pk, paths["slac → cern"].pk}
+    loaded = [row for row in rows if row.path_id in pair and 5.0 <= (row.measured_at - ONSET).total_seconds() < 75.0]
+    loaded.sort(key=lambda row: row.measured_at)
+    for row in loaded:
+        is_lost = row in loaded[:2]
+        row.sent, row.received, row.rtts_ms = 1, int(not is_lost), [None if is_lost else 20.0]
+    assert len(loaded) >= 12
+
+    seen = 0
+    for _, now, lasting in look_at(rows, LOOKS_S):
+        for incident in lasting.values():
+            began = evidence(incident, now).began
+            if began is None:
+                continue
+            seen += 1
+            assert began.path in ("cern ↔ slac", "slac ↔ cern")
+            assert began.earliest <= ONSET <= began.latest, (began.earliest - ONSET, began.latest - ONSET)
+            assert words.since(queries.incident_with_paths(incident.pk)) < ONSET + 15 * SECOND
+    assert seen
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_an_outage_begins_after_its_last_reply_whatever_was_lost_before(seed):
     """A packet lost by chance in the cycle before is none of it."""

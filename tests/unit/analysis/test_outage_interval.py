@@ -17,7 +17,7 @@ from monitor.archive.queries.around import BurstColumns
 PATH, PACKETS = 7, 10
 ORIGIN_S = datetime(2026, 11, 21, 14, 0, tzinfo=UTC).timestamp()
 OUTAGES = 200
-ALL_LOST = BadBursts("bursts without a reply", lambda bursts: bursts.received == 0)
+ALL_LOST = BadBursts("bursts without a reply", lambda bursts: bursts.received == 0, is_of_packets=False)
 
 
 def _sent_s(pattern: str, every_s: float, random: np.random.Generator, cycles: int) -> np.ndarray:
@@ -60,7 +60,7 @@ def test_the_interval_of_an_outage_holds_its_begin_and_end(pattern, every_s, by)
         bursts = _bursts(sent_s, np.where(lost, np.nan, 1e3 * rtt_s))
         until_detected = bursts.where(bursts.at_s < began_s + 3.5 * every_s)
 
-        began = episode.find_beginning(until_detected, "a → b", PATH, by, {}, spacing)
+        began = episode.find_beginning(until_detected, "a → b", by, {}, spacing)
         last_bad = episode.find_end(bursts, PATH, began.burst_at, by, {})
         end = episode.find_outage_end(bursts, PATH, last_bad, spacing)
 

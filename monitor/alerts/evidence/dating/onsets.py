@@ -52,6 +52,11 @@ class PathPair:
     def path_ids(self) -> list[int]:
         return [self.path.pk] if self.back is None else [self.path.pk, self.back.pk]
 
+    @property
+    def both(self) -> str:
+        """The name of both paths."""
+        return str(self.path).replace(" → ", " ↔ ")
+
 
 def store_onsets(incidents: Iterable[Incident], now: datetime) -> None:
     """Store the onset of those of these incidents that were detected or reopened at `now`."""
@@ -183,7 +188,9 @@ def _began(
     spacing: Spacing,
     settled: Mapping[Key, datetime],
 ) -> Beginning:
-    """When the trouble began on a path by its own bursts up to its detection; otherwise by its rule.
+    """When the trouble began on a path by its own bursts up to its detection; otherwise by its rule. The pings of the
+    reverse path cross the same links: where those of both do not deny it, a loss that is no outage began on both at
+    once, which tells its onset nearer.
 
     Bursts after the detection tell nothing of the onset, and those after the end would blur it; those of an earlier
     trouble, before the path had settled, and of an earlier loss that had ended are not of this."""
@@ -199,7 +206,12 @@ def _began(
     if by is LOSSY:
         first = max(first, after_earlier_loss(row, pair.path_ids, bursts, stamp, first, until))
     near = episode.bursts_between(bursts, pair.path.pk, first, until)
-    return episode.find_beginning(near, str(pair.path), pair.path.pk, by, row.figures, spacing) or by_rule
+    began = episode.find_beginning(near, str(pair.path), by, row.figures, spacing)
+    if by is not LOSSY or pair.back is None or began is None or began.is_outage:
+        return began or by_rule
+    near = episode.bursts_between(bursts, pair.path_ids, first, until)
+    together = episode.find_beginning(near, pair.both, by, row.figures, spacing)
+    return began if together is None or not together.overlaps(began) else together
 
 
 def _search(row: IncidentPath) -> timedelta:
