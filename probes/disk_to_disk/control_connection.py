@@ -32,10 +32,11 @@ class ConnectionLost(ProbeError):
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The receiver is ready, with the bytes and seconds of its local write."""
+    """The receiver is ready, with the bytes and seconds of its local write. Older receivers take no blocks."""
 
     moved_bytes: int
     seconds: float
+    takes_blocks: bool = False
 
 
 class PeerFailure(msgspec.Struct, frozen=True, kw_only=True, tag="Unable"):
@@ -46,12 +47,14 @@ class PeerFailure(msgspec.Struct, frozen=True, kw_only=True, tag="Unable"):
 
 
 class TransferRequest(msgspec.Struct, frozen=True, kw_only=True, tag="Transfer"):
-    """Request to receive a transfer of at most `duration_s`: from memory, or from a file of `file_bytes`."""
+    """Request to receive a transfer of at most `duration_s`: from memory, or from a file of `file_bytes`, whose data
+    come in blocks or in a fixed part for each stream (see `streams`)."""
 
     tool: str
     streams: int
     duration_s: int
     file_bytes: int | None
+    in_blocks: bool = False
 
 
 class StreamsOpen(msgspec.Struct, frozen=True, kw_only=True, tag="Open"):

@@ -127,11 +127,11 @@ def send(permitted: PermittedSpec, deadline: Deadline) -> DiskToDiskRun:
         drop_page_cache(file)
         read, cached = measure_read(file, deadline)
         with listener.accept_control(deadline) as control:
-            written = _expect(control, Ready, deadline)
+            ready = _expect(control, Ready, deadline)
             memory = _request_transfer(control, listener, spec, None, deadline)
             memory_bps = memory.rate_bps
             drop_page_cache(file)
-            moved = _request_transfer(control, listener, spec, file, deadline)
+            moved = _request_transfer(control, listener, spec, file, deadline, in_blocks=ready.takes_blocks)
             moved_bps = moved.rate_bps
             control.send(End())
     return DiskToDiskRun(
@@ -151,7 +151,7 @@ def send(permitted: PermittedSpec, deadline: Deadline) -> DiskToDiskRun:
         memory_to_memory_bps=memory_bps,
         read_bps=read.rate_bps,
         read_cached_ratio=cached,
-        write_bps=ByteRate(written.moved_bytes, written.seconds).rate_bps,
+        write_bps=ByteRate(ready.moved_bytes, ready.seconds).rate_bps,
         is_verified=moved.is_verified,
     )
 
@@ -166,7 +166,7 @@ def receive(permitted: PermittedSpec, deadline: Deadline) -> None:
             decline(spec, error.outcome, str(error), deadline)
             raise
         with connect_control(spec, _key(spec), deadline) as control:
-            control.send(Ready(moved_bytes=written.moved_bytes, seconds=written.seconds))
+            control.send(Ready(moved_bytes=written.moved_bytes, seconds=written.seconds, takes_blocks=True))
             _serve_requests(control, permitted, file, deadline)
 
 
@@ -220,10 +220,11 @@ def _receive_streams(
 ) -> TransferResult:
     """Receive a transfer over the TCP streams of the tool `fetch`."""
     to_disk = request.file_bytes is not None
-    parts = streams.byte_ranges(request.file_bytes or 0, request.streams)
+    parts = streams.divide(request.file_bytes or 0, request.streams, in_blocks=request.in_blocks)
+    receive_to_disk = streams.receive_blocks if request.in_blocks else streams.receive_file
 
     def receive_stream(number: int, connection: socket.socket) -> int:
-        return streams.receive_file(connection, file, parts[number]) if to_disk else streams.receive_memory(connection)
+        return receive_to_disk(connection, file, parts[number]) if to_disk else streams.receive_memory(connection)
 
     with connect_streams(spec, control.session, request.streams, deadline) as connections, background_flush(file):
         began_s = time.monotonic()
@@ -233,20 +234,31 @@ def _receive_streams(
     if not to_disk:
         return TransferResult(stream_bytes=received, moving_s=moving_s)
     syncing_s = _sync(file)
-    digest = file_digest(file, _transferred_ranges(parts, received), deadline)
+    digest = file_digest(file, streams.taken_ranges(parts), deadline)
     return TransferResult(stream_bytes=received, moving_s=moving_s, syncing_s=syncing_s, digest=digest)
 
 
 def _request_transfer(
-    control: ControlConnection, listener: Listener, spec: DiskToDiskSpec, file: int | None, deadline: Deadline
+    control: ControlConnection,
+    listener: Listener,
+    spec: DiskToDiskSpec,
+    file: int | None,
+    deadline: Deadline,
+    *,
+    in_blocks: bool = False,
 ) -> TransferFigures:
     """Request a transfer and send it, from memory or from the file. Raises `ProbeError`."""
     file_bytes = None if file is None else spec.file_bytes
-    control.send(
-        TransferRequest(tool=spec.tool, streams=spec.streams, duration_s=spec.duration_s, file_bytes=file_bytes)
+    request = TransferRequest(
+        tool=spec.tool,
+        streams=spec.streams,
+        duration_s=spec.duration_s,
+        file_bytes=file_bytes,
+        in_blocks=in_blocks,
     )
+    control.send(request)
     if spec.tool == "fetch":
-        return _send_streams(control, listener, spec, file, deadline)
+        return _send_streams(control, listener, request, file, deadline)
     _expect(control, StreamsOpen, deadline)
     open_file = None if file is None else OpenFile(file, spec.file_bytes)
     moved_bytes, moving_s = iperf3_transfer.send(spec, control.session, open_file, deadline)
@@ -254,32 +266,27 @@ def _request_transfer(
 
 
 def _send_streams(
-    control: ControlConnection, listener: Listener, spec: DiskToDiskSpec, file: int | None, deadline: Deadline
+    control: ControlConnection, listener: Listener, request: TransferRequest, file: int | None, deadline: Deadline
 ) -> TransferFigures:
     """Send a transfer over the TCP streams of the tool `fetch`, and compare checksums."""
-    parts = streams.byte_ranges(spec.file_bytes, spec.streams)
+    parts = streams.divide(request.file_bytes or 0, request.streams, in_blocks=request.in_blocks)
 
     def send_stream(number: int, connection: socket.socket) -> int:
         if file is None:
             return streams.send_memory(connection, until)
-        return streams.send_file(connection, file, parts[number], until)
+        return streams.send_file(connection, file, parts[number], until, in_blocks=request.in_blocks)
 
-    with listener.accept_streams(control.session, spec.streams, deadline) as connections:
+    with listener.accept_streams(control.session, request.streams, deadline) as connections:
         _expect(control, StreamsOpen, deadline)
-        until = Deadline(spec.duration_s)
+        until = Deadline(request.duration_s)
         sent = streams.run_all(connections, send_stream, deadline)
-        own_digest = None if file is None else file_digest(file, _transferred_ranges(parts, sent), deadline)
+        own_digest = None if file is None else file_digest(file, streams.taken_ranges(parts), deadline)
         arrived = _expect(control, TransferResult, deadline)
     if arrived.stream_bytes != sent:
         raise TransferFailed(f"{sum(sent):,} bytes were sent and {sum(arrived.stream_bytes):,} arrived")
     if arrived.digest != own_digest:
         raise TransferFailed("checksum mismatch: the receiver's file differs from the sent data")
     return TransferFigures(sum(sent), arrived.moving_s, arrived.syncing_s, is_verified=None if file is None else True)
-
-
-def _transferred_ranges(parts: list[tuple[int, int]], counts: tuple[int, ...]) -> list[tuple[int, int]]:
-    """The transferred part of each stream's byte range: a transfer may end before its file does."""
-    return [(start, start + count) for (start, _), count in zip(parts, counts, strict=True)]
 
 
 def _sync(file: int) -> float:

@@ -1,31 +1,73 @@
-"""Data over parallel TCP streams, from memory or file to memory or file; each stream carries its own byte range.
+"""Data over parallel TCP streams, from memory or file to memory or file.
 
-In: connected sockets. Out: bytes per stream. A stream ends when its sender shuts down its side. The caller compares
+In: connected sockets. Out: bytes per stream. TCP shares a bottleneck unequally among streams, therefore they take the
+blocks of a file one by one from a shared position, as in GridFTP's extended block mode (GFD.20, MODE E): a fast stream
+carries more, and all end together. Each block has a header with its offset and length. Agents without blocks give each
+stream a fixed part of the file, without headers. A stream ends when its sender shuts down its side. The caller compares
 sent and received bytes. Raises `ConnectionLost`, `StepTimeout`, and `OSError` of the disk.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import socket
+import struct
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import Final
 
 from probes.contract import Deadline
 from probes.disk_to_disk.control_connection import ConnectionLost
 from probes.disk_to_disk.disk import BLOCK_BYTES, StepTimeout, write_at
 
 SEND_BLOCK_BYTES = 2**18
+SMALLEST_BLOCK_BYTES = 2**16
+BLOCK_SHARE = 16
+"""A block is at most this part of a stream's mean share in the data before it, and in those after it. So a stream that
+is slower than the mean by less than this factor carries its block before the others have carried the rest of the file;
+and when the time of a transfer ends, its last blocks take little longer."""
+BLOCK_HEADER: Final = struct.Struct("!QI")
+"""Offset and length of the data that follow."""
 
 Work = Callable[[int, socket.socket], int]
 
 
-def byte_ranges(file_bytes: int, streams: int) -> list[tuple[int, int]]:
-    """Divide a file among streams: the start and end of each part."""
+class FilePart:
+    """A part of a file, taken from its start to its end by a number of streams."""
+
+    def __init__(self, start: int, end: int, streams: int = 1) -> None:
+        self.start, self.position, self.end = start, start, end
+        self._streams = streams
+        self._lock = threading.Lock()
+
+    def take(self, count: int) -> tuple[int, int]:
+        """Take the next `count` bytes, or those that are left; returns their start and end."""
+        with self._lock:
+            start = self.position
+            self.position = min(start + count, self.end)
+            return start, self.position
+
+    def take_block(self) -> tuple[int, int]:
+        """Take the next block, as `take`: small first and last, large in between, since large ones cost less CPU."""
+        share = min(self.position - self.start, self.end - self.position) // (BLOCK_SHARE * self._streams)
+        return self.take(max(SMALLEST_BLOCK_BYTES, min(share, BLOCK_BYTES)))
+
+
+def divide(file_bytes: int, streams: int, *, in_blocks: bool) -> list[FilePart]:
+    """The part of each stream: the whole file for all of them, in blocks, or a fixed part for each."""
+    if in_blocks:
+        return [FilePart(0, file_bytes, streams)] * streams
     bounds = [number * file_bytes // streams for number in range(streams + 1)]
-    return list(itertools.pairwise(bounds))
+    return [FilePart(start, end) for start, end in itertools.pairwise(bounds)]
+
+
+def taken_ranges(parts: Sequence[FilePart]) -> list[tuple[int, int]]:
+    """Start and end of the data that were taken of each part: a transfer may end before its file does."""
+    return [(part.start, part.position) for part in dict.fromkeys(parts)]
 
 
 def run_all(connections: Sequence[socket.socket], work: Work, deadline: Deadline) -> tuple[int, ...]:
@@ -55,20 +97,31 @@ def send_memory(connection: socket.socket, until: Deadline) -> int:
     return sent
 
 
-def send_file(connection: socket.socket, descriptor: int, byte_range: tuple[int, int], until: Deadline) -> int:
-    """Send a byte range of a file until the deadline; returns the bytes sent."""
-    buffer = memoryview(bytearray(SEND_BLOCK_BYTES))
-    offset, end = byte_range
-    while offset < end and not until.passed:
-        count = os.preadv(descriptor, [buffer[: end - offset]], offset)
-        if count == 0:
+def send_file(connection: socket.socket, descriptor: int, part: FilePart, until: Deadline, *, in_blocks: bool) -> int:
+    """Send data of a part of a file until the deadline; returns the bytes sent. All data taken from it are sent."""
+    header_bytes = BLOCK_HEADER.size if in_blocks else 0
+    buffer = memoryview(bytearray(header_bytes + BLOCK_BYTES))
+    sent = 0
+    while not until.passed:
+        offset, end = part.take_block()
+        if offset == end:
             break
-        with _connection_errors():
-            connection.sendall(buffer[:count])
-        offset += count
+        # Otherwise the buffer of a stream that has become slow holds megabytes which the others could carry.
+        with contextlib.suppress(OSError):  # not everywhere available
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, end - offset)
+        while offset < end:
+            count = os.preadv(descriptor, [buffer[header_bytes : header_bytes + end - offset]], offset)
+            if count == 0:
+                raise OSError(errno.EIO, "the file is shorter than it was written")
+            if in_blocks:
+                BLOCK_HEADER.pack_into(buffer, 0, offset, count)
+            with _connection_errors():
+                connection.sendall(buffer[: header_bytes + count])
+            offset += count
+            sent += count
     with _connection_errors():
         connection.shutdown(socket.SHUT_WR)
-    return offset - byte_range[0]
+    return sent
 
 
 def receive_memory(connection: socket.socket) -> int:
@@ -80,16 +133,44 @@ def receive_memory(connection: socket.socket) -> int:
     return received
 
 
-def receive_file(connection: socket.socket, descriptor: int, byte_range: tuple[int, int]) -> int:
-    """Receive data into a byte range of a file; returns the bytes received. More data than fit are refused."""
+def receive_file(connection: socket.socket, descriptor: int, part: FilePart) -> int:
+    """Receive data into a part of a file; returns the bytes received. More data than fit are refused."""
     buffer = memoryview(bytearray(BLOCK_BYTES))
-    offset, end = byte_range
+    received = 0
     while count := _receive(connection, buffer):
-        if count > end - offset:
+        start, end = part.take(count)
+        if end - start < count:
             raise ConnectionLost("the sender sent more than the stream's part of the file")
-        write_at(descriptor, buffer[:count], offset)
-        offset += count
-    return offset - byte_range[0]
+        write_at(descriptor, buffer[:count], start)
+        received += count
+    return received
+
+
+def receive_blocks(connection: socket.socket, descriptor: int, file: FilePart) -> int:
+    """Receive blocks into a file; returns the bytes received. Refuses blocks that are not within the file, and more
+    data than fit. Blocks that overlap leave a gap, which the checksum finds."""
+    header, buffer = memoryview(bytearray(BLOCK_HEADER.size)), memoryview(bytearray(BLOCK_BYTES))
+    received = 0
+    while count := _fill(connection, header):
+        offset, length = BLOCK_HEADER.unpack(header)
+        if count < len(header):
+            raise ConnectionLost("a stream ended within a block")
+        start, end = file.take(length)
+        if not 0 < length <= len(buffer) or offset + length > file.end or end - start < length:
+            raise ConnectionLost(f"the sender sent {length:,} bytes at {offset:,}, beyond the file or twice")
+        if _fill(connection, buffer[:length]) < length:
+            raise ConnectionLost("a stream ended within a block")
+        write_at(descriptor, buffer[:length], offset)
+        received += length
+    return received
+
+
+def _fill(connection: socket.socket, buffer: memoryview) -> int:
+    """Receive until the buffer is full or the stream ends; returns the bytes received."""
+    filled = 0
+    while filled < len(buffer) and (count := _receive(connection, buffer[filled:])):
+        filled += count
+    return filled
 
 
 def _receive(connection: socket.socket, buffer: memoryview) -> int:

@@ -16,12 +16,13 @@ import threading
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from monitor.analysis.transfer import DiskLimit, DiskToDisk, network_or_disk
 from probes.contract import Deadline, NotPermitted, Outcome, ProbeError
-from probes.disk_to_disk import disk, listener, probe, streams
-from probes.disk_to_disk.control_connection import CONTROL, client_handshake, server_handshake
+from probes.disk_to_disk import control_connection, disk, listener, probe, streams
+from probes.disk_to_disk.control_connection import CONTROL, DATA, client_handshake, server_handshake
 from probes.disk_to_disk.spec import DiskToDiskSpec, PermittedSpec
 from tests.diagnosis.runs import LAB, prepare
 from tests.lab import RunningLab, wait_until
@@ -138,6 +139,86 @@ def test_iperf3_cannot_write_more_than_agreed(port, folders, monkeypatch):
 
 def names_sender(file, folders):
     return str(folders[0]) in str(Path(f"/proc/self/fd/{file}").readlink())
+
+
+SO_MAX_PACING_RATE = 47
+
+
+def note_stream_bytes(monkeypatch):
+    """The bytes of each stream of every transfer from now on, at both ends."""
+    counted, run_all = [], streams.run_all
+
+    def noting(connections, work, deadline):
+        stream_bytes = run_all(connections, work, deadline)
+        counted.append(stream_bytes)
+        return stream_bytes
+
+    monkeypatch.setattr(streams, "run_all", noting)
+    return counted
+
+
+def test_a_slow_stream_leaves_its_share_to_the_others(port, folders, monkeypatch):
+    """The first of the file's four streams is paced to 1.6 Mbit/s; the others would need less than a second alone."""
+    counted = note_stream_bytes(monkeypatch)
+
+    def paced(connection, key, deadline):
+        purpose, number, session = server_handshake(connection, key, deadline)
+        from_disk = len(counted) == 2  # both ends have counted the transfer from memory
+        if (purpose, number, from_disk) == (DATA, 0, True):
+            connection.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, 200_000)
+        return purpose, number, session
+
+    monkeypatch.setattr(listener, "server_handshake", paced)
+
+    run, _ = between(port, folders)
+
+    assert (run.outcome, run.moved_bytes, run.is_verified) == (Outcome.MEASURED, SIZE, True)
+    slow, *others = counted[-1]
+    assert slow + sum(others) == SIZE
+    assert slow < SIZE // 8, f"{counted[-1]}, where a quarter is {SIZE // 4:,}"
+
+
+def without_blocks(monkeypatch):
+    """Ends whose messages lack the fields that agents before blocks do not have."""
+    send = control_connection.ControlConnection.send
+
+    def send_as_before(self, message):
+        fields = {**msgspec.to_builtins(message)}
+        tag = fields.pop("type")
+        lacking = {name: value for name, value in fields.items() if name not in ("takes_blocks", "in_blocks")}
+        send(self, msgspec.defstruct("OlderMessage", list(lacking), tag=tag)(**lacking))
+
+    monkeypatch.setattr(control_connection.ControlConnection, "send", send_as_before)
+
+
+def test_an_end_without_blocks_has_a_fixed_part_for_each_stream(port, folders, monkeypatch):
+    without_blocks(monkeypatch)
+    counted = note_stream_bytes(monkeypatch)
+
+    run, raised = between(port, folders)
+
+    assert (run.outcome, run.moved_bytes, run.is_verified, raised) == (Outcome.MEASURED, SIZE, True, None)
+    assert counted[-1] == (SIZE // 4,) * 4
+
+
+def test_blocks_that_overlap_fail_the_checksum(port, folders, monkeypatch):
+    """The sender's second block has the offset of the first."""
+    header = streams.BLOCK_HEADER
+    _, second = streams.FilePart(0, SIZE, 4).take_block()
+
+    class OverlappingHeader:
+        size, unpack = header.size, header.unpack
+
+        @staticmethod
+        def pack_into(buffer, at, offset, count):
+            header.pack_into(buffer, at, 0 if offset == second else offset, count)
+
+    monkeypatch.setattr(streams, "BLOCK_HEADER", OverlappingHeader)
+
+    run, _ = between(port, folders)
+
+    assert (run.outcome, not_measured(run)) == (Outcome.TOOL_FAILURE, True)
+    assert "checksum mismatch" in run.detail
 
 
 def test_a_transfer_cut_by_time_measures_the_transferred_part(port, folders, monkeypatch):

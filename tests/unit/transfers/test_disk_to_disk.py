@@ -2,7 +2,6 @@
 
 import errno
 import hashlib
-import itertools
 import os
 import socket
 import subprocess
@@ -11,12 +10,11 @@ import threading
 from pathlib import Path
 from typing import get_args
 
+import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from probes.contract import Deadline, NotPermitted, Outcome, ProbeError
-from probes.disk_to_disk import control_connection, disk, scratch, streams
+from probes.disk_to_disk import control_connection, disk, scratch
 from probes.disk_to_disk.control_connection import (
     CONTROL,
     DATA,
@@ -24,6 +22,7 @@ from probes.disk_to_disk.control_connection import (
     ControlConnection,
     Ready,
     StreamsOpen,
+    TransferRequest,
     client_handshake,
     server_handshake,
 )
@@ -37,6 +36,39 @@ def test_messages_keep_their_names_on_the_wire():
     tags = {kind.__struct_config__.tag for kind in get_args(control_connection.Message)}
 
     assert tags == {"Ready", "Unable", "Transfer", "Open", "Arrived", "End"}
+
+
+class ReadyBeforeBlocks(msgspec.Struct, frozen=True, kw_only=True, tag="Ready"):
+    """A message as agents knew it before blocks."""
+
+    moved_bytes: int
+    seconds: float
+
+
+class TransferRequestBeforeBlocks(msgspec.Struct, frozen=True, kw_only=True, tag="Transfer"):
+    """As above."""
+
+    tool: str
+    streams: int
+    duration_s: int
+    file_bytes: int | None
+
+
+@pytest.mark.parametrize(
+    ("message", "before"),
+    [
+        (Ready(moved_bytes=5, seconds=0.5, takes_blocks=True), ReadyBeforeBlocks(moved_bytes=5, seconds=0.5)),
+        (
+            TransferRequest(tool="fetch", streams=4, duration_s=10, file_bytes=10),
+            TransferRequestBeforeBlocks(tool="fetch", streams=4, duration_s=10, file_bytes=10),
+        ),
+    ],
+)
+def test_agents_with_and_without_blocks_understand_each_other(message, before):
+    assert msgspec.json.decode(msgspec.json.encode(message), type=type(before)) == before
+    read = msgspec.json.decode(msgspec.json.encode(before), type=control_connection.Message)
+    assert not getattr(read, "takes_blocks", False)
+    assert not getattr(read, "in_blocks", False)
 
 
 def soon():
@@ -327,115 +359,6 @@ def test_a_peer_that_closes_or_stays_silent_is_gone():
     there.close()
     with pytest.raises(ConnectionLost, match="closed the connection"):
         sender.receive(soon())
-
-
-# The streams
-
-
-@given(st.integers(0, 10**13), st.integers(1, 128))
-def test_stretches_cover_a_file_once(file_bytes, count):
-    parts = streams.byte_ranges(file_bytes, count)
-
-    assert len(parts) == count
-    assert (parts[0][0], parts[-1][1]) == (0, file_bytes)
-    assert all(part[1] == other[0] for part, other in itertools.pairwise(parts))
-    assert max(end - start for start, end in parts) - min(end - start for start, end in parts) <= 1
-
-
-def transfer(content, file, count, until):
-    """Send a file over streams to another file; the bytes sent and received by each stream."""
-    parts = streams.byte_ranges(len(content), count)
-    pairs = [socket.socketpair() for _ in range(count)]
-    received = []
-    receiver = threading.Thread(
-        target=lambda: received.append(
-            streams.run_all(
-                [there for _, there in pairs],
-                lambda number, sock: streams.receive_file(sock, file, parts[number]),
-                soon(),
-            )
-        )
-    )
-    receiver.start()
-    with scratch.scratch_file("/dev/shm") as source:
-        os.pwrite(source, content, 0)
-        sent = streams.run_all(
-            [here for here, _ in pairs],
-            lambda number, sock: streams.send_file(sock, source, parts[number], until),
-            soon(),
-        )
-    receiver.join()
-    return sent, received[0]
-
-
-@pytest.mark.parametrize("count", [1, 3, 8])
-def test_a_file_arrives_unchanged(file, count):
-    content = os.urandom(2_000_003)
-
-    sent, received = transfer(content, file, count, soon())
-
-    assert sent == received
-    assert sum(sent) == len(content)
-    assert os.pread(file, len(content) + 1, 0) == content
-
-
-def test_after_the_deadline_nothing_is_sent(file):
-    sent, received = transfer(os.urandom(2_000_003), file, 4, Deadline(0))
-
-    assert sent == received == (0, 0, 0, 0)
-
-
-def test_memory_is_sent_until_the_deadline():
-    here, there = socket.socketpair()
-    received = []
-    receiver = threading.Thread(target=lambda: received.append(streams.receive_memory(there)))
-    receiver.start()
-
-    sent = streams.send_memory(here, Deadline(0.1))
-    receiver.join()
-
-    assert sent == received[0] > 0
-
-
-def test_bytes_beyond_a_stretch_are_not_written(file):
-    here, there = socket.socketpair()
-    here.sendall(bytes(1001))
-    here.close()
-
-    with pytest.raises(ConnectionLost, match="more than the stream's part"):
-        streams.receive_file(there, file, (0, 1000))
-    assert os.fstat(file).st_size <= 1000
-
-
-def test_a_failing_stream_ends_the_others():
-    pairs = [socket.socketpair() for _ in range(2)]
-
-    def work(number, sock):
-        if number == 0:
-            raise ConnectionLost("a stream failed")
-        return streams.receive_memory(sock)
-
-    with pytest.raises(ConnectionLost, match="a stream failed"):
-        streams.run_all([there for _, there in pairs], work, soon())
-
-
-def test_streams_that_do_not_end_in_time_are_closed():
-    here, there = socket.socketpair()
-
-    with pytest.raises(disk.StepTimeout):
-        streams.run_all([there], lambda _, sock: streams.receive_memory(sock), Deadline(0.05))
-    assert here.recv(1) == b"", "the other end sees it"
-
-
-def test_a_disk_error_is_not_attributed_to_the_peer(tmp_path):
-    here, there = socket.socketpair()
-    here.sendall(bytes(1000))
-    (tmp_path / "file").write_bytes(b"")
-    descriptor = os.open(tmp_path / "file", os.O_RDONLY)
-
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        streams.receive_file(there, descriptor, (0, 1000))
-    os.close(descriptor)
 
 
 def test_a_slot_has_room_for_each_step():
