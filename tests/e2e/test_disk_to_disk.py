@@ -115,7 +115,11 @@ def test_a_file_is_sent_from_an_agents_disk_to_anothers(centre, agents, tmp_path
     assert (slot.measurement.path_id, slot.outcome) == (row.path_id, "measured")
     assert slot.starts_at <= row.measured_at < slot.ends_at
     names = ("disk_to_disk_bps", "memory_to_memory_bps", "read_bps", "write_bps", "read_cached_ratio")
-    verdict = network_or_disk(DiskToDisk(**{name: getattr(row, name) for name in names}))
+    memory_s = 8 * (slot.carried_bytes - row.moved_bytes) / row.memory_to_memory_bps
+    file_s = row.moving_s + row.syncing_s
+    verdict = network_or_disk(
+        DiskToDisk(**{name: getattr(row, name) for name in names}, file_s=file_s, memory_s=memory_s)
+    )
     assert (row.verdict, row.sentence) == (verdict.limit, verdict.sentence)
     assert verdict.sentence in html.unescape(got(centre, f"paths/{row.path_id}/?period=day"))
     result = json.loads(got(centre, f"api/v1/paths/{row.path_id}/disk-to-disk"))[0]

@@ -25,6 +25,7 @@ from probes.disk_to_disk import control_connection, disk, listener, probe, strea
 from probes.disk_to_disk.control_connection import CONTROL, DATA, client_handshake, server_handshake
 from probes.disk_to_disk.spec import DiskToDiskSpec, PermittedSpec
 from tests.diagnosis.runs import LAB, prepare
+from tests.facts import lacks
 from tests.lab import RunningLab, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -252,7 +253,14 @@ def verdict(run):
     """The verdict for a run, or for its JSON."""
     fields = run if isinstance(run, dict) else {name: getattr(run, name) for name in run.__struct_fields__}
     names = ("disk_to_disk_bps", "memory_to_memory_bps", "read_bps", "write_bps", "read_cached_ratio")
-    return network_or_disk(DiskToDisk(**{name: fields[name] for name in names}))
+    memory_bits = 8 * (fields["carried_bytes"] - fields["moved_bytes"])
+    return network_or_disk(
+        DiskToDisk(
+            **{name: fields[name] for name in names},
+            file_s=fields["moving_s"] + fields["syncing_s"],
+            memory_s=memory_bits / fields["memory_to_memory_bps"],
+        )
+    )
 
 
 def test_a_slow_disk_of_the_receiver_is_the_verdict(port, folders, monkeypatch):
@@ -528,22 +536,38 @@ def two_ends(namespaces_required):
         yield lab
 
 
-def test_over_a_narrow_path_the_network_is_the_limit(two_ends, folders, key):
-    """The lab's path carries 50 Mbit/s, with an RTT of 40 ms; disks are ten times faster."""
-    here, there = two_ends.address("bern"), two_ends.address("rome")
-    options = ["--key", str(key), "--duration-s", "3", "--file-bytes", "10000000"]
-    receiving = two_ends.popen(
-        "rome", *COMMAND, "receive", here, "--here", there, "--folder", str(folders[1]), *options
-    )
+def run_over(lab, folders, key, file_bytes, duration_s):
+    """A file from bern to rome; the run as JSON."""
+    here, there = lab.address("bern"), lab.address("rome")
+    options = ["--key", str(key), "--duration-s", str(duration_s), "--file-bytes", str(file_bytes)]
+    receiving = lab.popen("rome", *COMMAND, "receive", here, "--here", there, "--folder", str(folders[1]), *options)
 
-    sent = two_ends.exec(
-        "bern", *COMMAND, "send", there, "--here", here, "--folder", str(folders[0]), "--json", *options
-    )
+    sent = lab.exec("bern", *COMMAND, "send", there, "--here", here, "--folder", str(folders[0]), "--json", *options)
     receiving.wait(60)
 
     run = json.loads(sent.stdout)
     assert run["outcome"] == "measured", run["detail"]
+    return run
+
+
+def test_over_a_narrow_path_the_network_is_the_limit(two_ends, folders, key):
+    """The lab's path carries 50 Mbit/s, with an RTT of 40 ms; disks are ten times faster."""
+    run = run_over(two_ends, folders, key, 10_000_000, 3)
+
     assert 15e6 < run["disk_to_disk_bps"] < 50e6
     assert 25e6 < run["memory_to_memory_bps"] < 50e6
     judged = verdict(run)
     assert judged.limit is DiskLimit.NETWORK, judged.sentence
+
+
+def test_a_file_that_ends_within_slow_start_is_too_short(two_ends, folders, key):
+    """With an RTT of 200 ms and windows of 10 segments, four streams need five round trips for 1 MB: a second, where
+    the path carries 6 MB. No CPU or disk is to blame."""
+    two_ends.set("bern-rome", "--both", "--rtt-ms", "200")
+
+    run = run_over(two_ends, folders, key, 1_000_000, 5)
+
+    judged = verdict(run)
+    assert judged.limit is DiskLimit.UNDETERMINED, judged.sentence
+    assert lacks(judged.sentence, "too short", "larger file") == []
+    assert "CPU" not in judged.sentence

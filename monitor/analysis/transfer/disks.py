@@ -3,7 +3,7 @@
 In: `DiskToDisk`, four rates in bit/s: the file's, memory to memory by the same streams, and each end's disk alone (RFC
 6349 measures the second, and leaves disks out). Out: a `DiskFinding` with a sentence. Parts that work in parallel are
 as fast as the slowest of them; a file near that rate was limited by it. A file far below it was limited by no part
-alone: the parts alternated, or a host was too busy.
+alone: the parts alternated, or a host was too busy. Or the file was so short that slow start took much of its time.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ REACHED = 0.75
 """Relative to the slowest part: results on the same path or disk differ by this much between minutes."""
 HARDLY_FASTER = 1.25
 """Parts slower than this times the slowest part are named with it."""
+TOO_SHORT = 0.5
+"""Relative to the time from memory to memory. Slow start takes part of both transfers. For a file that took longer than
+this, it explains a rate below REACHED only if it took a fifth of the transfer from memory."""
 CACHED = 0.05
 """Maximum share of a file in memory for a valid disk measurement."""
 
@@ -34,13 +37,16 @@ class DiskLimit(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskToDisk:
     """Rates in bit/s, None where unknown. `read_cached_ratio` is the share (0 to 1) of the sender's file that was in
-    memory when its disk was measured; None counts as none."""
+    memory when its disk was measured; None counts as none. `file_s` and `memory_s` are the seconds of the file, with
+    fsync, and of the transfer from memory to memory."""
 
     disk_to_disk_bps: float
     memory_to_memory_bps: float | None
     read_bps: float | None
     write_bps: float | None
     read_cached_ratio: float | None = None
+    file_s: float | None = None
+    memory_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +74,33 @@ def network_or_disk(rates: DiskToDisk) -> DiskFinding:
     unknown = _unknown(rates)
     if share >= REACHED:
         return DiskFinding(slowest, f"{slowest}: {_reached(rates, parts, slowest, share)}{unknown}")
-    if unknown:
+    # Parts that alternate: each bit takes the sum of their times.
+    in_turn_bps = 1.0 / sum(1.0 / rate_bps for rate_bps in parts.values())
+    alternated = rates.disk_to_disk_bps >= REACHED * in_turn_bps
+    doubt = unknown or ("" if alternated else _too_short(rates))
+    if doubt:
         return DiskFinding(
             DiskLimit.UNDETERMINED,
-            f"undetermined: {bit_rate(rates.disk_to_disk_bps)} from disk to disk, where {_all(parts)}{unknown}",
+            f"undetermined: {bit_rate(rates.disk_to_disk_bps)} from disk to disk, where {_all(parts)}{doubt}",
         )
+    if alternated:
+        reason = (
+            f"reading, sending and writing alternated, which gives {bit_rate(in_turn_bps)}: use more streams or a"
+            " larger file"
+        )
+    else:
+        reason = "less than alternating would give: check the CPUs of the hosts and other use of the disks and the path"
     return DiskFinding(
         DiskLimit.NEITHER,
         f"neither: {bit_rate(rates.disk_to_disk_bps)} from disk to disk, {percent(share)} of the slowest part"
-        f" alone; {_all(parts)}; {_explain_shortfall(rates, parts)}",
+        f" alone; {_all(parts)}; {reason}",
     )
+
+
+def _too_short(rates: DiskToDisk) -> str:
+    if rates.file_s is None or rates.memory_s is None or rates.file_s >= TOO_SHORT * rates.memory_s:
+        return ""
+    return "; the file took less than half as long as memory to memory, too short to tell: use a larger file"
 
 
 def _parts(rates: DiskToDisk) -> dict[DiskLimit, float]:
@@ -109,17 +132,6 @@ def _reached(rates: DiskToDisk, parts: dict[DiskLimit, float], slowest: DiskLimi
     if close:
         text += f"; little faster: {_list(close, parts)}"
     return text + (f"; {_list(far, parts)}" if far else "")
-
-
-def _explain_shortfall(rates: DiskToDisk, parts: dict[DiskLimit, float]) -> str:
-    """Compare with parts that alternate, where each bit takes the sum of their times."""
-    in_turn_bps = 1.0 / sum(1.0 / rate_bps for rate_bps in parts.values())
-    if rates.disk_to_disk_bps >= REACHED * in_turn_bps:
-        return (
-            f"reading, sending and writing alternated, which gives {bit_rate(in_turn_bps)}: use more streams or a"
-            " larger file"
-        )
-    return "less than alternating would give: check the CPUs of the hosts and other use of the disks"
 
 
 def _all(parts: dict[DiskLimit, float]) -> str:

@@ -51,5 +51,18 @@ def _finding(run: DiskToDiskRun) -> DiskFinding | None:
             read_bps=run.read_bps,
             write_bps=run.write_bps,
             read_cached_ratio=run.read_cached_ratio,
+            file_s=_seconds(run.moved_bytes, run.disk_to_disk_bps),
+            memory_s=_seconds(_memory_bytes(run), run.memory_to_memory_bps),
         )
     )
+
+
+def _memory_bytes(run: DiskToDiskRun) -> int | None:
+    """Bytes of the transfer from memory to memory."""
+    if run.carried_bytes is None or run.moved_bytes is None:
+        return None
+    return run.carried_bytes - run.moved_bytes
+
+
+def _seconds(moved_bytes: int | None, rate_bps: float | None) -> float | None:
+    return None if moved_bytes is None or not rate_bps else 8 * moved_bytes / rate_bps

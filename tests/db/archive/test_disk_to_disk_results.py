@@ -146,6 +146,18 @@ def test_a_result_is_stored_as_measured_with_its_limit(mesh):
     assert newest_measurement_at() == HOUR
 
 
+def test_a_file_too_short_for_its_memory_transfer_is_undetermined(mesh):
+    """10 MB in 3 s, at 27 Mbit/s, and 117.5 MB from memory in 10 s."""
+    short = {"file_bytes": 10_000_000, "moved_bytes": 10_000_000, "moving_s": 2.5, "syncing_s": 0.5}
+    carried = {"carried_bytes": 127_500_000, "disk_to_disk_bps": 80e6 / 3}
+
+    store(mesh.slac.pk, batch(delivered(mesh.slac_cern, run(**short, **carried))), NOW)
+
+    row = DiskToDiskTest.objects.get()
+    assert row.verdict == "undetermined"
+    assert lacks(row.sentence, "too short", "larger file") == []
+
+
 def test_a_failed_measurement_has_no_rate_and_no_verdict(mesh):
     store(mesh.slac.pk, batch(delivered(mesh.slac_cern, failed())), NOW)
 

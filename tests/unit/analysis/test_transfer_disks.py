@@ -12,7 +12,7 @@ from tests.facts import lacks
 M = 1e6
 
 
-def verdict_for(disk_to_disk, memory, read, write, cached=0.0):
+def verdict_for(disk_to_disk, memory, read, write, cached=0.0, **seconds):
     """All in Mbit/s, None where not measured."""
     rates = [None if rate is None else rate * M for rate in (memory, read, write)]
     return network_or_disk(
@@ -22,6 +22,7 @@ def verdict_for(disk_to_disk, memory, read, write, cached=0.0):
             read_bps=rates[1],
             write_bps=rates[2],
             read_cached_ratio=cached,
+            **seconds,
         )
     )
 
@@ -72,7 +73,7 @@ def verdict_for(disk_to_disk, memory, read, write, cached=0.0):
             DiskLimit.NEITHER,
             "neither:, 50 Mbit/s, disk to disk, 5.6%, slowest, 900 Mbit/s, memory to memory, "
             "sender's disk, reads, 900 Mbit/s, receiver's disk, writes, 900 Mbit/s, less than alternating, "
-            "CPUs, other use of the disks",
+            "CPUs, other use of the disks, path",
         ),
         (
             (90, 94, None, 1200),
@@ -110,6 +111,46 @@ def test_a_cached_file_is_no_evidence_of_the_senders_disk():
     assert verdict.limit is DiskLimit.NETWORK
     assert lacks(verdict.sentence.rpartition(";")[2], "sender's disk", "unknown", " 100% of its file", "cached") == []
     assert verdict_for(20, 94, 20, 1200, cached=1.0).limit is DiskLimit.UNDETERMINED
+
+
+@pytest.mark.parametrize(
+    ("file_s", "memory_s", "limit"),
+    [
+        (4.9, 10.0, DiskLimit.UNDETERMINED),
+        (5.1, 10.0, DiskLimit.NEITHER),
+        (None, 10.0, DiskLimit.NEITHER),
+        (4.9, None, DiskLimit.NEITHER),
+    ],
+)
+def test_a_file_of_less_than_half_the_time_proves_no_busy_host(file_s, memory_s, limit):
+    verdict = verdict_for(50, 900, 900, 900, file_s=file_s, memory_s=memory_s)
+
+    assert verdict.limit is limit
+    is_short = limit is DiskLimit.UNDETERMINED
+    assert lacks(verdict.sentence, *(["50 Mbit/s", "too short", "larger file"] if is_short else ["CPUs"])) == []
+    assert ("CPUs" in verdict.sentence) is not is_short
+
+
+def test_a_short_file_that_is_fast_or_alternated_has_its_verdict():
+    assert verdict_for(92, 94, 4000, 1200, file_s=1.0, memory_s=10.0).limit is DiskLimit.NETWORK
+    assert verdict_for(310, 900, 900, 900, file_s=1.0, memory_s=10.0).limit is DiskLimit.NEITHER
+
+
+@given(st.floats(0.5, 1.0), st.floats(0.0, 0.19))
+def test_slow_start_explains_no_slow_file_of_half_the_time(file_s, start_s):
+    """A path that carries nothing in its first `start_s`, then 1 Mbit/s; the transfer from memory takes 1 s."""
+    verdict = network_or_disk(
+        DiskToDisk(
+            disk_to_disk_bps=1e6 * (file_s - start_s) / file_s,
+            memory_to_memory_bps=1e6 * (1.0 - start_s),
+            read_bps=1e12,
+            write_bps=1e12,
+            file_s=file_s,
+            memory_s=1.0,
+        )
+    )
+
+    assert verdict.limit is DiskLimit.NETWORK
 
 
 rates = st.floats(1e3, 1e12)
