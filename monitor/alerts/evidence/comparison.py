@@ -43,13 +43,14 @@ def loss_rose(direction: Direction) -> bool:
 def pings_compared(facts: Facts) -> str:
     """The pings of paths whose loss did not rise: `pings show no more loss than before`, or that too few before the
     onset do not tell, where the loss since is above the mean of these."""
-    unclear = [direction for direction in directions(facts) if not loss_rose(direction) and _is_above_mean(direction)]
+    unclear = [direction for direction in directions(facts) if not loss_rose(direction) and is_above_mean(direction)]
     if not unclear:
         return "pings show no more loss than before"
     return f"too few pings before the onset to tell whether they lose more: {loss_text(unclear)}"
 
 
-def _is_above_mean(direction: Direction) -> bool:
+def is_above_mean(direction: Direction) -> bool:
+    """Whether the loss since the onset is above that of the packets before, however few these are."""
     was, now = direction.before.loss_ratio, direction.after.loss_low_ratio
     return now is not None and now > (was or 0.0)
 

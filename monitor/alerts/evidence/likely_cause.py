@@ -25,6 +25,7 @@ from monitor.alerts.evidence.path_causes import (
     delay_rose,
     interrupted,
     large_packets,
+    loss_after_few_pings,
     loss_alone,
     lost_one_way,
     never_answered,
@@ -56,6 +57,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     delayed_one_way,
     loss_alone,
     lost_one_way,
+    loss_after_few_pings,
 )
 
 

@@ -7,7 +7,15 @@ from dataclasses import replace
 from statistics import median
 
 from monitor.alerts.detect.rules.finding import AlertRule, Effect
-from monitor.alerts.evidence.comparison import DelayRise, delay_rise, directions, loss_rose, loss_text, pings_compared
+from monitor.alerts.evidence.comparison import (
+    DelayRise,
+    delay_rise,
+    directions,
+    is_above_mean,
+    loss_rose,
+    loss_text,
+    pings_compared,
+)
 from monitor.alerts.evidence.facts import Direction, Facts, PathFacts, PathTests, PeriodFigures
 from monitor.alerts.evidence.one_way.outage import CutDirection, cut_direction
 from monitor.alerts.evidence.one_way.stated import counted_direction
@@ -308,6 +316,12 @@ def lost_one_way(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | Non
         counted.toward,
         BY_STAMP,
     )
+
+
+def loss_after_few_pings(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
+    """A loss above the limit of its rule; too few packets before the onset tell whether it is new."""
+    lossy = [direction for direction in directions(facts) if is_above_mean(direction)]
+    return _loss(facts, lossy, where, "") if rule.effect is Effect.LOSS and lossy else None
 
 
 def _loss(facts: Facts, lossy: Sequence[Direction], where: str, more: str) -> LikelyCause:

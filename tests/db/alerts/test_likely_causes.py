@@ -67,6 +67,30 @@ def test_throughput_tests_show_the_direction_of_loss(paths):
     assert "slac to cern" in cause.next_step
 
 
+def test_loss_in_the_first_minute_after_a_start_is_named_with_its_direction(paths):
+    """Twelve pings before do not prove that it is new; it is a loss all the same, and the tests tell its direction."""
+    out, back = paths["slac → cern"], paths["cern → slac"]
+    for path in (out, back):
+        bursts(path, BEGAN - 3 * MINUTE, BEGAN, [20.0, 20.2, 20.1, 20.4])
+        bursts(path, BEGAN, NOW, [20.0, 20.2, 20.1], lost=1)
+    transfers(out, [4e5], NOW - timedelta(minutes=9))
+    transfers(back, [4.8e7], NOW - timedelta(minutes=8))
+
+    cause = gathered(incident(finding(out), finding(back))).cause
+
+    assert (cause.fault, cause.toward) == (Fault.LOSS, ("slac", "cern"))
+    # The interval of none of 12 is up to 26%; that of 20 of 80 from 16%.
+    assert (
+        lacks(
+            cause.sentence,
+            "cern → slac 48 Mbit/s; slac → cern 400 kbit/s, so toward cern",
+            "25% since the onset",
+            "before <",
+        )
+        == []
+    )
+
+
 def test_slow_tests_in_both_directions_show_no_direction(paths):
     out, back = paths["slac → cern"], paths["cern → slac"]
     lossy(out, back)
