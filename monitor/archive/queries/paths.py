@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
+from monitor.analysis.loss import LEAST_UNANSWERED
 from monitor.analysis.summaries import grouped_means, grouped_quantiles
 from monitor.analysis.tcp import mathis_estimate
 from monitor.archive.cold.reading import run_burst_statement
@@ -267,10 +268,11 @@ def series_tier(since: datetime, until: datetime) -> SeriesTier:
 
 
 def own_test_steps(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> list[datetime]:
-    """Intervals of a series of a day or less without a point because all their bursts fell into throughput tests."""
+    """Intervals of a series of a day or less of which throughput tests left fewer than `LEAST_UNANSWERED` packets: too
+    few to draw a loss or an outage of. The series may have a point there."""
     check_raw_period(since, until)
     parameters = {"path_id": path_id, "packet_bytes": packet_bytes, "since": since, "until": until}
-    _, rows = run_burst_statement("own_test_steps", **parameters, step_s=RAW_STEP_S)
+    _, rows = run_burst_statement("own_test_steps", **parameters, step_s=RAW_STEP_S, least_packets=LEAST_UNANSWERED)
     return [at for (at,) in rows]
 
 

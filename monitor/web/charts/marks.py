@@ -36,7 +36,7 @@ class Absence(StrEnum):
 CHANGE_SIGNS = {PathChangeKind.PLAN: "◆", PathChangeKind.ROUTE: "⇄", PathChangeKind.ANNOTATION: "✎"}
 """The sign at the top of the line of a change; the page repeats it in its list of changes."""
 
-SEEN_IN_LOSS = (Absence.NO_DATA, Absence.NOT_MEASURED)
+SEEN_IN_LOSS = (Absence.NO_DATA, Absence.OWN_TEST, Absence.NOT_MEASURED)
 """The stretches that a loss chart shades: total loss is a value there."""
 
 

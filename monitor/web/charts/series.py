@@ -52,11 +52,11 @@ def rtt_chart(series: Series, window: TimeAxis, own_tests: Sequence[datetime] = 
     )
 
 
-def loss_chart(series: Series, window: TimeAxis, bound_s: int = 0) -> Spec:
+def loss_chart(series: Series, window: TimeAxis, bound_s: int = 0, own_tests: Sequence[datetime] = ()) -> Spec:
     """Lost over sent in each step with loss, the same steps as those of the RTT; without loss, the upper 95% bound 3/N
     of adjacent steps together, within `bound_s` where that is longer than a step."""
     rows = [_loss_row(point, until) for point, until in _loss_steps(series, max(bound_s, series.step_s))]
-    return filled(loss_layout(), window, {"steps": rows, **_background_rows(series, window, SEEN_IN_LOSS)})
+    return filled(loss_layout(), window, {"steps": rows, **_background_rows(series, window, SEEN_IN_LOSS, own_tests)})
 
 
 def _loss_steps(series: Series, bound_s: int) -> Iterator[tuple[SeriesPoint, datetime]]:

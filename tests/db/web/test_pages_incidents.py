@@ -31,9 +31,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 LOCAL = {"host": "localhost"}
 LIST_QUERIES = 28  # 13 of them are of the grid of now and of tests, by which the sentence on the mesh is checked
 """The count, incidents, their paths, sites, groups, the mesh; freshness; five of its state, two of trends."""
-INCIDENT_QUERIES = 11
-"""The incident, paths, turns, notifications, audit records; evidence, the last hour; quiet times; and the series of two
-directions; freshness."""
+INCIDENT_QUERIES = 13
+"""The incident, paths, turns, notifications, audit records; evidence, the last hour; quiet times; and the series
+and own tests of two directions; freshness."""
 MAINTENANCE_QUERIES = 4
 
 
@@ -238,6 +238,22 @@ class TestIncidentPage:
             for key, keys in re.findall(r'<ul class="keys" id="d(\d+)-rtt-keys".*?>(.*?)</ul>', html)
         }
         assert bands == {str(path.pk): {"all-lost"}, str(back.pk): {"no-data"}}
+
+    def test_a_minute_of_a_throughput_test_is_called_so_in_both_charts(self, page, paths):
+        """One packet was left of it, and lost."""
+        incident = lossy(paths["slac → cern"])
+        path = paths["cern → slac"]
+        of_test = Burst.objects.filter(path_id=path.pk, measured_at__gte=NOW - 5 * MINUTE).earliest("measured_at")
+        Burst.objects.filter(pk=of_test.pk).update(sent=1, received=0, rtts_ms=[None], loaded_rtts_ms=[80.0, 81.0])
+
+        html = page(f"/incidents/{incident.pk}/")
+
+        for name in ("loss", "rtt"):
+            pattern = rf'<script id="d{path.pk}-{name}" type="application/json">(.*?)</script>'
+            datasets = json.loads(re.search(pattern, html)[1])["datasets"]
+            assert len(datasets["own-test"]) == 1
+            assert datasets.get("all-lost", []) == []
+            assert not any(row.get("ratio") for row in datasets["steps"])
 
     def test_both_charts_have_the_same_steps(self, page, paths):
         incident = lossy(paths["slac → cern"])

@@ -80,6 +80,27 @@ def test_own_tests_and_failures_are_not_called_missing(page, paths):
     assert minutes == {"no-data": [], "own-test": [40.0], "not-measured": [20.0]}
 
 
+def test_a_minute_of_which_a_test_left_a_lost_packet_is_not_called_all_lost(page, paths):
+    """Nor drawn as one without loss where that packet was answered; four lost in a row are."""
+    path = paths["slac", "cern"]
+    start = NOW - timedelta(minutes=60)
+    answered = (80.0, 82.0, 81.0)
+    left = {20: measured(None, at=start + 20 * MINUTE, loaded_rtts_ms=answered),
+            30: measured(10.0, at=start + 30 * MINUTE, loaded_rtts_ms=answered),
+            40: measured(*[None] * 4, at=start + 40 * MINUTE, loaded_rtts_ms=answered)}  # fmt: skip
+    rows = [left.get(minute, measured(10.0, 12.0, at=start + minute * MINUTE)) for minute in range(60)]
+    results = [delivered(path, row, number) for number, row in enumerate(rows, 1)]
+    store(path.source.site_id, batch(*results), NOW)
+
+    datasets = chart_spec(page(path, "?period=hour"), "rtt")["datasets"]
+
+    minutes = {
+        name: [round((row["t"] / 1000 - start.timestamp()) / 60) for row in datasets[name]]
+        for name in ("own-test", "all-lost", "lossy", "no-data")
+    }
+    assert minutes == {"own-test": [20, 30], "all-lost": [40], "lossy": [40], "no-data": []}
+
+
 def test_rtt_under_load_is_a_separate_figure(page, paths):
     path = paths["slac", "cern"]
     result = measured(10.0, 12.0, at=HOUR, loaded_rtts_ms=(80.0, None, 90.0))

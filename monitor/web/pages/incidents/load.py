@@ -27,6 +27,7 @@ from monitor.overview.mesh_state import LARGE_FROM_PATHS
 from monitor.overview.wide.mesh_results import MeshResult
 from monitor.web.charts.marks import Absence, LabelledSpan, Spec, TimeAxis
 from monitor.web.charts.series import loss_chart, rtt_chart
+from monitor.web.pages.path.chart_data import own_tests_of, without_steps
 from monitor.web.request import times
 
 BEFORE_AND_AFTER = timedelta(minutes=30)
@@ -200,14 +201,16 @@ def _direction(direction: Direction, window: TimeAxis) -> IncidentDirectionView:
     ]
     size = sizes[0] if sizes else _smallest_packets(direction)
     series = path_series(direction.path_id, size, window.since, window.until)
+    own_tests = own_tests_of(series, window.since, window.until)
+    series = without_steps(series, own_tests)
     step_s = int((window.until - window.since).total_seconds() / POOL_STEPS) // 60 * 60
     return IncidentDirectionView(
         direction=direction,
         lines=tuple(_compared(direction)),
         has_now=direction.now is not None,
         key=f"d{direction.path_id}",
-        rtt_chart=rtt_chart(series, window),
-        loss_chart=loss_chart(series, window, max(step_s, series.step_s)),
+        rtt_chart=rtt_chart(series, window, own_tests),
+        loss_chart=loss_chart(series, window, max(step_s, series.step_s), own_tests),
     )
 
 

@@ -62,16 +62,17 @@ def load_chart_data(path_id: int, packet_bytes: int, shown: ShownPeriod) -> Char
         summary = _only(path_summaries(since, until, packet_bytes=packet_bytes, path_ids=[path_id], exact=True))
         series = hours_within(hours, since)
     tests = throughput_series(path_id, since, until)
+    own_tests = own_tests_of(series, since, until)
     incidents = incidents_of_path(path_id, since, until)
     changes = tuple(changes_of(path_id, packet_bytes, since, until, incidents))
     begin = axis_since(path_id, since, until, series, tests)
     return ChartData(
         packet_bytes=packet_bytes,
         summary=summary,
-        series=series,
+        series=without_steps(series, own_tests),
         hours=hours,
         tests=tests,
-        own_tests=_own_tests(path_id, packet_bytes, since, until),
+        own_tests=own_tests,
         incidents=tuple(incidents),
         changes=changes,
         window=TimeAxis(begin, until, _spans(incidents, until), changes),
@@ -105,11 +106,18 @@ def hours_within(hours: Series, since: datetime) -> Series:
     return replace(hours, points=tuple(point for point in hours.points if point.at >= since))
 
 
-def _own_tests(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> list[datetime]:
-    """The steps during throughput tests; empty for periods with longer steps."""
+def own_tests_of(series: Series, since: datetime, until: datetime) -> list[datetime]:
+    """The steps of a series during throughput tests, with hardly any packets besides; empty for periods with longer
+    steps."""
     if until - since > LONGEST_RAW:
         return []
-    return own_test_steps(path_id, packet_bytes, since, until)
+    return own_test_steps(series.path_id, series.packet_bytes, since, until)
+
+
+def without_steps(series: Series, steps: Sequence[datetime]) -> Series:
+    """The series without these steps."""
+    left_out = frozenset(steps)
+    return replace(series, points=tuple(point for point in series.points if point.at not in left_out))
 
 
 def _spans(incidents: Sequence[Incident], now: datetime) -> tuple[LabelledSpan, ...]:
