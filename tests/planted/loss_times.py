@@ -6,6 +6,7 @@ The rule runs on snapshots of simulated bursts, of other random numbers than tho
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from datetime import timedelta
 
 import numpy as np
@@ -47,18 +48,20 @@ def table(sizes: Sizes) -> Table:
     return results
 
 
-def first_finding_s(ratio: float, count: int, seed: int = 17) -> Floats:
-    """The seconds from the loss to the first finding of each path; infinite after an hour."""
+def first_finding_s(ratio: float, count: int, seed: int = 17, under_load: Collection[int] = ()) -> Floats:
+    """The seconds from the loss to the first finding of each path; infinite after an hour. The cycles `under_load`,
+    numbered from the loss on, do not count."""
     random, cycles = np.random.default_rng(seed), CLEAN_CYCLES + round(LONGEST_S / LAB.every_s)
     shape = (count, cycles, LAB.bursts)
     losses = np.where(np.arange(cycles) < CLEAN_CYCLES, 0.0, ratio)[np.newaxis, :, np.newaxis, np.newaxis]
     rtts_ms = np.where(random.random((*shape, LAB.packets)) < losses, np.nan, paths.RTT_MS)
     at_s = BEGAN.timestamp() + LAB.every_s * (np.arange(cycles)[np.newaxis, :, np.newaxis] + np.zeros(shape))
+    is_counted = np.broadcast_to(~np.isin(np.arange(cycles) - CLEAN_CYCLES, list(under_load))[:, np.newaxis], shape)
     bursts = RecordedBursts.from_columns(
-        np.broadcast_to(np.arange(1, count + 1)[:, np.newaxis, np.newaxis], shape).ravel(),
-        at_s.ravel(),
-        rtts_ms.reshape(-1, LAB.packets),
-        np.broadcast_to(np.array(paths.SIZES), shape).ravel(),
+        np.broadcast_to(np.arange(1, count + 1)[:, np.newaxis, np.newaxis], shape)[is_counted],
+        at_s[is_counted],
+        rtts_ms[is_counted],
+        np.broadcast_to(np.array(paths.SIZES), shape)[is_counted],
     )
     alerts = {"loss": {"above_ratio": LAB_RULE.above_ratio, "window_s": LAB_RULE.window_s}}
     scope = paths.scope(paths.apart(count, every_s=round(LAB.every_s)), alerts=alerts)

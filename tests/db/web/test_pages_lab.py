@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from monitor.alerts.detect.rules.loss import LossRule
 from monitor.alerts.detect.rules.loss_times import PingCadence, detection_time
 from monitor.alerts.models import HistoryEvent, Incident, IncidentPath
+from monitor.mesh.models import Slot, SlotHost
 from probes.lab.control import PathStatus
 from probes.lab.emulated_path import PathCounters
 from probes.lab.routing.protocol import RouteStatus
@@ -281,8 +282,37 @@ def test_the_wait_for_loss_is_that_of_its_rule(operator, lab):
     assert strong["wait_s"] == time.most_s + 50
     about, most = (duration_text(seconds + 50) for seconds in (time.half_s, time.most_s))
     assert lacks(" ".join(strong["sentences"]), f"about {about}", f"9 of 10 within {most}", "both directions") == []
+    assert "throughput tests" not in " ".join(strong["sentences"])
     assert weak["wait_s"] is None
     assert lacks(" ".join(weak["sentences"]), "0.5%", "threshold of 1%", "no incident") == []
+
+
+def reserve(path, since, until, *hosts):
+    slot = Slot.objects.create(
+        measurement=path.measurements.get(test__kind="throughput"), starts_at=since, ends_at=until
+    )
+    for host in hosts:
+        SlotHost.objects.create(slot=slot, host=host, starts_at=since, ends_at=until)
+
+
+def test_planned_throughput_tests_delay_the_incident_of_loss(operator, lab, paths):
+    """Those of either site of the path, with whichever other: their pings do not count."""
+    since_s = ((60, 90), (90, 240))
+    moments = [[PLANTED_AT + timedelta(seconds=each) for each in period] for period in since_s]
+    cern, slac, uct = (paths[pair].source for pair in (("cern", "uct"), ("slac", "uct"), ("uct", "cern")))
+    reserve(paths["uct", "cern"], *moments[0], uct, cern)
+    reserve(paths["slac", "uct"], *moments[1], slac, uct)
+    undelayed = PLANTED_AT + timedelta(hours=2)
+    reserve(paths["cern", "slac"], undelayed, undelayed + timedelta(minutes=1), cern, slac)
+    operator.post("/lab/", {"path": "cern:slac", "loss_percent": "20"})
+
+    answer = expected(operator, path="cern:slac")
+
+    time, without = (detection_time(0.2, LossRule(), PingCadence(60, 2, 10), tests) for tests in (since_s, ()))
+    assert answer["wait_s"] == time.most_s + 50 > without.most_s + 50
+    about, most = (duration_text(seconds + 50) for seconds in (time.half_s, time.most_s))
+    facts = (f"about {about}", f"9 of 10 within {most}", "during throughput tests do not count")
+    assert lacks(" ".join(answer["sentences"]), *facts) == []
 
 
 def test_the_wait_for_a_longer_route_is_that_of_its_delay(operator, lab, paths):

@@ -1,8 +1,8 @@
 """The time that the loss rule takes to find a loss, simulated with the test of the rule.
 
-In: a loss, the rule's settings, and the pings of a path. Out: the median and the ninth decile of the time until the
-rule fires. The loss is of independent packets, after an hour without any. `python -m tests.planted loss-times` compares
-it with the rule as it is evaluated.
+In: a loss, the rule's settings, the pings of a path, and the throughput tests during which they do not count. Out: the
+median and the ninth decile of the time until the rule fires. The loss is of independent packets, after an hour without
+any. `python -m tests.planted loss-times` compares it with the rule as it is evaluated.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ LONGEST_S = 3600.0
 CLEAN_S = 3600.0
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Periods = tuple[tuple[float, float], ...]
+"""Begin and end of throughput tests, in seconds since the loss began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +51,36 @@ class DetectionTime:
 
 
 @lru_cache(maxsize=64)
-def detection_time(loss_ratio: float, rule: LossRule, pings: PingCadence) -> DetectionTime:
-    """The time until the rule fires; a second of processor time for a loss near the threshold."""
-    fired_s = _fired_s(loss_ratio, rule, pings)
+def detection_time(loss_ratio: float, rule: LossRule, pings: PingCadence, tests: Periods = ()) -> DetectionTime:
+    """The time until the rule fires, without the packets sent during `tests`; a second of processor time for a loss
+    near the threshold."""
+    fired_s = _fired_s(loss_ratio, rule, pings, tests)
     half_s, most_s = (float(np.quantile(fired_s, share, method="higher")) for share in (0.5, 0.9))
     share = float(np.isfinite(fired_s).mean())
     return DetectionTime(half_s if math.isfinite(half_s) else None, most_s if math.isfinite(most_s) else None, share)
 
 
-def _fired_s(loss_ratio: float, rule: LossRule, pings: PingCadence) -> Floats:
+def packets_counted(pings: PingCadence, cycles: int, tests: Periods) -> Ints:
+    """The packets of each burst that are sent outside `tests`, of shape (cycles,), as if a burst's were sent evenly
+    over its cycle."""
+    packet_s = pings.every_s / pings.packets
+    sent_s = (np.arange(cycles * pings.packets) + 0.5) * packet_s
+    is_counted = np.ones(len(sent_s), np.bool_)
+    for since_s, until_s in tests:
+        is_counted &= (sent_s < since_s) | (sent_s > until_s)
+    counted: Ints = is_counted.reshape(cycles, pings.packets).sum(axis=1)
+    return counted
+
+
+def _fired_s(loss_ratio: float, rule: LossRule, pings: PingCadence, tests: Periods) -> Floats:
     """When each path fires first; infinite for those that do not."""
     before, cycles = (math.ceil(length_s / pings.every_s) for length_s in (CLEAN_S, LONGEST_S))
-    drawn = np.random.default_rng(1).binomial(pings.packets, loss_ratio, (PATHS, cycles, pings.bursts))
+    packets = packets_counted(pings, cycles, tests)
+    shape = (PATHS, cycles, pings.bursts)
+    drawn = np.random.default_rng(1).binomial(packets[:, np.newaxis], loss_ratio, shape)
+    full = np.full(before, pings.packets)
+    sent = pings.bursts * np.r_[0, np.r_[full, packets].cumsum()]
+    bursts = pings.bursts * np.r_[0, (np.r_[full, packets] > 0).cumsum()]
     clean = np.zeros((PATHS, before + 1))
     lost = np.c_[clean, drawn.sum(axis=2).cumsum(axis=1)]
     lossy = np.c_[clean, (drawn > 0).sum(axis=2).cumsum(axis=1)]
@@ -74,8 +95,8 @@ def _fired_s(loss_ratio: float, rule: LossRule, pings: PingCadence) -> Floats:
             break
         for length in lengths:
             had, missing = (column[left, end] - column[left, end - length] for column in (lossy, lost))
-            bursts = np.full(len(left), float(length * pings.bursts))
-            chance = chances(bursts, had, bursts * pings.packets, missing, rule.above_ratio)
+            of, packets_sent = (float(column[end] - column[end - length]) for column in (bursts, sent))
+            chance = chances(of, had, packets_sent, missing, rule.above_ratio)
             is_hit = (chance <= allowed) & (had >= MIN_LOSSY_BURSTS_TO_FIRE)
             fired_s[left[is_hit]] = (end - before) * pings.every_s
     return fired_s

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from monitor.alerts.detect.rtt_windows import SPARE_CYCLES
 from monitor.alerts.detect.rules.loss import LossRule
-from monitor.alerts.detect.rules.loss_times import LONGEST_S, PingCadence, detection_time
+from monitor.alerts.detect.rules.loss_times import LONGEST_S, Periods, PingCadence, detection_time
 from monitor.alerts.detect.rules.reach import CYCLES, UnreachableRule
 from monitor.alerts.detect.rules.round_trips import RoundTripRule
 from monitor.alerts.detect.rules.throughput import DROP_BEFORE, DROP_TESTS, LEAST_BEFORE, DropRule
@@ -27,6 +27,7 @@ from monitor.analysis.figures import bit_rate, percent
 from monitor.archive.queries.for_alerts import newest_tests, recent_round_trips
 from monitor.mesh.models import KindName, Test
 from monitor.mesh.queries import MeasuredPath, sizes_sent
+from monitor.mesh.schedule.destination_tests import path_tests
 from probes.lab.control import PathStatus
 from probes.quantities import duration_text
 
@@ -37,6 +38,7 @@ WAITED_S = DELIVERY_S + CONFIRM_S
 USUAL_COUNT = 10
 """Packets of a burst where the test does not say."""
 EXAMPLE_LOSS, EXAMPLE_RISE_MS, EXAMPLE_RATE_MBPS = 0.2, 50.0, 1.0
+UNDER_LOAD = " (pings during throughput tests do not count)"
 BOTH = "Pings cross a path there and back, so both directions show it."
 
 
@@ -88,9 +90,9 @@ def _of_path(path: PathStatus, scope: RuleScope, at: datetime) -> list[Expectati
     if original is None:
         return []
     if pinged is not None and settings.loss_ratio == 1:
-        expected.append(_down(pinged, scope))
+        expected.append(_down(pinged, scope, at))
     elif pinged is not None and settings.loss_ratio > original.loss_ratio:
-        expected.append(_loss(settings.loss_ratio, pinged, scope))
+        expected.append(_loss(settings.loss_ratio, pinged, scope, at))
     if pinged is not None and settings.delay_ms > original.delay_ms:
         expected.append(_delay(settings.delay_ms - original.delay_ms, 2 * original.delay_ms, pinged, scope, at))
     if (
@@ -114,28 +116,30 @@ def _rule(scope: RuleScope, name: str, path: MeasuredPath) -> Any:
     return scope.settings[name].get(path.path_id)
 
 
-def _down(path: MeasuredPath, scope: RuleScope) -> Expectation:
+def _down(path: MeasuredPath, scope: RuleScope, at: datetime) -> Expectation:
     loss, unreachable = (
         cast("LossRule | None", _rule(scope, "loss", path)),
         cast("UnreachableRule | None", _rule(scope, "unreachable", path)),
     )
     waits_s = [] if unreachable is None else [float(max(unreachable.after_s, CYCLES * path.every_s))]
     if loss is not None:
-        waits_s.append(detection_time(1.0, loss, _pings(path, scope)).most_s or LONGEST_S)
+        time = detection_time(1.0, loss, _pings(path, scope), _tests(path, at))
+        waits_s.append(time.most_s or LONGEST_S)
     if not waits_s:
         return _switched_off("down", "100% loss")
     wait_s = min(waits_s) + WAITED_S
     return Expectation("down", f"100% loss: an incident usually opens within {duration_text(wait_s)}. {BOTH}", wait_s)
 
 
-def _loss(loss_ratio: float, path: MeasuredPath, scope: RuleScope) -> Expectation:
+def _loss(loss_ratio: float, path: MeasuredPath, scope: RuleScope, at: datetime) -> Expectation:
     rule = cast("LossRule | None", _rule(scope, "loss", path))
     if rule is None:
         return _switched_off("loss", "loss")
     if loss_ratio <= rule.above_ratio:
         text = f"Loss of {percent(loss_ratio)} is not above the threshold of {percent(rule.above_ratio)}: no incident."
         return Expectation("loss", text, None)
-    time = detection_time(loss_ratio, rule, _pings(path, scope))
+    pings = _pings(path, scope)
+    time, undelayed = (detection_time(loss_ratio, rule, pings, tests) for tests in (_tests(path, at), ()))
     beyond = duration_text(LONGEST_S)
     if time.half_s is None:
         text = f"Loss of {percent(loss_ratio)}: near the threshold of {percent(rule.above_ratio)}, an incident usually "
@@ -143,8 +147,9 @@ def _loss(loss_ratio: float, path: MeasuredPath, scope: RuleScope) -> Expectatio
     most_s = LONGEST_S if time.most_s is None else time.most_s + WAITED_S
     share = "9 of 10" if time.most_s is not None else percent(time.share)
     about = duration_text(time.half_s + WAITED_S)
+    is_delayed = (time.half_s, time.most_s) != (undelayed.half_s, undelayed.most_s)
     text = f"Loss of {percent(loss_ratio)}: by simulation an incident opens after about {about}, "
-    text += f"{share} within {duration_text(most_s)}. {BOTH}"
+    text += f"{share} within {duration_text(most_s)}{UNDER_LOAD if is_delayed else ''}. {BOTH}"
     return Expectation("loss", text, most_s)
 
 
@@ -155,6 +160,12 @@ def _pings(path: MeasuredPath, scope: RuleScope) -> PingCadence:
     packets = [each.get("count", USUAL_COUNT) for each in parameters for _ in sizes_sent(each.get("packet_bytes"))]
     share = SHARE_OF_ROUND_TRIPS if path.path_id in scope.one_way else 1.0
     return PingCadence(path.every_s, max(1, len(packets)), min(packets, default=USUAL_COUNT), share)
+
+
+def _tests(path: MeasuredPath, at: datetime) -> Periods:
+    """The planned throughput tests during which the pings of a path do not count, in seconds since `at`."""
+    tests = path_tests(path.path_id, at, at + timedelta(seconds=LONGEST_S))
+    return tuple(((since - at).total_seconds(), (until - at).total_seconds()) for since, until in tests)
 
 
 def _delay(rise_ms: float, rtt_ms: float, path: MeasuredPath, scope: RuleScope, at: datetime) -> Expectation:
