@@ -319,9 +319,16 @@ def _symptom(incident: Incident, rows: Sequence[IncidentPath]) -> tuple[str, str
     present = present.removesuffix(" now") if none_lost else present
     figure = f"{present}{_worse_text(incident, rows, level)}{was}"
     if level.is_at_peak or level.now_text == level.peak_text:
-        is_worst = level.is_of_now and level.unit is LevelUnit.LOSS_RATIO
+        is_worst = level.is_of_now and level.unit is LevelUnit.LOSS_RATIO and _has_past(incident, level)
         return figure, none_lost or (", the worst so far" if is_worst else "")
     return figure, f"{f', {worst} {level.peak_text}' if level.is_below_peak else ''}{none_lost}"
+
+
+def _has_past(incident: Incident, level: FindingLevel) -> bool:
+    """Whether the incident lasted before the time of its present figure, for as long: there is a past to compare."""
+    if level.since is None:
+        return False
+    return level.since - since(incident) >= max(SAME_BEGIN, timedelta(seconds=level.window_s or 0.0))
 
 
 def _was(figures: Mapping[str, Any]) -> str:

@@ -111,10 +111,10 @@ def loss_level(lost, sent, worst=None, **fields):
 
 
 def with_levels(levels, **fields):
-    """An open incident of loss that began ten minutes ago, with such a level on each of these paths."""
+    """An open incident of loss that began ten minutes ago by default, with such a level on each of these paths."""
     paths = watched()
-    fields = {"cause": "cern ↔ slac", **fields}
-    row = Incident.objects.create(rule="loss", opened_at=NOW, began_at=BEGAN, summary="s", **fields)
+    fields = {"cause": "cern ↔ slac", "began_at": BEGAN, **fields}
+    row = Incident.objects.create(rule="loss", opened_at=NOW, summary="s", **fields)
     for name, level in levels.items():
         IncidentPath.objects.create(
             incident=row, path=paths[name], rule="loss", sentence="loss", since=BEGAN, added_at=NOW, level=level,
@@ -123,7 +123,7 @@ def with_levels(levels, **fields):
     return queries.incident_with_paths(row.pk)
 
 
-STEADY = loss_level(30, 100)
+STEADY = loss_level(30, 100, since=at(480))
 FADING = loss_level(5, 100, (80, 100))
 CHANGED = loss_level(30, 100, (80, 100), has_changed=True, since=at(300))
 WHOLE = loss_level(10, 300, window_s=600.0, since=at(0))
@@ -137,6 +137,8 @@ TITLES = {
     "its worst in a direction": (STEADY, DIRECTED, "% now from slac to cern, the worst so far, since 2026-11-21 12:20"),
     "of a site": (STEADY, {"toward": "slac outbound", "toward_by": "STAMP"}, "% now from slac, the worst so far, "),
     "of a hop": (STEADY, {"cause": "hop rtr", **DIRECTED}, "% now on hop rtr, from slac to cern, the worst so far, "),
+    "without a past": (STEADY, {"began_at": NOW - 230 * SECOND}, "% now on cern ↔ slac, since 2026-11-21 12:26 UTC"),
+    "with a past": (STEADY, {"began_at": NOW - 240 * SECOND}, "% now on cern ↔ slac, the worst so far, since "),
     "less than before": (FADING, DIRECTED, "% now from slac to cern, peak 69 to 89%, since"),
     "changed": (CHANGED, {}, "% since 12:25:00 UTC on cern ↔ slac, peak 69 to 89%, began"),
     "of all its time": (WHOLE, {}, "% on cern ↔ slac, since 2026-11-21 12:20 UTC"),
