@@ -175,6 +175,28 @@ class TestTitles:
         assert low < 0.2 < high < 0.32
         assert lacks(title, "% in the last 11 min from slac to cern, 2 paths, began about 2026") == []
 
+    @pytest.mark.parametrize(
+        ("now", "peak", "notes"),
+        [
+            ((30, 200), (30, 200), ("range of loss is a 95% confidence interval",)),
+            ((0, 200), (30, 200), ("range of loss is a 95% confidence interval", "“below” is a 95% upper bound")),
+            ((20_000, 100_000), (20_000, 100_000), ()),
+        ],
+    )
+    def test_the_page_names_the_interval_of_its_title(self, page, paths, now, peak, notes):
+        """30 of 200 packets are 9 to 22%, none of 200 below 2%; 20,000 of 100,000 are 20% as they are."""
+        incident = lossy(paths["slac → cern"])
+        level = {"now": now[0] / now[1], "sent": now[1], "is_ended": not now[0], "window_s": 120.0}
+        level |= {"recovered_at": (NOW - 2 * MINUTE).isoformat(), "since": (NOW - 2 * MINUTE).isoformat()}
+        level |= {"unit": "loss_ratio", "peak": peak[0] / peak[1], "worst": {"lost": peak[0], "sent": peak[1]}}
+        incident.paths.update(level=level)
+        Incident.objects.update(worst_loss=None)
+
+        standing = text(re.search(r'<p class="standing">.*?</p>', page(f"/incidents/{incident.pk}/"), re.DOTALL)[0])
+
+        every = ("range of loss is a 95% confidence interval", "“below” is a 95% upper bound")
+        assert [note for note in every if note.lower() in standing.lower()] == list(notes), standing
+
     def test_lists_api_ticket_and_messages_have_the_pages_title(self, page, client, paths, fading_loss):
         title = headline(fading_loss)
 
