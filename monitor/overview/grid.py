@@ -23,6 +23,7 @@ from monitor.mesh.models import Group, Host, KindName, Measurement, Path, Site, 
 from monitor.mesh.queries import sizes_sent
 from monitor.overview.grid_incidents import after_check, by_check, of_incidents
 from monitor.overview.now.checked_paths import CheckedPaths
+from monitor.overview.now.few_bursts import with_few_bursts
 from monitor.overview.path_figures import KnownFields, PathFigures, PathsNow, figures_now, figures_over
 from monitor.overview.path_packets import other_packets, with_directions_now, with_directions_over, with_words
 
@@ -125,6 +126,8 @@ class Grid:
     """Whether it has only the paths between some sites."""
     checked: CheckedPaths | None = None
     """The paths without an open incident that are not called normal; None where they are not known."""
+    with_few_bursts: frozenset[int] = frozenset()
+    """Of now: the paths with results of less than half of their window, as at their beginning."""
 
     @property
     def open_incidents(self) -> tuple[Incident, ...]:
@@ -226,6 +229,9 @@ def load_grid(
             return figures_over(metric, size, planned, since - before, now - before, only_these=only_these)
 
     figures = load(timedelta(0))
+    few: frozenset[int] = frozenset()
+    if period is GridPeriod.NOW and metric is Metric.LOSS:
+        few = with_few_bursts(figures, asked.every_s, NOW_LENGTH.total_seconds(), NOW_CYCLES)
     if earlier is not None:
         figures = tuple(
             replace(current, value_before=old.value) for current, old in zip(figures, load(earlier), strict=True)
@@ -258,6 +264,7 @@ def load_grid(
         lasting_incidents=tuple(lasting),
         against=against,
         is_part=between is not None or path_ids is not None,
+        with_few_bursts=few,
     )
 
 

@@ -54,7 +54,8 @@ class MeshState:
     then those back to normal, the worst first. `normal_again` are those of the paths with problems whose incidents only
     wait to be resolved, without another trouble; `going_on` counts those whose incidents go on, `replying_again` those
     that answer again after an outage, without a loss so far. `evaluated_at` is None before the first evaluation;
-    `unknown_since` is None while the rules are evaluated."""
+    `unknown_since` is None while the rules are evaluated. `is_too_early`: no path has packets enough to
+    be called normal."""
 
     title: str
     rest: str
@@ -66,6 +67,7 @@ class MeshState:
     normal_again: frozenset[int]
     going_on: int
     replying_again: int = 0
+    is_too_early: bool = False
 
     @property
     def back_to_normal(self) -> int:
@@ -92,7 +94,7 @@ class MeshState:
             return "trouble"
         is_calm = (
             self.is_judged and self.states.normal > 0 and not self.states.without_data and not self.checked.not_normal
-        )
+        ) and not self.is_too_early
         return "calm" if is_calm else "unknown"
 
 
@@ -127,7 +129,7 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
     replying_again = len(problem_paths - over - bad)
     maintained = maintained_places(now)
     states = _count(now, problem_paths, maintained)
-    cells = _cells(states, grid, lasting, now, over)
+    cells, few = _cells(states, grid, lasting, now, over)
     tests = NewestTests()
     if mesh is not None and (states.normal or states.without_data) and states.paths <= CHECKED_TO_PATHS:
         tests = load_newest_tests(mesh, now)
@@ -137,7 +139,7 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
     normal_again = frozenset(over - checked.suspected - recovery.paths_with_other_trouble(incidents))
     going_on = states.with_problems - len(over) - replying_again
     overdue = {work.work: work.since for work in fresh.stale_at(now)}
-    unknown_since = overdue.get(RecurringWork.EVALUATION)
+    unknown_since, is_too_early = overdue.get(RecurringWork.EVALUATION), False
     if mesh is None:
         said = (NO_MESH, "")
     elif not states.paths:
@@ -147,10 +149,13 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
     elif unknown_since is not None:
         said = sentence.unknown(states, incidents, unknown_since)
     else:
-        is_in_part = bool(tests.unjudged - tests.low.keys())
+        few -= checked.suspected
+        is_too_early = fresh.evaluated_at is not None and len(few) == states.normal == states.paths
+        is_in_part = bool(few or tests.unjudged - tests.low.keys())
         counts = going_on, replying_again, len(normal_again)
         said = sentence.judged(states, checked, incidents, counts, is_in_part, fresh.evaluated_at, now)
-        said = said[0], f"{said[1]} {sentence.further(checked, tests)}".strip()
+        title = sentence.too_early(states) if is_too_early else said[0]
+        said = title, f"{said[1]} {sentence.further(checked, tests, 0 if is_too_early else len(few))}".strip()
     return MeshState(
         *said,
         states,
@@ -161,6 +166,7 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
         normal_again,
         going_on,
         replying_again,
+        is_too_early,
     )
 
 
@@ -325,14 +331,16 @@ def maintained_places(now: datetime) -> MaintainedPlaces:
 
 def _cells(
     states: PathCounts, grid: Grid | None, lasting: Sequence[Incident], now: datetime, over: Collection[int]
-) -> list[PathFigures]:
-    """The cells of the grid of now without an incident, or whose incidents are over; none for a large mesh, whose cells
-    are not read."""
+) -> tuple[list[PathFigures], frozenset[int]]:
+    """The cells of the grid of now without an incident, or whose incidents are over, and of those without any lately
+    the paths with few bursts; none for a large mesh, whose cells are not read."""
     if not (states.normal or over) or states.paths > CHECKED_TO_PATHS:
-        return []
+        return [], frozenset()
     if grid is None or not grid.is_loss_now:
         grid = load_grid(Metric.LOSS, GridPeriod.NOW, now, lasting=lasting)
-    return _without_incident(grid, over)
+    cells = _without_incident(grid, over)
+    settled = {path.path_id for path in cells if path.ended_at is None and path.stale_at is None} - set(over)
+    return cells, grid.with_few_bursts & settled
 
 
 def _without_incident(grid: Grid, over: Collection[int] = ()) -> list[PathFigures]:

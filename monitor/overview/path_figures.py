@@ -48,9 +48,9 @@ class FigureState(StrEnum):
 class PathFigures:
     """A path over the period. `value` is the metric's, in the unit of its name. Unknown values are None; `outcome` is
     that of the newest failed test, `tests_on_demand` counts tests that are in no other figure, `value_before` is the
-    metric's in the period compared with; `bursts_all_lost` counts
-    those of `bursts` without any reply. `loss_lower_ratio` is the lower 95% bound of a loss. `value` is
-    of `value_sent` packets, `value_received` of them answered, if of counted packets.
+    metric's in the period compared with; `bursts_all_lost` counts those of `bursts` without any reply, `bursts_arrived`
+    those of any outcome. `loss_lower_ratio` is the lower 95% bound of a loss. `value` is of `value_sent` packets,
+    `value_received` of them answered, if of counted packets.
 
     `unanswered_since` is the last reply of a path that has lost its newest cycles as a whole, so that its state is
     `TOTAL_LOSS` though others of its bursts were answered.
@@ -88,6 +88,7 @@ class PathFigures:
     value_before: float | None = None
     bursts: int | None = None
     bursts_all_lost: int | None = None
+    bursts_arrived: int | None = None
     value_measured: float | None = None
     level_s: float | None = None
     level_since: datetime | None = None
@@ -348,6 +349,7 @@ def _with_bursts(
         not_measured=cell.bursts_not_measured,
         bursts=cell.bursts,
         bursts_all_lost=cell.bursts_all_lost,
+        bursts_arrived=cell.bursts + cell.bursts_during_test + cell.bursts_not_measured,
         loss_lower_ratio=loss_lower_ratio,
         value_sent=cell.sent,
         value_received=cell.received,

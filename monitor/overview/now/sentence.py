@@ -44,8 +44,8 @@ def judged(
     now: datetime,
 ) -> tuple[str, str]:
     """The title and the rest of the sentence. `counts` are those of the paths with problems whose incidents go on, that
-    reply again, and that are back to normal. With `is_in_part` the throughput of some paths is not judged and not
-    being checked either."""
+    reply again, and that are back to normal. With `is_in_part` the loss or the throughput of some paths is not judged
+    and not being checked either."""
     normal = "normal as far as judged" if is_in_part else "normal"
     if incidents:
         current = normal if checked.are_unclear_listed else NOT_CLEAR
@@ -132,9 +132,16 @@ def _ended(now: datetime) -> str:
     return f"Last incident: {words.brief(ended, now)}, resolved {ago} ago."
 
 
-def further(checked: CheckedPaths, tests: NewestTests) -> str:
-    """Losses of lately that ended without an incident, and the paths whose throughput is not judged."""
-    return f"{checked.words_of_ends()} {_unjudged(tests)}".strip()
+def too_early(states: PathCounts) -> str:
+    """The title while no path has packets enough to call it normal."""
+    where = f"all {count_of_paths(states.paths)}" if states.paths > 1 else "the path"
+    return f"Too early to tell: too few packets so far on {where}."
+
+
+def further(checked: CheckedPaths, tests: NewestTests, with_few_packets: int) -> str:
+    """Losses of lately that ended without an incident, and the paths whose loss or throughput is not judged."""
+    few = f"Loss of {count_of_paths(with_few_packets)} not judged yet: too few packets." if with_few_packets else ""
+    return " ".join(filter(None, (checked.words_of_ends(), few, _unjudged(tests))))
 
 
 def _unjudged(tests: NewestTests) -> str:

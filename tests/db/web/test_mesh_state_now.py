@@ -110,7 +110,7 @@ def test_a_short_loss_that_is_over_is_not_being_checked(paths, ago_s):
 
 def test_a_single_lost_packet_is_no_loss(paths):
     for name, path in paths.items():
-        plant(path, -180, 0, lambda s, name=name: int(name == "slac → ornl" and s == -60))
+        plant(path, -300, 0, lambda s, name=name: int(name == "slac → ornl" and s == -60))
 
     assert state_at(0).sentence == "All 6 paths are normal."
 
