@@ -2,7 +2,7 @@
 
 In: the paths that a site measures. Out: begin and end of the tests, by path. Slots are planned before they begin, so
 that the agent can tell its packets apart whenever a result of either arrives. A slot counts whether or not its test
-ran; tests of the site itself are left out, since its agent knows when they ran. `path_tests` has those too, as planned.
+ran; tests of the site itself are left out, since its agent knows when they ran.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from django.db.models import Q
-
-from monitor.mesh.models import Path, SlotHost
+from monitor.mesh.models import SlotHost
 
 if TYPE_CHECKING:
     from monitor.mesh.plan_rows import PlannedPath
@@ -64,17 +62,6 @@ def destination_tests(
         if periods:
             of_paths[path.pk] = tuple(periods)
     return of_paths
-
-
-def path_tests(path_id: int, since: datetime, until: datetime) -> list[tuple[datetime, datetime]]:
-    """Begin and end of the planned tests in [since, until) during which the packets of a path do not count, oldest
-    first: those of the source's site, whose agent measures, and those that load the destination."""
-    path = Path.objects.select_related("source", "destination").get(pk=path_id)
-    there = Q(host__site=path.destination.site_id, host__uplink=path.destination.uplink_id)
-    rows = SlotHost.objects.filter(
-        Q(host__site=path.source.site_id) | there, ends_at__gt=since, starts_at__lt=until
-    ).order_by("starts_at", "ends_at")
-    return list(dict.fromkeys(rows.values_list("starts_at", "ends_at")))
 
 
 def _tests_of_window(window: int, slots_epoch: int) -> _TestsOfWindow:

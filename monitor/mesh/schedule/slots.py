@@ -21,7 +21,7 @@ from monitor.mesh.kinds.aggregate import KIND as AGGREGATE_KIND
 from monitor.mesh.models import MeasurementPeriod, Path, Site, Slot, SlotHost, SlotUplink
 from monitor.mesh.schedule import lock
 from monitor.mesh.schedule.spending import Spending
-from monitor.mesh.schedule.timetable import ExistingSlot, Job, Placement, Timetable, arrange
+from monitor.mesh.schedule.timetable import Arrangement, ExistingSlot, Job, Placement, Timetable, arrange
 from probes.contract import Outcome
 
 log = logging.getLogger(__name__)
@@ -78,12 +78,9 @@ def plan_slots(now: datetime, *, waits_for_agents: bool = False) -> SlotPlan:
 def plan_locked(now: datetime, owed: Owed = frozenset(), awaited: Collection[int] = frozenset()) -> SlotPlan:
     """As `plan_slots`, with the lock held; `owed` are periods whose slots were taken away before, `awaited` the sites
     whose agents have not come yet."""
-    from_s = seconds(now) + LEAD_S
-    jobs = _jobs(now, owed, awaited)
-    if not jobs:
+    arrangement = arrangement_at(now, owed, awaited)
+    if not arrangement.placements and not arrangement.moved:
         return SlotPlan()
-    timetable, standing = taken(now, {pk: job.priority for job in jobs for pk in job.measurement_ids})
-    arrangement = arrange(jobs, timetable, from_s, seconds(now) + HORIZON_S, standing)
     Slot.objects.filter(pk__in=[placement.slot_id for placement in arrangement.moved]).delete()
     fitting = [placement for placement in arrangement.placements if placement.fits]
     no_room = [placement for placement in arrangement.placements if not placement.fits]
@@ -100,6 +97,15 @@ def plan_locked(now: datetime, owed: Owed = frozenset(), awaited: Collection[int
         log.warning("%d throughput tests found %s (measurements %s)", len(no_room), NO_ROOM, _listed(no_room))
     collisions = len(fitting) - len(refusals) - planned
     return SlotPlan(planned, len(no_room), len(refusals), len(arrangement.moved), collisions)
+
+
+def arrangement_at(now: datetime, owed: Owed = frozenset(), awaited: Collection[int] = frozenset()) -> Arrangement:
+    """The slots that `plan_locked` would create at `now`, and those that it would postpone; nothing is stored."""
+    jobs = _jobs(now, owed, awaited)
+    if not jobs:
+        return Arrangement()
+    timetable, standing = taken(now, {pk: job.priority for job in jobs for pk in job.measurement_ids})
+    return arrange(jobs, timetable, seconds(now) + LEAD_S, seconds(now) + HORIZON_S, standing)
 
 
 def _listed(placements: Sequence[Placement]) -> str:

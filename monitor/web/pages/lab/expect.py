@@ -27,7 +27,7 @@ from monitor.analysis.figures import bit_rate, percent
 from monitor.archive.queries.for_alerts import newest_tests, recent_round_trips
 from monitor.mesh.models import KindName, Test
 from monitor.mesh.queries import MeasuredPath, sizes_sent
-from monitor.mesh.schedule.destination_tests import path_tests
+from monitor.mesh.schedule.path_tests import path_tests
 from probes.lab.control import PathStatus
 from probes.quantities import duration_text
 
