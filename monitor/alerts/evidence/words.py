@@ -99,7 +99,7 @@ def headline(incident: Incident) -> str:
     several = f", {paths} paths" if paths > 1 and f"{paths} paths" not in where and not is_one_way else ""
     normal, notes = len(paths_back_to_normal(incident)), []
     if 0 < normal < paths:
-        notes.append(f"{normal} back to normal")
+        notes.append(f"over on {normal}")
     silent = without_newer_data(incident)
     if silent:
         named = dict.fromkeys(str(row.path) for row in silent)

@@ -44,14 +44,14 @@ def judged(
     now: datetime,
 ) -> tuple[str, str]:
     """The title and the rest of the sentence. `counts` are those of the paths with problems whose incidents go on, that
-    reply again, and that are back to normal. With `is_in_part` the loss or the throughput of some paths is not judged
+    reply again, and that are over. With `is_in_part` the loss or the throughput of some paths is not judged
     and not being checked either."""
     normal = "normal as far as judged" if is_in_part else "normal"
     if incidents:
         current = normal if checked.are_unclear_listed else NOT_CLEAR
-        going_on, again, back_to_normal = counts
+        going_on, again, over = counts
         back = [f"{figures.count(again)} being checked after an outage"] if again and going_on > 0 else []
-        back += [f"{figures.count(back_to_normal)} back to normal"] if back_to_normal and going_on + again > 0 else []
+        back += [f"{figures.count(over)} with a problem that is over"] if over and going_on + again > 0 else []
         number = next((count for count in counts if count > 0), 0)
         problems = _problems(states, incidents, now, number=number)
         if checked.paths and going_on <= 0:
@@ -81,8 +81,9 @@ def judged(
 def _problems(
     states: PathCounts, incidents: tuple[Incident, ...], now: datetime, *, number: int, was: bool = False
 ) -> str:
-    """The worst incident, the number of the others, and that of the paths with problems, or back to normal where all
-    incidents are over; without a number where none of these is, since another trouble of theirs is being checked."""
+    """The worst incident, the number of the others, and that of the paths with problems, or with problems that are over
+    where all incidents are; without a number where none of these is, since another trouble of theirs is being
+    checked."""
     worst = words.brief(incidents[0], now)
     others = len(incidents) - 1
     if others:
@@ -91,11 +92,18 @@ def _problems(
         return f"Open incident{'s' if others else ''}: {worst}."
     count = f"{figures.count(number)} of {count_of_paths(states.paths)}"
     if not was and recovery.is_back_to_normal(incidents[0]):
-        return f"{count} {'is' if number == 1 else 'are'} back to normal, waiting to close: {worst}."
+        text = over_text(number, count)
+        return f"{text[0].upper()}{text[1:]}: {worst}."
     if not was and recovery.replies_again(incidents[0]):
         return f"{count} {'is' if number == 1 else 'are'} being checked after an outage: {worst}."
     verb = "had" if was else "has" if number == 1 else "have"
     return f"{count} {verb} problems{' then' if was else ''}: {worst}."
+
+
+def over_text(number: int, count: str) -> str:
+    """`the problems of 2 of 20 paths are over, waiting to close`: an end is proven, but not that a loss is below its
+    threshold again, for which the incident waits."""
+    return f"the problem{'s' if number > 1 else ''} of {count} {'are' if number > 1 else 'is'} over, waiting to close"
 
 
 def _none_normal(states: PathCounts) -> str:

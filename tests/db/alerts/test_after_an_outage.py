@@ -113,7 +113,7 @@ def assert_words(looks):
         lossy = [text for state, text in of.cells if state is not FigureState.NONE_LOST]
         assert all(text.startswith("in2p3 to slac: ") for text in lossy), lossy
         if of.since_up_s > 45:
-            assert "8 of 20 paths are back to normal" in of.state, of.state
+            assert "problems of 8 of 20 paths are over" in of.state, of.state
 
     began = stated_second(during[-1].incident.title, "no reply since ")  # one onset, wherever it is stated
     place = "no reply on in2p3, 8 paths, from 2026-11-26"

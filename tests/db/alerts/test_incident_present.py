@@ -263,7 +263,7 @@ def test_a_title_says_the_planted_loss_of_several_paths(paths, planted, seed, mo
     assert sum(not low <= planted <= high for low, high in shown) <= len(shown) / 20
     assert all(high - low <= planted for low, high in shown[2:])
     assert [title for title in titles if re.search(r"peak \d", title)] == []
-    assert "4 paths (2 back to normal)" in titles[-1]
+    assert "4 paths (over on 2)" in titles[-1]
 
 
 def test_a_title_names_a_path_that_is_worse_than_the_others(paths, monkeypatch):

@@ -62,7 +62,7 @@ def statements(since_s, until_s):
         for incident in queries.open_incidents():
             state = load_mesh_state(freshness.load(), at(seconds)).sentence
             texts[seconds] = (state, headline(incident), brief(incident, at(seconds)))
-            assert recovery.is_back_to_normal(incident) == ("back to normal, waiting to close" in state)
+            assert recovery.is_back_to_normal(incident) == ("over, waiting to close" in state)
     return texts
 
 
@@ -85,8 +85,8 @@ def test_a_stray_packet_after_the_end_is_no_loss_again(paths):
 
     during = [text for seconds, said in texts.items() if seconds <= END_S for text in said]
     assert during
-    assert [text for text in during if "no loss" in text or "over since" in text or "normal, waiting" in text] == []
-    over = ["normal, waiting to close" in texts[seconds][0] for seconds in sorted(texts) if seconds > END_S]
+    assert [text for text in during if "no loss" in text or "over since" in text or "over, waiting" in text] == []
+    over = ["over, waiting to close" in texts[seconds][0] for seconds in sorted(texts) if seconds > END_S]
     assert over.index(True) <= 5, "a minute after the end"
     assert not any(is_over and not stays for is_over, stays in pairwise(over)), texts
     end = f"{at(max(lost_s)):%H:%M:%S} UTC"
@@ -144,5 +144,5 @@ def test_the_packets_since_an_end_do_not_become_fewer(paths, first):
         sent = [int(of[3]) for of in found]
         assert sent == sorted(sent), sent
         assert sent[-1] > sent[0]
-    assert all("2 of 6 paths are back to normal" in texts[seconds][0] for seconds in range(110, 180, 10))
+    assert all("problems of 2 of 6 paths are over" in texts[seconds][0] for seconds in range(110, 180, 10))
     assert all("4 normal" in texts[seconds][0] for seconds in range(110, 180, 10))

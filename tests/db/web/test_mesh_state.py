@@ -147,7 +147,7 @@ def test_an_rtt_change_is_told_from_before_to_now(state):
 
 
 @pytest.mark.parametrize("are_others_measured", [True, False], ids=["two incidents", "one incident"])
-def test_paths_back_to_normal_are_named_after_those_that_are_not(state, clock, are_others_measured):
+def test_problems_that_are_over_are_named_after_the_others(state, clock, are_others_measured):
     paths = make_mesh(["slac", "ornl", "fnal", "anl"], NOW - 60 * 24 * HOUR, rtt={})
     back, lasting = [paths["slac → ornl"], paths["ornl → slac"]], [paths["fnal → anl"], paths["anl → fnal"]]
     slower(back, 124.0, [64.0] * 4)
@@ -161,7 +161,10 @@ def test_paths_back_to_normal_are_named_after_those_that_are_not(state, clock, a
 
     both = state()["sentence"]
 
-    assert lacks(both, "2 of 12 paths have problems: ", "RTT 64.1 → 90 ms for 18 min", "2 back to normal") == []
+    assert (
+        lacks(both, "2 of 12 paths have problems: ", "RTT 64.1 → 90 ms for 18 min", "2 with a problem that is over")
+        == []
+    )
     if are_others_measured:
         assert lacks(both, ": anl ↔ fnal RTT", "and 1 other incident") == []
 
@@ -174,7 +177,7 @@ def test_incidents_that_only_wait_to_close_are_no_problems(state, clock):
     judged(clock.now)
 
     facts = (
-        "2 of 2 paths are back to normal, waiting to close: ",
+        "The problems of 2 of 2 paths are over, waiting to close: ",
         "ornl ↔ slac RTT back to 64.",
         "up to 124",
         "18 min",
@@ -247,11 +250,11 @@ def test_an_incident_that_goes_on_is_named_before_those_over(state):
 
     got = state()["sentence"]
 
-    facts = ("2 of 12 paths have problems: anl ↔ fnal RTT", "and 1 other incident", "1 back to normal")
+    facts = ("2 of 12 paths have problems: anl ↔ fnal RTT", "and 1 other incident", "1 with a problem that is over")
     assert lacks(got, *facts, "9 normal") == []
 
 
-def test_with_a_loss_stated_no_path_is_called_back_to_normal(state, paths):
+def test_with_a_loss_stated_no_problem_is_called_over(state, paths):
     """Far below the loss at detection, but still lost packets."""
     incident = lossy(paths["slac → cern"])
     row = incident.paths.get()
@@ -261,7 +264,7 @@ def test_with_a_loss_stated_no_path_is_called_back_to_normal(state, paths):
     got = state()["sentence"]
 
     assert lacks(got, "1 of 6 paths has problems: cern ↔ slac loss ") == []
-    assert "back to normal" not in got
+    assert " over" not in got
 
 
 def test_a_black_cell_without_an_incident_is_not_called_normal(state, clock, paths):

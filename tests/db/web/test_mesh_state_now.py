@@ -199,9 +199,16 @@ def test_an_outage_is_told_before_an_incident_that_is_over(paths):
     evaluate(at(-25))
 
     state = state_at(0)
-    assert lacks(load_status(at(0)).state, "2 paths without replies since ", "1 open incident: 1 of 6 paths") == []
+    assert (
+        lacks(
+            load_status(at(0)).state,
+            "2 paths without replies since ",
+            "1 open incident: the problem of 1 of 6 paths is over",
+        )
+        == []
+    )
 
-    order = ["2 paths without replies since ", "1 of 6 paths is back to normal"]
+    order = ["2 paths without replies since ", "The problem of 1 of 6 paths is over"]
     assert [fact in state.sentence for fact in order] == [True, True], state.sentence
     assert state.sentence.index(order[0]) < state.sentence.index(order[1])
     assert state.title.startswith(order[0])

@@ -467,7 +467,7 @@ def test_bars_are_told_in_a_sentence():
     assert "and 2 more" in describe([bar(0.1, 1.0)] * 12, "slac")
 
 
-def test_an_incident_that_waits_to_close_is_called_back_to_normal(page, paths, monkeypatch):
+def test_an_incident_that_waits_to_close_is_called_over(page, paths, monkeypatch):
     # Half of the packets are lost for ten minutes, none in the three minutes since, which do not suffice to close it.
     monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
     for path in paths.values():
@@ -481,10 +481,10 @@ def test_an_incident_that_waits_to_close_is_called_back_to_normal(page, paths, m
     after = load_status(NOW)
 
     assert [during.state, during.open[0].symptom] == ["1 open incident: 1 of 6 paths has problems.", "packet loss"]
-    waiting = "1 of 6 paths is back to normal, waiting to close."
+    waiting = "the problem of 1 of 6 paths is over, waiting to close."
     assert [after.state, after.open[0].symptom] == [f"1 open incident: {waiting}", "packet loss"]
     assert after.open[0].is_back_to_normal
-    assert "; now back to normal" in page()
+    assert "; over, waiting to close" in page()
 
 
 def test_the_time_of_an_open_incident_is_not_rounded_up(page, paths):

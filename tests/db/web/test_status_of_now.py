@@ -85,7 +85,7 @@ def test_an_outage_that_is_over_goes_on_nowhere(monkeypatch, settings):
             is_again = "being checked after an outage" in state
             again, waiting = again + is_again, waiting + (not is_again)
             assert "no reply from 2026-11-21 15:06:0" in incident.title, (at_s, incident.title)
-            assert lacks(said, "being checked" if is_again else "now back to normal") == [], (at_s, said)
+            assert lacks(said, "being checked" if is_again else "over, waiting to close") == [], (at_s, said)
             assert " for " not in said, (at_s, said)
             assert "Next step" not in ticket_text(incident, evidence(incident, now)), at_s
         elif at_s < OUTAGE_S or lasting:

@@ -25,6 +25,7 @@ from monitor.archive.upkeep import freshness
 from monitor.mesh.models import Group, Mesh, Site
 from monitor.overview.mesh_state import MeshState, load_mesh_state
 from monitor.overview.now.checked_paths import ENDED, ENDED_S, count_of_paths
+from monitor.overview.now.sentence import over_text
 from monitor.web.pages.status.bars import Bars, UptimeBar, draw
 from monitor.web.pages.status.shares import StepShares, load_shares
 
@@ -167,9 +168,7 @@ def _state(state: MeshState) -> str:
         elif (again := state.replying_again) > 0:
             opened += f": {figures.count(again)} {of_all} {'is' if again == 1 else 'are'} being checked after an outage"
         elif (back := state.back_to_normal) > 0:
-            opened += (
-                f": {figures.count(back)} {of_all} {'is' if back == 1 else 'are'} back to normal, waiting to close"
-            )
+            opened += f": {over_text(back, f'{figures.count(back)} {of_all}')}"
         if not checked:
             return f"{opened}."
         said = f"{'; '.join(checked)}."
