@@ -14,6 +14,7 @@ from monitor.alerts.detect.rules.loss import LossRule
 from monitor.alerts.detect.rules.loss_times import PingCadence, detection_time
 from monitor.alerts.models import HistoryEvent, Incident, IncidentPath
 from monitor.mesh.models import Slot, SlotHost
+from monitor.mesh.models import Test as MeshTest
 from probes.lab.control import PathStatus
 from probes.lab.emulated_path import PathCounters
 from probes.lab.routing.protocol import RouteStatus
@@ -296,8 +297,11 @@ def reserve(path, since, until, *hosts):
 
 
 def test_planned_throughput_tests_delay_the_incident_of_loss(operator, lab, paths):
-    """Those of either site of the path, with whichever other: their pings do not count."""
+    """Those of either site of the path, with whichever other: their pings do not count. A test of the source ends 12 s
+    after its begin, those of others last as long as their slots, and a second longer for the clocks."""
     since_s = ((60, 90), (90, 240))
+    loaded_s = ((60, 72), (89, 240))
+    MeshTest.objects.filter(kind="throughput").update(parameters={"duration_s": 10, "omit_s": 0})
     moments = [[PLANTED_AT + timedelta(seconds=each) for each in period] for period in since_s]
     cern, slac, uct = (paths[pair].source for pair in (("cern", "uct"), ("slac", "uct"), ("uct", "cern")))
     reserve(paths["uct", "cern"], *moments[0], uct, cern)
@@ -308,7 +312,7 @@ def test_planned_throughput_tests_delay_the_incident_of_loss(operator, lab, path
 
     answer = expected(operator, path="cern:slac")
 
-    time, without = (detection_time(0.2, LossRule(), PingCadence(60, 2, 10), tests) for tests in (since_s, ()))
+    time, without = (detection_time(0.2, LossRule(), PingCadence(60, 2, 10), tests) for tests in (loaded_s, ()))
     assert answer["wait_s"] == time.most_s + 50 > without.most_s + 50
     about, most = (duration_text(seconds + 50) for seconds in (time.half_s, time.most_s))
     facts = (f"about {about}", f"9 of 10 within {most}", "during throughput tests do not count")
