@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -115,7 +115,7 @@ def check_link_options(arguments: argparse.Namespace) -> None:
 
 def undo(arguments: argparse.Namespace) -> int:
     """`lab undo`: restore the settings and the routes of the scenario."""
-    status = control.ask_status(arguments.run_dir)
+    status, began = control.ask_status(arguments.run_dir), datetime.now(UTC)
     pair = resolve_path(":".join(arguments.path), status.lab.sites) if arguments.path else None
     if arguments.link is not None:
         if pair is not None:
@@ -138,6 +138,8 @@ def undo(arguments: argparse.Namespace) -> int:
             count += 1
     if not count:
         print("nothing to undo: the settings are those of the scenario")
+    if arguments.watch:
+        watch_ends(_centre_url(status.lab), pair, began)
     return 0
 
 
@@ -168,17 +170,59 @@ def run_dir_option(run_dir: Path, data: Path | None = None) -> str:
 
 def watch(state: LabState, pair: tuple[str, str], began: datetime, wait_s: float | None) -> int:
     """Wait for the incident, and print its time. 1 if none has opened."""
-    if state.centre_port is None:
-        raise LabError(f"--watch needs a centre: start the lab with `{MANAGE} up --lab`")
+    centre = _centre_url(state)
     most_s = WATCH_S if wait_s is None else max(WATCH_S, WATCH_RESERVE * wait_s)
     print(f"planted at {began:%H:%M:%S} UTC; waiting for the incident (Ctrl-C ends only the waiting)", flush=True)
-    incident = wait_for_incident(state.centre_url, pair, began, most_s)
+    incident = wait_for_incident(centre, pair, began, most_s)
     if incident is None:
         raise LabError(f"no incident of {pair[0]} and {pair[1]} opened within {duration_text(most_s)}")
     took_s = (incident.opened_at - began).total_seconds()
     print(f"incident opened after {duration_text(took_s)}: {incident.title}")
     print(incident.url)
     return 0
+
+
+def watch_ends(
+    centre: str, pair: tuple[str, str] | None, began: datetime, wait_s: float = WATCH_S, poll_s: float = POLL_S
+) -> None:
+    """Wait until the open incidents of this path in either direction, or all of them, are resolved, and print the time
+    of each. Raises `LabError` for those that are open after `wait_s`, and as `wait_for_incident`."""
+    waiting = _open_incidents(centre, pair)
+    if not waiting:
+        print("no open incident to wait for")
+        return
+    incidents = "the incident is" if len(waiting) == 1 else f"{len(waiting)} incidents are"
+    print(
+        f"restored at {began:%H:%M:%S} UTC; waiting until {incidents} resolved (Ctrl-C ends only the waiting)",
+        flush=True,
+    )
+    until = time.monotonic() + wait_s
+    while waiting:
+        for number in list(waiting):
+            incident = _get(f"{centre}/api/v1/incidents/{number}")
+            if incident["closed_at"] is not None:
+                waiting.remove(number)
+                took_s = (datetime.fromisoformat(incident["closed_at"]) - began).total_seconds()
+                print(f"incident resolved after {duration_text(took_s)}: {incident['title']}", flush=True)
+        if waiting and time.monotonic() > until:
+            raise LabError(f"still open after {duration_text(wait_s)}: {centre}/incidents/{waiting[0]}/")
+        time.sleep(poll_s if waiting else 0.0)
+
+
+def _open_incidents(centre: str, pair: tuple[str, str] | None) -> list[int]:
+    query = {"limit": MOST_INCIDENTS} if pair is None else {"site": pair[0], "limit": MOST_INCIDENTS}
+    numbers = []
+    for incident in _get(f"{centre}/api/v1/incidents?{urlencode(query)}"):
+        in_full = _get(f"{centre}/api/v1/incidents/{incident['id']}")
+        if pair is None or any({of["source"], of["destination"]} == set(pair) for of in in_full["findings"]):
+            numbers.append(int(incident["id"]))
+    return numbers
+
+
+def _centre_url(state: LabState) -> str:
+    if state.centre_port is None:
+        raise LabError(f"--watch needs a centre: start the lab with `{MANAGE} up --lab`")
+    return state.centre_url
 
 
 def wait_for_incident(

@@ -265,6 +265,7 @@ def _add_set_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_undo_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", nargs="*", metavar="SRC DST", help="path, both directions (default: everything)")
     parser.add_argument("--link", metavar="A-B", help="a link instead, both directions")
+    parser.add_argument("--watch", action="store_true", help="wait until the open incidents are resolved")
 
 
 def _add_exec_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from probes.lab.breaks import difference_text, undo_request, wait_for_incident
+from probes.lab.breaks import difference_text, undo_request, wait_for_incident, watch_ends
 from probes.lab.control import PathStatus
 from probes.lab.emulated_path import PathCounters
 from probes.lab.settings import LabError, PathSettings
@@ -60,7 +60,7 @@ class Centre(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path, _, query = self.path.partition("?")
-        is_list = path == "/api/v1/incidents" and "site=cern" in query
+        is_list = path == "/api/v1/incidents" and ("site=cern" in query or "site" not in query)
         body = list(self.incidents.values()) if is_list else self.incidents.get(int(path.rpartition("/")[2]))
         self.send_response(200)
         self.end_headers()
@@ -91,6 +91,7 @@ def incident(
     history += [] if opened_at is None else [{"turn": "opened", "at": opened_at.isoformat()}]
     Centre.incidents[number] = {
         "id": number, "title": "loss", "reopened_at": reopened, "findings": [finding], "history": history,
+        "closed_at": None,
     }  # fmt: skip
 
 
@@ -128,6 +129,30 @@ def test_the_watch_counts_a_reopened_incident_and_ends_without_any(centre: str) 
     opened = wait_for_incident(centre, ("cern", "slac"), PLANTED_AT, 0, 0.01)
     assert opened is not None
     assert opened.opened_at == PLANTED_AT + timedelta(seconds=9)
+
+
+def test_the_watch_of_an_end_waits_for_incidents_of_the_path_alone(
+    centre: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    restored_at = PLANTED_AT + timedelta(minutes=5)
+    incident(1, PLANTED_AT, ("slac", "cern"))
+    incident(2, PLANTED_AT, ("cern", "uct"))
+
+    with pytest.raises(LabError, match=f"still open after 0 s: {centre}/incidents/1/"):
+        watch_ends(centre, ("cern", "slac"), restored_at, 0, 0.01)
+    with pytest.raises(LabError, match="still open"):
+        watch_ends(centre, None, restored_at, 0, 0.01)
+    Centre.incidents[1]["closed_at"] = (restored_at + timedelta(seconds=108)).isoformat()
+    capsys.readouterr()
+    watch_ends(centre, ("cern", "slac"), restored_at, 0, 0.01)
+
+    assert capsys.readouterr().out.splitlines()[1:] == ["incident resolved after 1 min 48 s: loss"]
+
+
+def test_the_watch_of_an_end_without_an_incident_ends_at_once(centre: str, capsys: pytest.CaptureFixture[str]) -> None:
+    watch_ends(centre, ("cern", "slac"), PLANTED_AT, 60)
+
+    assert "no open incident" in capsys.readouterr().out
 
 
 def test_the_watch_says_that_no_centre_answers() -> None:
