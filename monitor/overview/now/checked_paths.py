@@ -170,7 +170,7 @@ class CheckedPaths:
             (self.with_loss, "with loss, not proven above the alert threshold so far"),
             (self.unclear, "with packets that do not exclude the loss of the incident yet"),
             (self.overdue, f"without newer data{overdue}"),
-            (self.set_aside, "with newer pings during throughput tests only, excluded"),
+            (self.set_aside, "with newest pings that do not count, sent during throughput tests"),
         )
 
 

@@ -46,7 +46,7 @@ def assert_ended(at):
     if incident.closed_at is None:
         assert lacks(incident.title, "no reply from 2026-11-26 05:35:2", " to 05:39:0", "no loss") == []
         state = load_mesh_state(freshness.load(), at).sentence
-        assert "problems" not in state
+        assert "have problems" not in state
         assert lacks(state, "in2p3 replies again since 05:39:0", "no loss", "after no reply for 4 min") == []
     for row in incident.paths.all():
         assert row.level["ended_outage"] is not None, (at, row)
