@@ -178,6 +178,8 @@ def _burst(
 
 
 def _is_local(address: SocketAddress, family: int, rtts_ms: Sequence[float | None]) -> bool:
+    if address[0].startswith("127."):
+        return True
     shortest_ms = min((rtt_ms for rtt_ms in rtts_ms if rtt_ms is not None), default=NEAR_MS)
     return shortest_ms < NEAR_MS and is_own(address, family)
 
