@@ -13,6 +13,7 @@ from monitor.alerts.evaluate import evaluate, scope_now, snapshot_at
 from monitor.alerts.incidents import lifecycle
 from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit
 from monitor.alerts.models import Incident, IncidentPath
+from monitor.archive.models import Burst
 from monitor.archive.queries.metrics import Metric
 from monitor.mesh.models import MeasurementPeriod
 from monitor.mesh.models import Test as MeshTest
@@ -50,6 +51,21 @@ def test_a_loss_that_may_be_over_says_since_when_no_packet_was_lost(paths):
         plant(path, -600, 0, lambda s, name=name: one_in_ten(s) * (s < -30) if name == "slac → ornl" else 0)
 
     assert "9 of 120 packets lost since 12:28:00 UTC, none since 12:29:30 UTC" in state_at(0).title
+
+
+def test_two_packets_beside_a_throughput_test_do_not_tell_that_none_is_lost(paths):
+    """All others since the last loss are of the test: `none since` would be as true of a loss that goes on."""
+    for name, path in paths.items():
+        plant(path, -600, 0, lambda s, name=name: one_in_ten(s) * (s < -40) if name == "slac → ornl" else 0)
+    newest = Burst.objects.filter(path_id=paths["slac → ornl"].pk, measured_at__gte=at(-40))
+    newest.update(during_test=True)
+    first_at = newest.earliest("measured_at").measured_at
+    newest.filter(measured_at=first_at).update(during_test=False, sent=2, received=2, rtts_ms=[20.0, 20.0])
+
+    title = state_at(0).title
+
+    assert "8 of 82 packets lost since 12:28:00 UTC" in title
+    assert "none since" not in title
 
 
 def of_forward_path(paths, until_s, ends_s):
