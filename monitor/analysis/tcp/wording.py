@@ -70,7 +70,7 @@ def forecast_notes(made: Forecast, until: datetime) -> list[str]:
     else:
         lines = [f"Median of {_tests(made.tests)} since {made.oldest_at:%Y-%m-%d %H:%M} UTC, {age}."]
     if made.newer_left_out:
-        lines.append(f"{_tests(made.newer_left_out)} since left out: RTT, loss or route was not as it is now.")
+        lines.append(f"{_tests(made.newer_left_out)} since left out: the pings before had another RTT, loss or route.")
     if made.changes:
         lines.append(_changed(made, until))
     lines.append(_scored(made.score))
@@ -113,8 +113,8 @@ def _changed(made: Forecast, until: datetime) -> str:
     since = made.now.since
     when = "" if since is None else f" (pings of the {figures.duration((until - since).total_seconds())} before)"
     return (
-        f"The path changed since: {differences}{when}. Corrected from {rate(made.uncorrected_bps)}, with a wider "
-        "interval, until a test shows the effect."
+        f"Pings before that test: {differences}{when}. Corrected from {rate(made.uncorrected_bps)}, with a wider "
+        "interval, until another test."
     )
 
 

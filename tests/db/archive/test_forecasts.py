@@ -94,7 +94,7 @@ def test_before_the_next_test_the_loss_widens_the_forecast(client, path, at_noon
     assert (forecasted.now.lost, forecasted.now.sent, forecasted.then.lost, forecasted.then.sent) == (60, 300, 0, 300)
     assert forecasted.throughput_bps < 45e6 / 2
     assert forecasted.high_bps / forecasted.low_bps > 4 * before.high_bps / before.low_bps
-    assert re.search(r"changed since: loss (&lt;|<) 1%, now 20% \(pings of the 30 min before\)\.", html)
+    assert re.search(r"Pings before that test: loss (&lt;|<) 1%, now 20% \(pings of the 30 min before\)\.", html)
     assert re.search(r"Median of 10 tests[^<]* 2026-11-21 \d\d:\d\d UTC[^<]* newest [\d. hmin]+ before", html)
 
 
@@ -109,7 +109,7 @@ def test_a_loss_that_is_over_lowers_no_forecast(client, path, at_noon, lost):
     assert forecasted.changes == ()
     assert forecasted.throughput_bps == pytest.approx(45e6)
     assert (forecasted.now.lost, forecasted.now.sent) == (0, 120)
-    assert "changed since" not in page_of(client, path)
+    assert "Pings before that test" not in page_of(client, path)
 
 
 def test_the_correction_says_how_old_its_loss_is(client, path, at_noon):
@@ -137,7 +137,7 @@ def test_the_rtt_now_is_of_the_pings_after_its_last_change(client, path, at_noon
 
     assert forecasted.now.rtt_ms == now_ms
     assert forecasted.changes == (() if now_ms == 20.0 else (PathDifference.RTT,))
-    assert ("changed since" in html) == (now_ms != 20.0)
+    assert ("Pings before that test" in html) == (now_ms != 20.0)
     assert f"of the pings of the {minutes} min before" in html
 
 

@@ -78,7 +78,7 @@ def test_newer_tests_on_a_path_that_was_not_as_now_are_said_to_be_left_out():
     made = forecast([*before, *during], CLEAN, RENO)
 
     assert (made.tests, made.newer_left_out) == (2, 1)
-    assert "1 test since left out: RTT, loss or route was not as it is now." in forecast_notes(made, NOW)
+    assert "1 test since left out: the pings before had another RTT, loss or route." in forecast_notes(made, NOW)
     assert forecast(before, CLEAN, RENO).newer_left_out == 0
 
 
