@@ -88,8 +88,8 @@ def _words(rule: str, figures: Mapping[str, Any]) -> str:
 
 def headline(incident: Incident) -> str:
     """The title of an incident wherever it is named, for example `loss 20% now on cern ↔ slac, 2 paths, peak 22.5%,
-    since 2026-11-21 10:00 UTC`, or `loss 20% now from slac to cern, the worst so far, since …`. It reads the incident
-    and its paths, no evidence.
+    since 2026-11-21 10:00 UTC`, or `loss 20% now from slac to cern, since …`. It reads the incident and its paths, no
+    evidence.
 
     The figures are of the worst path; an incident that is over has only the peak, and the time of its end.
     """
@@ -319,16 +319,8 @@ def _symptom(incident: Incident, rows: Sequence[IncidentPath]) -> tuple[str, str
     present = present.removesuffix(" now") if none_lost else present
     figure = f"{present}{_worse_text(incident, rows, level)}{was}"
     if level.is_at_peak or level.now_text == level.peak_text:
-        is_worst = level.is_of_now and level.unit is LevelUnit.LOSS_RATIO and _has_past(incident, level)
-        return figure, none_lost or (", the worst so far" if is_worst else "")
+        return figure, none_lost
     return figure, f"{f', {worst} {level.peak_text}' if level.is_below_peak else ''}{none_lost}"
-
-
-def _has_past(incident: Incident, level: FindingLevel) -> bool:
-    """Whether the incident lasted before the time of its present figure, for as long: there is a past to compare."""
-    if level.since is None:
-        return False
-    return level.since - since(incident) >= max(SAME_BEGIN, timedelta(seconds=level.window_s or 0.0))
 
 
 def _was(figures: Mapping[str, Any]) -> str:
