@@ -150,7 +150,8 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
         said = sentence.unknown(states, incidents, unknown_since)
     else:
         few -= checked.suspected
-        is_too_early = fresh.evaluated_at is not None and len(few) == states.normal == states.paths
+        is_judged_normal = fresh.evaluated_at is not None and not incidents and states.normal > 0
+        is_too_early = is_judged_normal and len(few) == states.normal
         is_in_part = bool(few or tests.unjudged - tests.low.keys())
         counts = going_on, replying_again, len(normal_again)
         said = sentence.judged(states, checked, incidents, counts, is_in_part, fresh.evaluated_at, now)

@@ -141,8 +141,10 @@ def _ended(now: datetime) -> str:
 
 
 def too_early(states: PathCounts) -> str:
-    """The title while no path has packets enough to call it normal."""
+    """The title while none of the paths with current data has packets enough to call it normal."""
     where = f"all {count_of_paths(states.paths)}" if states.paths > 1 else "the path"
+    if states.normal < states.paths:
+        where = f"{figures.count(states.normal)} of {count_of_paths(states.paths)}"
     return f"Too early to tell: too few packets so far on {where}."
 
 

@@ -35,6 +35,17 @@ def test_few_packets_are_too_early_to_tell(paths):
     assert (state_at(0).sentence, state_at(0).style) == ("All 6 paths are normal.", "calm")
 
 
+def test_the_first_results_of_some_paths_are_too_early_too(paths):
+    """The others have none: nothing is normal, and nothing is calm."""
+    for path in list(paths.values())[:4]:
+        plant(path, -20, 0)
+
+    state = state_at(0)
+
+    assert state.title == "Too early to tell: too few packets so far on 4 of 6 paths."
+    assert (state.rest, state.style) == ("2 without data for more than 10 min.", "unknown")
+
+
 def test_a_new_path_is_not_judged_yet(paths):
     """The others have packets enough; a lossy one is being checked, not too early."""
     for name, path in paths.items():
