@@ -186,9 +186,8 @@ def _agent(agent: AgentFacts, facts: Facts) -> AgentEvidence:
         return AgentEvidence(agent.site, agent.is_source, f"agent of {agent.site}: never reported", agent.troubles)
     ago = shown.duration(max(((facts.agents_at or facts.gathered_at) - agent.delivered_at).total_seconds(), 0.0))
     troubles = _listed(agent.troubles) or "no problems reported"
-    return AgentEvidence(
-        agent.site, agent.is_source, f"agent of {agent.site}: last report {ago} before; {troubles}", agent.troubles
-    )
+    text = f"agent of {agent.site}: last report {ago} before this evidence; {troubles}"
+    return AgentEvidence(agent.site, agent.is_source, text, agent.troubles)
 
 
 def _listed(parts: Sequence[str]) -> str:
