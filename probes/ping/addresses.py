@@ -43,6 +43,8 @@ def refusal_reason(host: bytes, scope: int = 0) -> str | None:
 
 
 LOCAL_NOTE = "local address: packets did not leave this host"
+NEAR_MS = 0.1
+"""With kernel timestamps, RTTs to local addresses are below this; a longer RTT means that the address is remote."""
 
 
 def is_own(address: SocketAddress, family: int) -> bool:
@@ -54,6 +56,12 @@ def is_own(address: SocketAddress, family: int) -> bool:
             return False
         local: bool = packed(probe.getsockname()[0], family) == packed(address[0], family)
         return local
+
+
+def stays_on_host(address: SocketAddress, family: int, shortest_ms: float) -> bool:
+    """Whether packets to the address never leave this host. The kernel is asked only where the shortest RTT, in ms, is
+    below NEAR_MS."""
+    return address[0].startswith("127.") or (shortest_ms < NEAR_MS and is_own(address, family))
 
 
 def path_mtu_bytes(address: SocketAddress, family: int) -> int | None:

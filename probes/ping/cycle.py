@@ -23,7 +23,7 @@ import numpy as np
 
 from probes.contract import Deadline, LoadedPeriods, LoadPeriods, NoRoute, NotPermitted, Outcome, ProbeError
 from probes.ping import rate_limit
-from probes.ping.addresses import LOCAL_NOTE, SocketAddress, is_own, path_mtu_bytes
+from probes.ping.addresses import LOCAL_NOTE, NEAR_MS, SocketAddress, path_mtu_bytes, stays_on_host
 from probes.ping.arrays import Bools
 from probes.ping.burst_counts import BurstCounts, sent_under_load
 from probes.ping.columns import LOST_NS, NS_PER_MS, RECORD, BurstArrays, PingResults, PlacedColumns
@@ -37,8 +37,6 @@ from probes.ping.spec import Burst, IcmpError, PingSpec
 
 Progress = Callable[[EchoResults], None]
 CLOCK_SOURCE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-NEAR_MS = 0.1
-"""With kernel timestamps, RTTs to local addresses are below this; a longer RTT means that the address is remote."""
 PLAIN_NOTE = "no kernel timestamps: RTTs include delays of this program"
 
 REFUSED_AS = {
@@ -328,10 +326,8 @@ class PingCycle:
         return "; ".join(notes) or None
 
     def _is_local(self, index: int, shortest_ms: float) -> bool:
-        address = self._addresses[index]
-        if address[0].startswith("127."):
-            return True
-        return (self._plain or shortest_ms < NEAR_MS) and is_own(address, self._spec.targets[index].family)
+        nearest_ms = 0.0 if self._plain else shortest_ms  # without kernel timestamps RTTs do not tell
+        return stays_on_host(self._addresses[index], self._spec.targets[index].family, nearest_ms)
 
     def _mark_unmeasured(self, index: int, error: ProbeError) -> None:
         self._bursts[index] = [self._unmeasured(index, size, error) for size in self._spec.packet_bytes]

@@ -16,10 +16,10 @@ import msgspec
 import numpy as np
 
 from probes.contract import Deadline, LoadedPeriods, LoadPeriod, LoadPeriods, Outcome, ProbeError
-from probes.ping.addresses import LOCAL_NOTE, SocketAddress, is_own
+from probes.ping.addresses import LOCAL_NOTE, NEAR_MS, SocketAddress, stays_on_host
 from probes.ping.arrays import Int64s
 from probes.ping.columns import EPOCH
-from probes.ping.cycle import NEAR_MS, clock_source, refusal, unsent_note
+from probes.ping.cycle import clock_source, refusal, unsent_note
 from probes.ping.egress import Egress, source_addresses
 from probes.ping.engine.even import even_due_ns
 from probes.ping.engine.randomness import KernelRandom
@@ -178,10 +178,8 @@ def _burst(
 
 
 def _is_local(address: SocketAddress, family: int, rtts_ms: Sequence[float | None]) -> bool:
-    if address[0].startswith("127."):
-        return True
     shortest_ms = min((rtt_ms for rtt_ms in rtts_ms if rtt_ms is not None), default=NEAR_MS)
-    return shortest_ms < NEAR_MS and is_own(address, family)
+    return stays_on_host(address, family, shortest_ms)
 
 
 def _rtts_ms(results: HandshakeResults, row: int, numbers: Sequence[int]) -> tuple[float | None, ...]:
