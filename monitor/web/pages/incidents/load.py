@@ -20,7 +20,7 @@ from monitor.alerts.history import raised_text
 from monitor.alerts.incidents import listing, quiet
 from monitor.alerts.models import Incident, IncidentState, QuietPeriod
 from monitor.analysis import figures as shown
-from monitor.archive.queries.paths import measured_packet_sizes, path_series
+from monitor.archive.queries.paths import measured_packet_sizes
 from monitor.mesh.document.alert_rules import is_on_anywhere
 from monitor.mesh.models import Group, Measurement, Mesh, Path, Site
 from monitor.mesh.queries import alerts, groups_of_sites, place_of
@@ -28,7 +28,7 @@ from monitor.overview.mesh_state import LARGE_FROM_PATHS
 from monitor.overview.wide.mesh_results import MeshResult
 from monitor.web.charts.marks import Absence, LabelledSpan, Spec, TimeAxis
 from monitor.web.charts.series import loss_chart, rtt_chart
-from monitor.web.pages.path.chart_data import own_tests_of, without_steps
+from monitor.web.pages.path.chart_data import drawn_series
 from monitor.web.request import times
 
 BEFORE_AND_AFTER = timedelta(minutes=30)
@@ -212,9 +212,7 @@ def _direction(direction: Direction, window: TimeAxis) -> IncidentDirectionView:
         if figures.rtt_packet_bytes is not None
     ]
     size = sizes[0] if sizes else _smallest_packets(direction)
-    series = path_series(direction.path_id, size, window.since, window.until)
-    own_tests = own_tests_of(series, window.since, window.until)
-    series = without_steps(series, own_tests)
+    series, own_tests = drawn_series(direction.path_id, size, window.since, window.until)
     step_s = int((window.until - window.since).total_seconds() / POOL_STEPS) // 60 * 60
     return IncidentDirectionView(
         direction=direction,

@@ -54,7 +54,7 @@ class ChartData:
 def load_chart_data(path_id: int, packet_bytes: int, shown: ShownPeriod) -> ChartData:
     """Load the data of the period."""
     since, until = shown.since, shown.until
-    series = path_series(path_id, packet_bytes, since, until)
+    series, own_tests = drawn_series(path_id, packet_bytes, since, until)
     hours = hours_of(series, since, until)
     summary = _summary(path_id, packet_bytes, since, until)
     if summary is None and shown.has_bursts:
@@ -62,14 +62,13 @@ def load_chart_data(path_id: int, packet_bytes: int, shown: ShownPeriod) -> Char
         summary = _only(path_summaries(since, until, packet_bytes=packet_bytes, path_ids=[path_id], exact=True))
         series = hours_within(hours, since)
     tests = throughput_series(path_id, since, until)
-    own_tests = own_tests_of(series, since, until)
     incidents = incidents_of_path(path_id, since, until)
     changes = tuple(changes_of(path_id, packet_bytes, since, until, incidents))
     begin = axis_since(path_id, since, until, series, tests)
     return ChartData(
         packet_bytes=packet_bytes,
         summary=summary,
-        series=without_steps(series, own_tests),
+        series=series,
         hours=hours,
         tests=tests,
         own_tests=own_tests,
@@ -106,18 +105,15 @@ def hours_within(hours: Series, since: datetime) -> Series:
     return replace(hours, points=tuple(point for point in hours.points if point.at >= since))
 
 
-def own_tests_of(series: Series, since: datetime, until: datetime) -> list[datetime]:
-    """The steps of a series during throughput tests, with hardly any packets besides; empty for periods with longer
-    steps."""
+def drawn_series(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> tuple[Series, list[datetime]]:
+    """The series of a period without its steps during throughput tests, which have hardly any other packets; and those
+    steps, none for periods with longer steps."""
+    series = path_series(path_id, packet_bytes, since, until)
     if until - since > LONGEST_RAW:
-        return []
-    return own_test_steps(series.path_id, series.packet_bytes, since, until)
-
-
-def without_steps(series: Series, steps: Sequence[datetime]) -> Series:
-    """The series without these steps."""
-    left_out = frozenset(steps)
-    return replace(series, points=tuple(point for point in series.points if point.at not in left_out))
+        return series, []
+    own_tests = own_test_steps(path_id, packet_bytes, since, until)
+    left_out = frozenset(own_tests)
+    return replace(series, points=tuple(point for point in series.points if point.at not in left_out)), own_tests
 
 
 def _spans(incidents: Sequence[Incident], now: datetime) -> tuple[LabelledSpan, ...]:
