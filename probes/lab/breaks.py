@@ -10,6 +10,7 @@ import json
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -210,13 +211,15 @@ def watch_ends(
 
 
 def _open_incidents(centre: str, pair: tuple[str, str] | None) -> list[int]:
+    incidents = _incidents(centre, pair)
+    return [int(incident["id"]) for incident in incidents if pair is None or _joined_at(incident, pair) is not None]
+
+
+def _incidents(centre: str, pair: tuple[str, str] | None) -> Iterator[dict[str, Any]]:
+    """The open incidents of the first of these sites, or all of them, each with its findings and its history."""
     query = {"limit": MOST_INCIDENTS} if pair is None else {"site": pair[0], "limit": MOST_INCIDENTS}
-    numbers = []
     for incident in _get(f"{centre}/api/v1/incidents?{urlencode(query)}"):
-        in_full = _get(f"{centre}/api/v1/incidents/{incident['id']}")
-        if pair is None or any({of["source"], of["destination"]} == set(pair) for of in in_full["findings"]):
-            numbers.append(int(incident["id"]))
-    return numbers
+        yield _get(f"{centre}/api/v1/incidents/{incident['id']}")
 
 
 def _centre_url(state: LabState) -> str:
@@ -235,11 +238,10 @@ def wait_for_incident(
     """
     until = time.monotonic() + wait_s
     while True:
-        for incident in _get(f"{centre}/api/v1/incidents?{urlencode({'site': pair[0], 'limit': MOST_INCIDENTS})}"):
-            in_full = _get(f"{centre}/api/v1/incidents/{incident['id']}")
-            joined_at = _joined_at(in_full, pair)
+        for incident in _incidents(centre, pair):
+            joined_at = _joined_at(incident, pair)
             if joined_at is not None and joined_at >= since:
-                opened_at = _opened_at(in_full, joined_at)
+                opened_at = _opened_at(incident, joined_at)
                 return OpenedIncident(incident["title"], opened_at, f"{centre}/incidents/{incident['id']}/")
         if time.monotonic() > until:
             return None
