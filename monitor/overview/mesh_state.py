@@ -54,8 +54,8 @@ class MeshState:
     then those back to normal, the worst first. `normal_again` are those of the paths with problems whose incidents only
     wait to be resolved, without another trouble; `going_on` counts those whose incidents go on, `replying_again` those
     that answer again after an outage, without a loss so far. `evaluated_at` is None before the first evaluation;
-    `unknown_since` is None while the rules are evaluated. `is_too_early`: no path has packets enough to
-    be called normal."""
+    `unknown_since` is None while the rules are evaluated. `is_too_early`: no path has enough packets to be
+    called normal."""
 
     title: str
     rest: str
@@ -93,8 +93,12 @@ class MeshState:
         if self.incidents:
             return "trouble"
         is_calm = (
-            self.is_judged and self.states.normal > 0 and not self.states.without_data and not self.checked.not_normal
-        ) and not self.is_too_early
+            self.is_judged
+            and self.states.normal > 0
+            and not self.states.without_data
+            and not self.checked.not_normal
+            and not self.is_too_early
+        )
         return "calm" if is_calm else "unknown"
 
 

@@ -202,15 +202,14 @@ def find_beginning(
     own = bursts.in_order()
     own = own.where(own.during_test == 0)
     if isinstance(by, BadBursts):
-        samples, words = own, by.words
-        newest = _newest(own)
-        packets = newest.sent if by.is_of_packets else None
-        place = onset.onset_of_events(by.are_bad(newest), packets, newest.path_id)
+        samples, words = _newest(own), by.words
+        packets = samples.sent if by.is_of_packets else None
+        place = onset.onset_of_events(by.are_bad(samples), packets, samples.path_id)
     else:
         small, level = smallest(own), str(finding.get("figure", by.figure))
-        samples, words = small.where(small.received > 0), FIGURES[level]
-        place = onset.onset_of_values(burst_figures(_newest(samples).rtts_ms)[level])
-    return None if place is None else _to_beginning(_newest(samples), place, path, words, spacing, by)
+        samples, words = _newest(small.where(small.received > 0)), FIGURES[level]
+        place = onset.onset_of_values(burst_figures(samples.rtts_ms)[level])
+    return None if place is None else _to_beginning(samples, place, path, words, spacing, by)
 
 
 def find_end(
