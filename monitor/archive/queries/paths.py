@@ -268,8 +268,8 @@ def series_tier(since: datetime, until: datetime) -> SeriesTier:
 
 
 def own_test_steps(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> list[datetime]:
-    """Intervals of a series of a day or less of which throughput tests left fewer than `LEAST_UNANSWERED` packets: too
-    few to draw a loss or an outage of. The series may have a point there."""
+    """The steps of a series of a day or less in which fewer than `LEAST_UNANSWERED` packets were sent outside of
+    throughput tests: too few to show as a loss or an outage. The series may have a point there."""
     check_raw_period(since, until)
     parameters = {"path_id": path_id, "packet_bytes": packet_bytes, "since": since, "until": until}
     _, rows = run_burst_statement("own_test_steps", **parameters, step_s=RAW_STEP_S, least_packets=LEAST_UNANSWERED)

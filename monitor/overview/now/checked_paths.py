@@ -44,7 +44,7 @@ class CheckedPaths:
     `overdue`. Newer bursts of those `set_aside` count nowhere: they were sent during our own throughput tests. Those
     `of_reverse` lose packets on the links of an open incident of the reverse path, those `unclear` have packets that do
     not exclude the loss of an open incident; unless `are_unclear_listed` there are more. `losses` are those of paths
-    with a loss, each since it began; `clean_since_s` is known where that is CLEAN_S ago or longer, hardly by chance.
+    with a loss, each since it began; `clean_since_s` is None unless it is CLEAN_S ago and enough packets count since.
     `ended` are losses without an incident that were checked until they were over, lately: their paths may be normal.
     `ended_above` are the paths of those that were above their rule for certain, unless an incident may tell them or the
     reverse path may still lose, the one with most lost packets first."""
@@ -302,7 +302,7 @@ def _newest_ended(losses: RecentLosses, above_ratio: float | None, now: datetime
 
 
 def _if_clean(loss: LastingLoss, now: datetime) -> LastingLoss:
-    """Without the end if that is of just now, or so few packets count since then that chance loses none of them."""
+    """Without the end if that was just now, or if so few packets count since then that none lost tells little."""
     is_clean = loss.clean_since_s is not None and now.timestamp() - loss.clean_since_s >= CLEAN_S
     return loss if is_clean and loss.is_half_over else replace(loss, clean_since_s=None)
 
