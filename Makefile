@@ -61,6 +61,10 @@ test-faults: setup system-test ## outages of ten minutes, twenty rounds of kill 
 test-grafana: setup system-test ## the dashboards' queries through Grafana's own plugin; needs Go and gcc; ten minutes the first time, table into docs/grafana.md
 	nice -n 10 $(BIN)/python -m tests.grafana --write
 
+fuzz: setup system-test ## what strangers send, broken at random: reports, captures, tables, batches, meshes, commands; CASES=5000 SEED=random
+	@seed=$(or $(SEED),$$RANDOM$$RANDOM); echo "fuzz: $(or $(CASES),5000) of each, SOUNDINGS_FUZZ_SEED=$$seed"; \
+	    SOUNDINGS_FUZZ_SEED=$$seed SOUNDINGS_FUZZ_CASES=$(or $(CASES),5000) $(BIN)/python -m pytest tests/fuzz -n 2 --timeout=1800 --durations=10
+
 test-stamp: setup ## STAMP against a foreign implementation, stamp-suite, which cargo builds the first time: some minutes
 	CARGO_TARGET_DIR=.cache/stamp-suite/target cargo install --quiet --locked --root .cache/stamp-suite stamp-suite --version 1.0.0
 	$(BIN)/python -m pytest tests/net/test_stamp_suite.py
@@ -157,4 +161,4 @@ pins: setup ## whether the pinned packages have wheels for Python 3.11 to 3.13 o
 lock: setup ## pin the requirements anew, with hashes and without addresses
 	bash scripts/lock.sh $(BIN)
 
-.PHONY: help setup system system-test run test test-most test-waiting test-e2e test-net test-stacks test-databases test-timescale test-whole-job timescale collect test-ha test-compose test-stamp test-faults test-grafana lint check check-waiting check-computing bench bench-archive bench-alerts bench-trace bench-faults reproduce causes routes screenshots reference audit dist deb test-deb test-install test-upgrade pins lock
+.PHONY: help setup system system-test run test fuzz test-most test-waiting test-e2e test-net test-stacks test-databases test-timescale test-whole-job timescale collect test-ha test-compose test-stamp test-faults test-grafana lint check check-waiting check-computing bench bench-archive bench-alerts bench-trace bench-faults reproduce causes routes screenshots reference audit dist deb test-deb test-install test-upgrade pins lock
