@@ -5,6 +5,7 @@ import doctest
 import importlib
 import io
 import re
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -76,6 +77,17 @@ def test_every_option_named_is_in_the_code(document):
     assert sorted(options - _words_of_the_tree() - OPTIONS_OF_OTHERS) == []
 
 
+@every_document
+def test_no_entry_of_a_list_or_index_stands_twice(document):
+    text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+    beginnings = [
+        Counter([*_keys_of_index(block), *re.findall(r"^(?:- |`).{40}", block, re.MULTILINE)])
+        for block in text.split("\n\n")
+    ]
+
+    assert [beginning for counts in beginnings for beginning, count in counts.items() if count > 1] == []
+
+
 @pytest.mark.parametrize(
     "document", [path for path in DOCUMENTS if "```pycon" in path.read_text()], ids=lambda path: path.stem
 )
@@ -135,6 +147,12 @@ def test_each_question_of_the_index_has_a_place_in_the_code():
 
     assert len(rows) >= 22
     assert [question for question, place in rows if not re.search(r"`(?:probes|monitor)[./]", place)] == []
+
+
+def _keys_of_index(block):
+    """First cells of a table of two columns."""
+    rows = [re.split(r"(?<!\\) \| ", line.strip("| ")) for line in block.splitlines() if line.startswith("| ")]
+    return [row[0] for row in rows] if all(len(row) == 2 for row in rows) else []
 
 
 def _leads_somewhere(document, link):
