@@ -14,20 +14,19 @@ from operator import attrgetter
 
 import msgspec
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils import timezone
 from ninja import NinjaAPI, Query
 from ninja.errors import HttpError
 
-from monitor.alerts.incidents.actions import ActionRefused
-from monitor.alerts.incidents.listing import UnknownFilter
 from monitor.alerts.incidents.queries import incidents_of_path
 from monitor.api import freshness, incidents, on_demand, on_demand_pings, quiet
 from monitor.api.annotations.views import router as annotations_router
 from monitor.api.captures import router as captures_router
 from monitor.api.centre.state import router as state_router
 from monitor.api.centre.summary import router as summary_router
+from monitor.api.error_answers import add_error_answers
 from monitor.api.freshness import OF_SUMMARIES, date_summaries
-from monitor.api.incidents import status_of
 from monitor.api.json_renderer import ApiRenderer
 from monitor.api.parameters import (
     MOST_CELLS,
@@ -81,7 +80,7 @@ from monitor.archive.upkeep.freshness import lacks_since, series_lacks_since
 from monitor.mesh.models import Path, Site
 from monitor.mesh.queries import measured_by
 from monitor.overview.changes import PathChange, changes_of
-from monitor.overview.grid import ComparedPeriod, GridPeriod, UnknownChoice, choose_packet_bytes
+from monitor.overview.grid import ComparedPeriod, GridPeriod, choose_packet_bytes
 from monitor.overview.recurring_hours import path_congestion
 from monitor.overview.wide.sheets import GridSheet, load_grid_sheet
 
@@ -113,19 +112,12 @@ api.add_router("", state_router)
 api.add_router("", summary_router)
 
 
-@api.exception_handler(ActionRefused)
-def not_possible(request: HttpRequest, error: ActionRefused) -> HttpResponse:
-    return api.create_response(request, {"detail": str(error)}, status=status_of(error))
+add_error_answers(api)
 
 
-@api.exception_handler(UnknownFilter)
-def unknown_filter(request: HttpRequest, error: UnknownFilter) -> HttpResponse:
-    return api.create_response(request, {"detail": str(error)}, status=422)
-
-
-@api.exception_handler(UnknownChoice)
-def unknown_choice(request: HttpRequest, error: UnknownChoice) -> HttpResponse:
-    return api.create_response(request, {"detail": str(error)}, status=422)
+@api.get("/", include_in_schema=False)
+def root(request: HttpRequest) -> dict[str, str]:
+    return {"title": api.title, "version": api.version, "openapi": reverse(f"{api.urls_namespace}:openapi-json")}
 
 
 @api.get("/sites", response=list[SiteOut], summary="All sites in use")

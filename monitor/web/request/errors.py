@@ -9,9 +9,11 @@ import sys
 
 from django.core.exceptions import PermissionDenied
 from django.db import InterfaceError, OperationalError
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponsePermanentRedirect, JsonResponse
 from django.template.loader import render_to_string
+from django.urls import is_valid_path
 from django.urls.exceptions import Resolver404
+from django.utils.http import escape_leading_slashes
 
 from monitor.accounts.access import FOR_PROGRAMS
 from monitor.accounts.preferences import from_cookies
@@ -39,6 +41,14 @@ def forbidden(request: HttpRequest, exception: PermissionDenied) -> HttpResponse
 
 
 def not_found(request: HttpRequest, exception: Http404) -> HttpResponse:
+    """Answer 404, or redirect where the address has no more than a slash too many."""
+    bare = request.path_info.rstrip("/")
+    if isinstance(exception, Resolver404) and bare != request.path_info and is_valid_path(bare):
+        # Not what the client wrote: "//other.example/" would lead to another host.
+        query = request.META.get("QUERY_STRING", "")
+        return HttpResponsePermanentRedirect(
+            escape_leading_slashes(bare) + f"?{query}" * bool(query), preserve_request=True
+        )
     said = "" if isinstance(exception, Resolver404) else str(exception)
     return _answer(request, 404, "Not found", said or NOT_FOUND)
 

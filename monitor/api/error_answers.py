@@ -1,0 +1,58 @@
+"""Answers of the users' API to requests that it cannot serve: a status and one sentence, as `{"detail": "…"}`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import NinjaAPI
+from ninja.errors import ValidationError
+
+from monitor.alerts.incidents.actions import ActionRefused
+from monitor.alerts.incidents.listing import UnknownFilter
+from monitor.api.incidents import status_of
+from monitor.overview.grid import UnknownChoice
+
+MOST_NAMED = 5
+
+
+def add_error_answers(api: NinjaAPI) -> None:
+    """Register the answer of each error that the API's functions raise."""
+
+    @api.exception_handler(ActionRefused)
+    def not_possible(request: HttpRequest, error: ActionRefused) -> HttpResponse:
+        return api.create_response(request, {"detail": str(error)}, status=status_of(error))
+
+    @api.exception_handler(UnknownFilter)
+    @api.exception_handler(UnknownChoice)
+    def unknown_choice(request: HttpRequest, error: Exception) -> HttpResponse:
+        return api.create_response(request, {"detail": str(error)}, status=422)
+
+    @api.exception_handler(ValidationError)
+    def invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+        return api.create_response(request, {"detail": validation_sentence(error.errors)}, status=422)
+
+
+def validation_sentence(errors: Sequence[dict[str, Any]]) -> str:
+    """`at: required; duration_s: must be greater than 0`, from the errors of pydantic."""
+    # A value of several permitted types has an error for each of them.
+    faults = list(dict.fromkeys(f"{_place(error['loc'])}: {_fault(error)}" for error in errors))
+    more = len(faults) - MOST_NAMED
+    return "; ".join(faults[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _place(location: Sequence[str | int]) -> str:
+    """The field's name; `(body, "body", "at")` has the source and the function's parameter before it."""
+    source, *names = location
+    if source in ("body", "form", "file") and len(names) > 1:
+        del names[0]
+    return ".".join(str(name) for name in names) or str(source)
+
+
+def _fault(error: dict[str, Any]) -> str:
+    if error["type"] == "missing":
+        return "required"
+    text = str(error["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    text = text.replace("Input should", "must", 1)
+    return text[:1].lower() + text[1:]
