@@ -34,11 +34,16 @@ class BurstPeriod:
 
 @dataclass(frozen=True, slots=True)
 class SiteCompleteness:
-    """Results delivered by a site in the last days, and missing sequence numbers."""
+    """Results delivered by a site in the last days, and missing sequence numbers.
+
+    `dropped` is the agent's own count since its spool was created. A result for which its disk had no room has no
+    number, so none is missing.
+    """
 
     site: str
     delivered: int
     missing: int
+    dropped: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +129,15 @@ def _completeness(now: datetime) -> list[SiteCompleteness]:
     of_site: dict[int, list[SiteDay]] = {}
     for day in completeness.by_site_and_day(since, today + timedelta(days=1)):
         of_site.setdefault(day.site_id, []).append(day)
-    _, names = run_statement("site_names", site_ids=list(of_site))
+    _, sites = run_statement("sites_with_drops", site_ids=list(of_site))
     return [
         SiteCompleteness(
-            name, sum(day.delivered for day in of_site[site_id]), sum(day.missing for day in of_site[site_id])
+            name,
+            delivered=sum(day.delivered for day in of_site[site_id]),
+            missing=sum(day.missing for day in of_site[site_id]),
+            dropped=dropped,
         )
-        for site_id, name in names
+        for site_id, name, dropped in sites
     ]
 
 

@@ -109,7 +109,7 @@ def _pending(report: ArchiveStatus) -> Iterator[str]:
 
 def _deliveries(report: ArchiveStatus, *, complete: bool) -> Iterator[str]:
     sites = sorted(report.completeness, key=_completeness)
-    shown = sites if complete else [site for site in sites if site.missing][:MOST_SITES]
+    shown = sites if complete else [site for site in sites if site.missing or site.dropped][:MOST_SITES]
     for site in shown:
         yield _delivered(site.site, [site])
     rest = [site for site in sites if site not in shown]
@@ -129,9 +129,13 @@ def _deliveries(report: ArchiveStatus, *, complete: bool) -> Iterator[str]:
 def _delivered(name: str, sites: Sequence[SiteCompleteness]) -> str:
     delivered = sum(site.delivered for site in sites)
     missing = sum(site.missing for site in sites)
-    ratio = delivered / max(1, delivered + missing)
-    results = f"{counted(delivered, 'result')} in {DAYS_OF_COMPLETENESS} days"
-    return f"{name}: {results}, {f'{missing:,}' if missing else 'none'} missing ({ratio:.2%} complete)"
+    dropped = sum(site.dropped for site in sites)
+    of_days = f"{counted(delivered, 'result')} in {DAYS_OF_COMPLETENESS} days"
+    results = f"{of_days}, {f'{missing:,}' if missing else 'none'} missing"
+    if dropped:
+        # Dropped results without a number are of an unknown day, so no share of these days is complete for certain.
+        return f"{name}: {results}; {dropped:,} dropped by {'its agent' if len(sites) == 1 else 'agents'}, ever"
+    return f"{name}: {results} ({delivered / max(1, delivered + missing):.2%} complete)"
 
 
 def _completeness(site: SiteCompleteness) -> float:

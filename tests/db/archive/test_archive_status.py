@@ -9,6 +9,7 @@ from django.db import OperationalError, connection
 from django.db.models import F
 from django.utils import timezone
 
+from monitor.agents.models import AgentHealth
 from monitor.archive.models import TableSize
 from monitor.archive.retention_bounds import BOUNDS
 from monitor.archive.rollup.recompute import roll_up
@@ -143,6 +144,21 @@ def test_missing_and_refused_results_are_reported_by_site(lines, monkeypatch):
     assert output_lines[place + 1] == "    path 99999 is unknown"
 
 
+def test_results_that_an_agent_dropped_are_in_its_line(lines, answer, monkeypatch):
+    monkeypatch.setattr(timezone, "now", lambda: NOW)
+    mesh = make_mesh()
+    store(mesh.slac.pk, batch(delivered(mesh.slac_cern, burst(1.0, at=HOUR), 1)), NOW)
+    store(mesh.cern.pk, batch(delivered(mesh.cern_slac, burst(1.0, at=HOUR), 1)), NOW)
+    AgentHealth.objects.create(site=mesh.cern, accepted_at=NOW, agent_version="1", queued=0, dropped=34)
+
+    output_lines = lines()
+
+    dropped = place_of(output_lines, "cern: 1 result ", " none missing", " 34 dropped")
+    assert lacks(output_lines[dropped + 1], "other sites (1):", "(100.00% complete)") == []
+    assert "%" not in output_lines[dropped]
+    assert {site["site"]: site["dropped"] for site in answer()["completeness"]} == {"cern": 34, "slac": 0}
+
+
 def test_a_site_without_recent_deliveries_is_not_called_complete(lines, monkeypatch):
     a_lossy_delivery(NOW)
     monkeypatch.setattr(timezone, "now", lambda: NOW + timedelta(days=7))
@@ -172,8 +188,8 @@ def test_json_has_the_same_figures(answer, monkeypatch):
     assert status["span"] == {"oldest_at": "2026-03-14T10:00:00Z", "newest_at": "2026-03-14T12:00:00Z"}
     assert status["waiting"] == [{"tier": "hour", "summaries": 4, "since": "2026-03-14T12:30:00Z"}]
     assert status["completeness"] == [
-        {"site": "cern", "delivered": 1, "missing": 0},
-        {"site": "slac", "delivered": 5, "missing": 4},
+        {"site": "cern", "delivered": 1, "missing": 0, "dropped": 0},
+        {"site": "slac", "delivered": 5, "missing": 4, "dropped": 0},
     ]
     [refused] = status["refused"]
     assert (refused["site"], refused["refused"], refused["newest_reason"]) == ("slac", 2, "path 99998 is unknown")

@@ -7,6 +7,7 @@ import pytest
 from psycopg.types.multirange import Multirange
 from psycopg.types.range import Range
 
+from monitor.agents.models import AgentHealth
 from monitor.archive.models import DeliveredDay, RefusedResult
 from monitor.archive.upkeep import trouble
 from monitor.mesh.models import Measurement, MeasurementPeriod, Site
@@ -16,8 +17,8 @@ from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 TODAY = NOW.date()
-QUERIES = 6
-"""The mesh, its sites, deliveries, coverage, refused results; freshness."""
+QUERIES = 7
+"""The mesh, its sites, deliveries, coverage, refused and dropped results; freshness."""
 
 
 @pytest.fixture(autouse=True)
@@ -178,3 +179,14 @@ def test_the_login_page_does_not_mention_problems(page):
     trouble.record_trouble(trouble.TroubleKind.DISK_FULL)
 
     assert "Nothing can be stored" not in page("/login/")
+
+
+def test_results_that_agents_dropped_are_counted(page, paths):
+    plan(paths["slac", "cern"], 1)
+    AgentHealth.objects.create(
+        site=Site.objects.get(name="slac"), accepted_at=NOW, agent_version="1", queued=0, dropped=1234
+    )
+
+    html = page()
+    assert lacks(html, "<b>1,234</b> dropped by agents") == []
+    assert "no missing results" not in html

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
+from monitor.agents.health import agent_reports
 from monitor.analysis import figures
 from monitor.archive.queries.operation import completeness
 from monitor.archive.queries.operation.completeness import SiteCoverage, SiteDay
@@ -47,13 +48,15 @@ class RefusedRow:
 
 @dataclass(frozen=True, slots=True)
 class CompletenessView:
-    """The data of the template. `coverage` is in percent, None without scheduled bursts; `measured` counts bursts."""
+    """The data of the template. `coverage` is in percent, None without scheduled bursts; `measured` counts bursts;
+    `dropped` is the agents' own count of results, ever, some of which have no number that could be missing."""
 
     days: tuple[date, ...]
     rows: tuple[SiteRow, ...]
     coverage: str | None
     measured: int
     missing: int
+    dropped: int
     refused: tuple[RefusedRow, ...]
     most_refused: int
     legend: tuple[LegendEntry, ...]
@@ -94,6 +97,7 @@ def load_completeness(length: int, now: datetime) -> CompletenessView:
         coverage=_coverage([covered for _, covered in both]),
         measured=sum(covered.bursts_measured for _, covered in both),
         missing=sum(came.missing for came, _ in both),
+        dropped=sum(report.dropped for report in agent_reports(now)),
         refused=tuple(RefusedRow(sites[report.site_id].name, report) for report in refused),
         most_refused=REFUSED_SHOWN,
         legend=LEGEND,
