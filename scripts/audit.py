@@ -3,21 +3,27 @@
 In: requirement files with hashes; which service, from AUDIT_SERVICE, `pypi` (the default) or `osv`. Out: a line for
 each vulnerability with the version that mends it. Exit 0: all packages were looked up and nothing is known. Exit 1:
 something is known, or the service could not be asked about every package, which is told apart from a good answer:
-pip-audit itself calls a package that the service does not know skipped, and ends with 0.
+pip-audit itself calls a package that the service does not know skipped, and ends with 0. The service knows packages,
+not the programs inside their wheels, so these are listed with their versions, to be compared with their own advisories.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Any
 
 SERVICE_TIMEOUT_S = 15
+VERSION_TIMEOUT_S = 10
+MOST_PROGRAMS = 3
+ELF = b"\x7fELF"
 
 
 class AuditError(Exception):
@@ -52,6 +58,40 @@ def vulnerabilities(packages: Sequence[dict[str, Any]]) -> list[str]:
     ]
 
 
+def programs(environment: Path) -> Iterator[str]:
+    """A line for each version of a program inside the wheels of a virtual environment."""
+    folders = [str(folder) for folder in environment.glob("lib/python*/site-packages")]
+    for package in sorted(distributions(path=folders), key=lambda package: package.name.lower()):
+        names: dict[str, list[str]] = {}
+        for path in _programs_of(package):
+            names.setdefault(_version(path), []).append(path.name)
+        for version, same in names.items():
+            shown = ", ".join(sorted(same)[:MOST_PROGRAMS])
+            more = len(same) - MOST_PROGRAMS
+            yield f"{package.name} {package.version}: {version}: {shown}{f' and {more} more' if more > 0 else ''}"
+
+
+def _programs_of(package: Distribution) -> Iterator[Path]:
+    for file in package.files or ():
+        path = Path(str(package.locate_file(file)))
+        if ".so" not in path.name and path.is_file() and os.access(path, os.X_OK):
+            with path.open("rb") as content:
+                if content.read(len(ELF)) == ELF:
+                    yield path
+
+
+def _version(program: Path) -> str:
+    """Its first version number in the answer to --version."""
+    try:
+        run = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=VERSION_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        return "version not told"
+    version = re.search(r"\d+(?:\.\d+)+", run.stdout)
+    return version.group() if version else "version not told"
+
+
 def main(files: Sequence[str], pip_audit: Sequence[str] = (sys.executable, "-m", "pip_audit")) -> int:
     """Look up all files. Returns the exit status."""
     service = os.environ.get("AUDIT_SERVICE", "pypi")
@@ -75,4 +115,6 @@ def _last_line(text: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    found = list(programs(Path(sys.argv[1])))
+    print("programs inside wheels, which the service does not know:", *found, sep="\n    ")
+    sys.exit(main(sys.argv[2:]))

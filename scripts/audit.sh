@@ -7,4 +7,4 @@ if [ ! -e "$venv/audit/.installed" ] || [ requirements-audit.txt -nt "$venv/audi
     "$venv/audit/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-audit.txt
     touch "$venv/audit/.installed"
 fi
-exec "$venv/audit/bin/python" scripts/audit.py requirements-dev.txt requirements-audit.txt packaging/requirements-agent.txt packaging/requirements-agent-snmp.txt packaging/requirements-centre-cold.txt
+exec "$venv/audit/bin/python" scripts/audit.py "$venv" requirements-dev.txt requirements-audit.txt packaging/requirements-agent.txt packaging/requirements-agent-snmp.txt packaging/requirements-centre-cold.txt

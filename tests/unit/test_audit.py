@@ -2,6 +2,7 @@
 
 import json
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -84,5 +85,24 @@ def test_every_pinned_file_is_checked():
     }
 
     # The runtime's requirements are part of the development requirements.
-    assert set(command.split()[3:]) == pinned - {"requirements.txt"}
+    assert set(command.split()[4:]) == pinned - {"requirements.txt"}
     assert "-r requirements.in" in (ROOT / "requirements-dev.in").read_text()
+
+
+def test_programs_inside_wheels_are_listed_with_versions(tmp_path):
+    packages = tmp_path / "lib" / "python3.11" / "site-packages"
+    info = packages / "lite-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Name: lite\nVersion: 1.0\n")
+    (info / "RECORD").write_text("bin/true,,\nbin/library.so,,\nbin/script,,\n")
+    (packages / "bin").mkdir()
+    for name, content in (
+        ("true", Path("/bin/true").read_bytes()),
+        ("library.so", b"\x7fELF"),
+        ("script", b"#!/bin/sh"),
+    ):
+        (packages / "bin" / name).write_bytes(content)
+        (packages / "bin" / name).chmod(0o755)
+    version = subprocess.run(["/bin/true", "--version"], capture_output=True, text=True, check=True).stdout.split()[3]
+
+    assert list(AUDIT["programs"](tmp_path)) == [f"lite 1.0: {version}: true"]
