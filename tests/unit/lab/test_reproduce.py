@@ -192,3 +192,9 @@ def test_contract_of_cells_as_tcp() -> None:
     rows = {row[0]: row for row in atm_storage().rows}
     assert rows["9,180"][1] == "192"
     assert rows["9,180"][3] == "21.0"
+
+
+def test_the_time_of_a_block_is_called_a_measurement() -> None:
+    table = atm_storage()
+    [column] = [name for name, value in zip(table.columns, table.rows[0], strict=True) if value == "25"]
+    assert "measured" in column
