@@ -34,7 +34,7 @@ PASSWORD = "long and winding"
 PAGES = {
     "login": "/login/",
     "captures": "/captures/",
-    "calculator": "/calculator/?rtt_ms=100&loss_ratio=0.001&mss_bytes=1460&cc=cubic&streams=1&times=2",
+    "calculator": "/calculator/?rtt_ms=100&loss_ratio=0.001&loss_from=pings&mss_bytes=1460&cc=cubic&streams=1&times=2",
     "sites": "/sites/",
     "site": "/sites/bern/",
     "completeness": "/completeness/",

@@ -46,10 +46,11 @@ from monitor.analysis.tcp.timing import (
     transfer_time_ratio,
     window_segments,
 )
-from monitor.analysis.tcp.typed import NAME_OF_FIGURE, from_typed
+from monitor.analysis.tcp.typed import LOSS_SOURCES, NAME_OF_FIGURE, from_typed
 
 __all__ = [
     "LEAST_STRETCHES",
+    "LOSS_SOURCES",
     "MSS_BYTES",
     "NAME_OF_FIGURE",
     "Calibration",

@@ -6,7 +6,8 @@ which names it and its valid range. The error of estimates is not here, but in `
 
 Each limit has a sign, and so has their minimum:
   - with some of the packets lost, loss gives a rate (about); with none lost, a floor (at least); with all of them lost,
-    a ceiling (at most). Floor and ceiling use the 95% confidence bound of the loss;
+    a ceiling (at most). Floor and ceiling use the 95% confidence bound of the loss. A rate of retransmits gives a
+    floor: TCP reacts once to an event, whatever its number of segments;
   - an unknown window or capacity can only lower the estimate: "about" becomes "at most", and a floor alone gives no
     estimate;
   - a floor above window and capacity shows that loss does not bind. A floor below them leaves open which limit binds:
@@ -219,7 +220,7 @@ def _floor(limits: tuple[LimitEstimate, ...]) -> float | None:
 def _packets_to_tell(limits: tuple[LimitEstimate, ...], seen: _Seen) -> int | None:
     floor = _floor(limits)
     caps = [limit.throughput_bps for limit in limits if limit.sign is not Sign.AT_LEAST]
-    if floor is None or not caps or floor >= min(caps):
+    if floor is None or not caps or floor >= min(caps) or seen.loss.is_retransmits:
         return None
     return math.ceil(ZERO_LOSS_BOUND / seen.loss_needed(min(caps) / seen.ratios[0]))
 

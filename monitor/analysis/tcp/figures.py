@@ -92,11 +92,13 @@ class Rtt:
 @dataclass(frozen=True, slots=True)
 class Loss:
     """Loss of a path (0 to 1) and its sample size in packets; without `sent` it is exact. `is_forward`: of the
-    direction of the transfer's data alone, not of round trips."""
+    direction of the transfer's data alone, not of round trips. `is_retransmits`: the share of its segments that a TCP
+    sender sent again, at least the share of loss events, so that it gives a floor of the rate."""
 
     ratio: float
     sent: int | None = None
     is_forward: bool = False
+    is_retransmits: bool = False
 
     def __post_init__(self) -> None:
         if self.sent is not None:
@@ -138,12 +140,12 @@ class Loss:
     @property
     def all_of_some(self) -> bool:
         """Every packet of a counted sample was lost."""
-        return self.ratio == 1.0 and self.sent is not None
+        return self.ratio == 1.0 and self.sent is not None and not self.is_retransmits
 
     @property
     def sign_of_rate(self) -> Sign:
         """Relation of a rate at this loss to the true rate."""
-        if self.none_of_some:
+        if self.none_of_some or self.is_retransmits:
             return Sign.AT_LEAST
         return Sign.AT_MOST if self.all_of_some else Sign.ABOUT
 

@@ -139,11 +139,14 @@ def notes(loss_seen: Loss, answer: ThroughputEstimate) -> list[str]:
     """Notes on the estimate, a sentence each."""
     lines = []
     if answer.sign is None:
-        lines.append("No loss was seen, and window and capacity are unknown: no figure shows the limit.")
+        seen = "A rate of retransmits is no limit" if loss_seen.is_retransmits else "No loss was seen"
+        lines.append(f"{seen}, and window and capacity are unknown: no figure shows the limit.")
     if answer.not_known and answer.throughput_bps:
         lines.append(f"Unknown: {' and '.join(answer.not_known)}, which may limit it further.")
     if loss_seen.is_forward:
         lines.append("The loss is that of the forward direction, which carries the data, counted by STAMP.")
+    if loss_seen.is_retransmits and loss_seen.ratio > 0.0:
+        lines.append("The loss is at most the rate of retransmits: that gives a lower bound of the throughput alone.")
     if loss_seen.none_of_some and any(limit.name is LimitName.LOSS for limit in answer.limits):
         lines.append(f"No loss seen; its 95% upper bound is used, {loss(loss_seen.bound_ratio)}.")
     if loss_seen.all_of_some:
@@ -164,8 +167,10 @@ def ground(name: LimitName, rtt: Rtt, loss_seen: Loss, transfer: TransferSetting
     if name is LimitName.CAPACITY:
         return "given"
     if loss_seen.sent is None or loss_seen.lost is None:
-        return f"{transfer.control} at a loss of {loss(loss_seen.ratio)}{streams}"
-    counts = f"{figures.count(loss_seen.lost)} of {figures.count(loss_seen.sent)} lost"
+        kind = "retransmits" if loss_seen.is_retransmits else "a loss"
+        return f"{transfer.control} at {kind} of {loss(loss_seen.ratio)}{streams}"
+    verb = "retransmitted" if loss_seen.is_retransmits else "lost"
+    counts = f"{figures.count(loss_seen.lost)} of {figures.count(loss_seen.sent)} {verb}"
     way = " forward, by STAMP" if loss_seen.is_forward else ""
     return f"{transfer.control}, {counts} ({figures.loss(loss_seen.lost, loss_seen.sent)}){way}{streams}"
 

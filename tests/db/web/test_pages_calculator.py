@@ -18,6 +18,7 @@ KNOWN = {
     "rtt_p10_ms": "174",
     "rtt_p90_ms": "181",
     "loss_ratio": "0.0001",
+    "loss_from": "pings",
     "sent": "20000",
     "mss_bytes": "1460",
     "window_bytes": "2097152",
@@ -107,3 +108,16 @@ def test_a_typed_percentage_gives_the_estimate_of_its_ratio(page):
         page(**{**KNOWN, "loss_ratio": "0.1%"}).split("Estimate")[-1]
         == (page(**{**KNOWN, "loss_ratio": "0.001"}).split("Estimate")[-1])
     )
+
+
+def test_it_asks_which_loss_it_is(page):
+    page_text = page(422, **{name: value for name, value in KNOWN.items() if name != "loss_from"})
+
+    assert lacks(page_text, "Say which loss it is", "retransmitted") == []
+
+
+def test_a_retransmit_rate_is_no_upper_bound(page):
+    page_text = page(**KNOWN | {"loss_from": "retransmits", "loss_ratio": "2%", "sent": ""})
+
+    assert lacks(page_text, "between ", " lower bound of the throughput alone") == []
+    assert "limited by loss" not in page_text

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import re
 import shlex
 from pathlib import Path
@@ -16,7 +17,7 @@ from tests.facts import lacks
 DOCUMENT = (Path(__file__).resolve().parents[3] / "docs" / "estimate.md").read_text()
 EXAMPLES = re.findall(r"^\$ python manage\.py estimate (.*)\n((?:.*\n)*?)```", DOCUMENT, re.MULTILINE)
 
-PATH = "--rtt-ms 100 --mss-bytes 1460"
+PATH = "--rtt-ms 100 --mss-bytes 1460 --loss-from pings"
 KNOWN = f"{PATH} --window-bytes 1000000 --capacity-mbps 100"
 
 
@@ -101,6 +102,7 @@ def test_json_has_the_figures_given_and_the_answer():
         "rtt_p10_ms": None,
         "rtt_p90_ms": None,
         "loss_ratio": 0.001,
+        "loss_is_retransmits": False,
         "sent": 10_000,
         "mss_bytes": 1460.0,
         "window_bytes": 1e6,
@@ -177,7 +179,7 @@ def test_an_unparsable_option_exits_with_2(arguments, facts, capsys):
 )
 @settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 def test_any_reasonable_figures_have_a_readable_answer(rtt_ms, loss_ratio, window_bytes, capacity_mbps, streams):
-    arguments = f"--rtt-ms {rtt_ms} --mss-bytes 1460 --loss-ratio {loss_ratio} --streams {streams}"
+    arguments = f"--rtt-ms {rtt_ms} --mss-bytes 1460 --loss-ratio {loss_ratio} --streams {streams} --loss-from pings"
     for option, value in (("--window-bytes", window_bytes), ("--capacity-mbps", capacity_mbps)):
         arguments += "" if value is None else f" {option} {value}"
 
@@ -185,3 +187,36 @@ def test_any_reasonable_figures_have_a_readable_answer(rtt_ms, loss_ratio, windo
 
     assert status == (1 if out.startswith("no estimate") else 0)
     assert not re.search(r"\b(nan|inf|None)\b", out)
+
+
+def test_a_loss_without_its_source_is_a_usage_error():
+    status, _, err = run("--rtt-ms 100 --mss-bytes 1460 --loss-ratio 0.01")
+
+    assert status == 2
+    assert lacks(err, "--loss-from", "which loss", "pings", "retransmits") == []
+    assert run("--rtt-ms 100 --mss-bytes 1460 --loss-ratio 0 --window-bytes 1e6")[0] == 0
+
+
+@pytest.mark.parametrize("sent", [None, 10_000])
+@pytest.mark.parametrize("ratio", [0.0004, 0.01, 0.3, 1.0])
+@pytest.mark.parametrize("window_bytes", [None, 64e3, 4e6])
+@pytest.mark.parametrize("capacity_mbps", [None, 200])
+def test_a_retransmit_rate_gives_no_upper_bound(sent, ratio, window_bytes, capacity_mbps):
+    """The answer is never below the window and the capacity, and loss alone gives none."""
+    given = {"sent": sent, "window-bytes": window_bytes, "capacity-mbps": capacity_mbps}
+    options = " ".join(f"--{name} {value:g}" for name, value in given.items() if value is not None)
+    known_bps = min(8 * (window_bytes or math.inf) / 0.1, 1e6 * (capacity_mbps or math.inf))
+
+    status, out, err = run(
+        f"--rtt-ms 100 --mss-bytes 1460 --loss-ratio {ratio} --loss-from retransmits {options} --json"
+    )
+
+    if known_bps == math.inf:
+        assert (status, "no estimate" in err) == (1, True)
+        return
+    result = json.loads(out)
+    by_loss = next(limit for limit in result["limits"] if limit["name"] == "loss")
+    assert (by_loss["sign"], by_loss["high_bps"]) == ("at least", None)
+    assert result["binding"] != "loss"
+    assert result["high_bps"] == pytest.approx(1.05 * known_bps)
+    assert result["throughput_bps"] in (None, pytest.approx(known_bps))

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from monitor.analysis.tcp import (
+    LOSS_SOURCES,
     NAME_OF_FIGURE,
     CongestionControl,
     FigureError,
@@ -46,6 +47,11 @@ class Command(BaseCommand):
         path.add_argument("--rtt-p10-ms", type=_number, help="10th percentile RTT in ms, for the interval")
         path.add_argument("--rtt-p90-ms", type=_number, help="90th percentile RTT in ms, for the interval")
         path.add_argument("--loss-ratio", type=ratio, required=True, help="packet loss ratio, 0 to 1: 0.01 is 1%%")
+        path.add_argument(
+            "--loss-from",
+            choices=LOSS_SOURCES,
+            help="; ".join(f"{name}: {label}" for name, label in LOSS_SOURCES.items()) + "; required above 0",
+        )
         path.add_argument("--sent", type=int, help="sample size of the loss in packets; without it, loss is exact")
         path.add_argument("--capacity-mbps", type=_number, help="path capacity, Mbit/s of TCP payload")
         sender = parser.add_argument_group("the transfer")
@@ -85,7 +91,9 @@ class Command(BaseCommand):
             for line in [] if move_bytes is None else ["", *moving_words(move_bytes, answer, rtt, transfer)]:
                 console.print(line)
         if answer.sign is None:
-            raise CommandError("no estimate: no loss and no other limit given; give --window-bytes or --capacity-mbps")
+            raise CommandError(
+                "no estimate: no loss of packets and no other limit given; give --window-bytes or --capacity-mbps"
+            )
 
 
 def _number(text: str) -> float:
@@ -102,6 +110,8 @@ def _refuse(error: FigureError, options: dict[str, Any]) -> NoReturn:
     """Report an invalid figure by its option name and unit."""
     name = NAME_OF_FIGURE.get(error.name, error.name)
     option, typed = f"--{name.replace('_', '-')}", options[name]
+    if typed is None:
+        raise CommandError(f"{option}: {error.wanted}", returncode=2) from error
     if isinstance(typed, str):
         raise CommandError(f"{option} {typed}: {error.wanted}", returncode=2) from error
     raise CommandError(f"{option} {typed:g}: {error.wanted}", returncode=2) from error
@@ -113,6 +123,7 @@ def _as_json(rtt: Rtt, loss: Loss, transfer: TransferSettings, answer: Throughpu
         "rtt_p10_ms": rtt.p10_ms,
         "rtt_p90_ms": rtt.p90_ms,
         "loss_ratio": loss.ratio,
+        "loss_is_retransmits": loss.is_retransmits,
         "sent": loss.sent,
         **{name: value for name, value in asdict(transfer).items() if name != "is_bbr"},
     }

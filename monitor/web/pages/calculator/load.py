@@ -8,6 +8,7 @@ from typing import Any
 from django import forms
 
 from monitor.analysis.tcp import (
+    LOSS_SOURCES,
     MSS_BYTES,
     NAME_OF_FIGURE,
     CongestionControl,
@@ -21,7 +22,10 @@ from monitor.analysis.tcp.moving import moving_words, parse_size
 from monitor.archive.queries.path_estimates import PathEstimate
 from monitor.web.pages.path.transfer import EstimateView, estimate_view
 
-NOTHING_LIMITS = "No estimate: a loss of 0 is no limit, and there is no other limit. Give a window or a capacity."
+NOTHING_LIMITS = (
+    "No estimate: a loss of 0 is no limit, nor is a rate of retransmits, and there is no other limit. Give a window or"
+    " a capacity."
+)
 
 
 class LossField(forms.FloatField):
@@ -43,6 +47,9 @@ class CalculatorForm(forms.Form):
     rtt_p10_ms = forms.FloatField(label="RTT 10th percentile", help_text="ms, for the interval", required=False)
     rtt_p90_ms = forms.FloatField(label="RTT 90th percentile", help_text="ms, for the interval", required=False)
     loss_ratio = LossField(label="loss", help_text="percent, or a ratio from 0 to 1: 0.1% or 0.001")
+    loss_from = forms.ChoiceField(
+        label="the loss is", choices=[("", "choose…"), *LOSS_SOURCES.items()], help_text="not for 0", required=False
+    )
     sent = forms.IntegerField(label="sample size of the loss", help_text="packets sent", required=False)
     capacity_mbps = forms.FloatField(label="capacity", help_text="Mbit/s of TCP payload", required=False)
     mss_bytes = forms.FloatField(label="MSS", help_text="bytes; 1460 on Ethernet", initial=MSS_BYTES)
