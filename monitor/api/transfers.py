@@ -133,8 +133,8 @@ class ForecastScoreOut(Schema):
 
 class ForecastOut(Schema):
     """The forecast of a test at `until`, with its 80% interval: the median of `tests` tests from `oldest_at` to
-    `newest_at`, without the `newer_left_out`, run on another RTT, loss or route than now; `uncorrected_bps`, corrected
-    for the `changes` of the path since (RTT, loss, route). `newest_bps` is the newest of these tests, `others_bps` the
+    `newest_at`, without the `newer_left_out`, run on another loss or route than now; `uncorrected_bps`, corrected
+    for the `changes` of the path since (loss, route). `newest_bps` is the newest of these tests, `others_bps` the
     median of the others, null without any. `then` are the pings before the newest of the tests, `now`
     those before `until`. `score` is null before the second test."""
 

@@ -5,8 +5,9 @@ pings before the moment of the forecast. Out: a `Forecast`: medians of recent te
 of earlier forecasts of the same path, and the score of those. Later data is never used: the forecast of test 20 is
 computed from tests 1 to 19.
 
-  1. Tests on a path that was alike: RTT within a quarter, loss not significantly different, same route. Without any,
-     the newest tests, corrected for the change of the path.
+  1. Tests on a path that was alike: loss not significantly different, same route. Without any, the newest tests,
+     corrected for the change of the path. Another RTT alone selects no tests: on series of others with pings before
+     each test, it made the forecasts worse.
   2. Of those only the tests since the last level shift: three or more that all lie beyond the ten before and differ by
      30% in the median (after He, Dovrolis and Ammar, "On the predictability of large transfer TCP throughput", SIGCOMM
      2005, section 5.2). An outlier among them does not move a median.
@@ -67,7 +68,6 @@ CHANGED_WIDTH_LOG = math.log(1.5)
 class PathDifference(StrEnum):
     """Differences between the path at the tests and now."""
 
-    RTT = "RTT"
     LOSS = "loss"
     ROUTE = "route"
 
@@ -230,22 +230,20 @@ class _Replay:
 
 
 def is_other_rtt(rtts_ms: Floats, than_ms: Floats | float) -> Bools:
-    """Whether RTTs are so different that the throughput may be another, elementwise; a missing one (NaN) is not."""
+    """Whether RTTs are so different that they may be of another route, elementwise; a missing one (NaN) is not."""
     with np.errstate(invalid="ignore"):
         return (np.abs(np.log(rtts_ms / than_ms)) > RTT_LOG) & (np.abs(rtts_ms - than_ms) > LEAST_RTT_MS)
 
 
 def _differences(states: Sequence[PathPings]) -> dict[PathDifference, Bools]:
     """Which states differ from which; a missing figure does not."""
-    rtts_ms = np.array([math.nan if state.rtt_ms is None else state.rtt_ms for state in states])
     lost, sent = (np.array([getattr(state, name) for state in states], dtype=np.float64) for name in ("lost", "sent"))
     low, high = lower_bound(lost, sent, LOSS_CONFIDENCE), upper_bound(lost, sent, LOSS_CONFIDENCE)
     ttls = np.array([math.nan if state.ttl is None else state.ttl for state in states])
     with np.errstate(invalid="ignore"):
         more = low[:, None] > high
         route = np.abs(ttls[:, None] - ttls) > 0
-    rtt = is_other_rtt(rtts_ms[:, None], rtts_ms)
-    return {PathDifference.RTT: rtt, PathDifference.LOSS: more | more.T, PathDifference.ROUTE: route}
+    return {PathDifference.LOSS: more | more.T, PathDifference.ROUTE: route}
 
 
 def _shift(rates: Sequence[float]) -> int:

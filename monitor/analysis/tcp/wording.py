@@ -70,7 +70,7 @@ def forecast_notes(made: Forecast, until: datetime) -> list[str]:
     else:
         lines = [f"Median of {_tests(made.tests)} since {made.oldest_at:%Y-%m-%d %H:%M} UTC, {age}."]
     if made.newer_left_out:
-        lines.append(f"{_tests(made.newer_left_out)} since left out: the pings before had another RTT, loss or route.")
+        lines.append(f"{_tests(made.newer_left_out)} since left out: the pings before had another loss or route.")
     if made.changes:
         lines.append(_changed(made, until))
     lines.append(_scored(made.score))
@@ -105,9 +105,9 @@ def _tests(count: int) -> str:
 
 def _changed(made: Forecast, until: datetime) -> str:
     words = {
-        PathDifference.RTT: f"RTT {_rtt(made.then)}, now {_rtt(made.now)}",
         PathDifference.LOSS: f"loss {_loss(made.then)}, now {_loss(made.now)}",
-        PathDifference.ROUTE: f"TTL of replies {made.then.ttl}, now {made.now.ttl}",
+        PathDifference.ROUTE: f"TTL of replies {made.then.ttl}, now {made.now.ttl}, RTT {_rtt(made.then)}, now"
+        f" {_rtt(made.now)}",
     }
     differences = "; ".join(words[change] for change in made.changes)
     since = made.now.since

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.analysis.tcp import (
@@ -78,7 +78,7 @@ def test_newer_tests_on_a_path_that_was_not_as_now_are_said_to_be_left_out():
     made = forecast([*before, *during], CLEAN, RENO)
 
     assert (made.tests, made.newer_left_out) == (2, 1)
-    assert "1 test since left out: the pings before had another RTT, loss or route." in forecast_notes(made, NOW)
+    assert "1 test since left out: the pings before had another loss or route." in forecast_notes(made, NOW)
     assert forecast(before, CLEAN, RENO).newer_left_out == 0
 
 
@@ -237,6 +237,27 @@ def test_the_interval_ends_are_on_both_sides(figures, is_bbr, window_bytes):
     forecasted = forecast(tests, tests[0].state, TransferKind(is_bbr=is_bbr, window_bytes=window_bytes))
 
     assert 0 < forecasted.low_bps < forecasted.throughput_bps < forecasted.high_bps < math.inf
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(1e5, 1e9), st.none() | st.floats(0.1, 1e3)), min_size=2, max_size=40),
+    st.none() | st.floats(0.1, 1e3),
+)
+def test_the_rtt_before_tests_changes_no_forecast(figures, now_ms):
+    """On measured sets it made them worse."""
+    tests = [
+        PastTest(NOW + timedelta(hours=hour), bps, PathPings(ms, 0, 300, 60)) for hour, (bps, ms) in enumerate(figures)
+    ]
+    alike = [replace(test, state=CLEAN) for test in tests]
+    now = PathPings(now_ms, 0, 300, 60)
+
+    made, expected = forecast(tests, now, RENO), forecast(alike, CLEAN, RENO)
+
+    assert (made.throughput_bps, made.low_bps, made.high_bps) == (
+        expected.throughput_bps, expected.low_bps, expected.high_bps
+    )  # fmt: skip
+    assert made.score == expected.score
 
 
 def test_four_times_the_loss_halves_a_loss_limited_rate():
