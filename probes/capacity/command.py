@@ -18,6 +18,7 @@ from probes.capacity.probe import MAX_PACKETS, MIN_PACKET_BYTES, longest_s, meas
 from probes.capacity.spec import CapacityRun, CapacitySpec
 from probes.commands.subcommands import option_problem
 from probes.contract import Deadline, Outcome
+from probes.hosts import host_argument
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"at most {MAX_PACKETS} echo requests, about 14 s."
     )
     parser.epilog = "Exit status: 0 measured (even without an estimate), 1 could not be measured, 2 usage."
-    parser.add_argument("host", metavar="HOST", help="host name or address")
+    parser.add_argument("host", type=host_argument, metavar="HOST", help="host name or address")
     parser.add_argument(
         "--packet-bytes",
         type=int,

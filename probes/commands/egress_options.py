@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import argparse
 import errno
-import ipaddress
 import socket
 from collections.abc import Collection
 from typing import Any
 
 from probes.contract import ProbeError
+from probes.hosts import fault, literal
 from probes.ping.addresses import FAMILY
 from probes.ping.egress import LARGEST_DSCP, Egress, open_within
 
@@ -53,10 +53,9 @@ def egress_problems(args: argparse.Namespace, families: Collection[int], *, dscp
 
 
 def _source_problems(source: str, families: Collection[int], egress: Egress) -> list[str]:
-    try:
-        address = ipaddress.ip_address(source)
-    except ValueError:
-        return [f"--source {source}: is no IP address"]
+    address = literal(source)
+    if address is None:
+        return [f"--source {source}: {fault(source) or 'is no IP address'}"]
     if set(families) != {address.version}:
         return [f"--source {source}: is IPv{address.version}, and a host is measured over IPv{10 - address.version}"]
 

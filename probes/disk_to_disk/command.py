@@ -23,6 +23,7 @@ from probes.disk_to_disk.disk import drop_page_cache, measure_read, measure_writ
 from probes.disk_to_disk.probe import measure, receive
 from probes.disk_to_disk.scratch import scratch_file
 from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSpec, PermittedSpec, Tool, slot_length_s
+from probes.hosts import host_argument
 
 WAIT_S = 60.0
 """Time to start the other end by hand."""
@@ -39,9 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("receive", "SENDER", "receive the file from a host that runs `send` with the same options"),
     ):
         end = add_subcommand(ends, name, text, exit_status=EXIT_STATUS)
-        end.add_argument("host", metavar=other, help="name or address of the other end")
+        end.add_argument("host", type=host_argument, metavar=other, help="name or address of the other end")
         end.add_argument(
-            "--here", metavar="ADDRESS", required=True, help="this host's address, as seen from the other end"
+            "--here",
+            type=host_argument,
+            metavar="ADDRESS",
+            required=True,
+            help="this host's address, as seen from the other end",
         )
         end.add_argument(
             "--key", type=Path, required=True, metavar="FILE", help="file with the shared key; - for stdin"

@@ -11,6 +11,7 @@ import sys
 from dataclasses import asdict
 
 from probes.contract import Deadline, ProbeError
+from probes.hosts import host_argument
 from probes.idle_restart.result import IdleRestart, sentence
 from probes.idle_restart.spec import LONGEST_PAUSE_S, LONGEST_S, IdleRestartSpec
 from probes.idle_restart.transfer import measure, serve
@@ -20,7 +21,9 @@ from probes.quantities import with_unit
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `idle-restart` to `parser`."""
     parser.epilog = "Exit status: 0 measured, 1 not possible, 2 usage."
-    parser.add_argument("host", nargs="?", metavar="HOST", help="host on which --listen runs; it gets the data")
+    parser.add_argument(
+        "host", nargs="?", type=host_argument, metavar="HOST", help="host on which --listen runs; it gets the data"
+    )
     parser.add_argument("--port", type=int, default=5202, metavar="N", help="TCP port of the far end (default 5202)")
     parser.add_argument(
         "--duration-s", type=float, default=5.0, metavar="S", help="length of each transfer, s (default 5, at most 60)"
@@ -29,8 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--pause-s", type=float, default=5.0, metavar="S", help="pause between them, s (default 5, at most 600)"
     )
     parser.add_argument("--listen", action="store_true", help="be the far end of a single test")
-    parser.add_argument("--bind", default="", metavar="ADDRESS", help="with --listen: own address (default: all IPv4)")
-    parser.add_argument("--from", dest="peer", metavar="ADDRESS", help="with --listen: accept a test from here only")
+    parser.add_argument(
+        "--bind", type=host_argument, metavar="ADDRESS", help="with --listen: own address (default: all IPv4)"
+    )
+    parser.add_argument(
+        "--from", dest="peer", type=host_argument, metavar="ADDRESS", help="with --listen: accept a test from here only"
+    )
     parser.add_argument("--wait-s", type=float, default=600.0, metavar="S", help="with --listen: wait, s (default 600)")
     parser.add_argument("--json", action="store_true", help="print a JSON object")
 
@@ -43,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         return 2
     try:
         if args.listen:
-            received = serve(args.port, Deadline(args.wait_s), address=args.bind, peer=args.peer)
+            received = serve(args.port, Deadline(args.wait_s), address=args.bind or "", peer=args.peer)
             print(f"received {with_unit(received, 'B')}")
             return 0
         spec = IdleRestartSpec(address=args.host, port=args.port, duration_s=args.duration_s, pause_s=args.pause_s)

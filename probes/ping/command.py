@@ -19,6 +19,7 @@ import msgspec
 from probes.commands.egress_options import add_egress_options, egress_problems, target_fields
 from probes.commands.subcommands import option_problem
 from probes.contract import Deadline, Outcome
+from probes.hosts import host_argument
 from probes.ping.burst import measure_each, problems, summary
 from probes.ping.rate_limit import longest_s
 from probes.ping.resolve import RESOLVE_S
@@ -37,7 +38,7 @@ SPARE_S = 5.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ping` to `parser`."""
     parser.epilog = "Exit status: 0 measured (total loss included), 1 a host could not be measured, 2 usage."
-    parser.add_argument("host", nargs="+", metavar="HOST", help="host name or address")
+    parser.add_argument("host", nargs="+", type=host_argument, metavar="HOST", help="host name or address")
     parser.add_argument(
         "-c", "--count", type=int, default=10, metavar="N", help="echo requests per host and size (default 10)"
     )

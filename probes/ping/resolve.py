@@ -10,9 +10,12 @@ import queue
 import socket
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv6Address
 from typing import cast
 
 from probes.contract import Deadline, NameNotResolved, NotPermitted, ProbeError
+from probes.hosts import fault, literal
 from probes.ping.addresses import FAMILY, SocketAddress, packed, refusal_reason
 
 RESOLVE_S = 5.0
@@ -26,18 +29,37 @@ Resolution = SocketAddress | ProbeError
 
 def resolve_name(name: str, family: int) -> SocketAddress:
     """The first address of a name; a literal address is returned unchanged. Raises `NameNotResolved`."""
-    host = packed(name, family)
-    other = 6 if family == 4 else 4
-    if host is None and packed(name, other) is not None:
-        raise NameNotResolved(f"this is an IPv{other} address; IPv{family} was requested", permanent=True)
-    if host is not None and "%" not in name:
-        return (name, 0) if family == 4 else (socket.inet_ntop(socket.AF_INET6, host), 0, 0, 0)
+    reason = fault(name)
+    if reason is not None:
+        # The C library would read some of these as another host's address.
+        raise NameNotResolved(f"the address {reason}", permanent=True)
+    host = literal(name)
+    if host is not None:
+        return _socket_address(host, family)
     try:
         entries = socket.getaddrinfo(name, None, FAMILY[family], socket.SOCK_DGRAM)
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise NameNotResolved(f"no IPv{family} address: {reason}") from error
     return cast("SocketAddress", entries[0][4])
+
+
+def _socket_address(host: IPv4Address | IPv6Address, family: int) -> SocketAddress:
+    if host.version != family:
+        raise NameNotResolved(f"this is an IPv{host.version} address; IPv{family} was requested", permanent=True)
+    if isinstance(host, IPv4Address):
+        return str(host), 0
+    return socket.inet_ntop(socket.AF_INET6, host.packed), 0, 0, 0 if host.scope_id is None else _index(host.scope_id)
+
+
+def _index(zone: str) -> int:
+    """The index of the interface with this name or index. Raises `NameNotResolved`."""
+    with suppress(OSError):
+        return socket.if_nametoindex(zone)
+    with suppress(OSError, OverflowError, ValueError):
+        # Raises for an index that no interface has; the C library would take any.
+        return socket.if_nametoindex(socket.if_indextoname(int(zone)))
+    raise NameNotResolved(f"this host has no interface {zone}; `ip link` lists its interfaces")
 
 
 def resolve(names: Iterable[Name], deadline: Deadline) -> dict[Name, Resolution]:
@@ -85,16 +107,8 @@ def _resolve_pending(pending: queue.SimpleQueue[Name], results: queue.SimpleQueu
 
 
 def _resolve_literal(name: str, family: int) -> Resolution | None:
-    """The answer for an address without a zone, which needs no lookup; None for all others."""
-    if "%" in name:
-        return None
-    host = packed(name, family)
-    if host is None:
-        return _resolve_target(name, family) if packed(name, 6 if family == 4 else 4) is not None else None
-    refusal = refusal_reason(host)
-    if refusal is not None:
-        return NotPermitted(refusal)
-    return (name, 0) if family == 4 else (socket.inet_ntop(socket.AF_INET6, host), 0, 0, 0)
+    """The answer for an address or a text that is no host's, which needs no lookup; None for a name."""
+    return None if literal(name) is None and fault(name) is None else _resolve_target(name, family)
 
 
 def _resolve_target(name: str, family: int) -> Resolution:

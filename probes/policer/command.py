@@ -18,6 +18,7 @@ from rich.console import Console
 from probes.commands.subcommands import add_subcommand
 from probes.contract import Deadline, Outcome, ProbeError
 from probes.disk_to_disk.command import UsageProblem, key_of
+from probes.hosts import host_argument
 from probes.policer.probe import TrainsEnd, measure
 from probes.policer.spec import PolicerRun, PolicerSpec, slot_length_s
 from probes.policer.wording import as_text
@@ -38,9 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("receive", "SENDER", "receive the trains of a host that runs `send` with the same key"),
     ):
         end = add_subcommand(ends, name, text, exit_status=EXIT_STATUS)
-        end.add_argument("host", metavar=other, help="name or address of the other end")
+        end.add_argument("host", type=host_argument, metavar=other, help="name or address of the other end")
         end.add_argument(
-            "--here", metavar="ADDRESS", required=True, help="this host's address, as seen from the other end"
+            "--here",
+            type=host_argument,
+            metavar="ADDRESS",
+            required=True,
+            help="this host's address, as seen from the other end",
         )
         end.add_argument(
             "--key", type=Path, required=True, metavar="FILE", help="file with the shared key; - for stdin"

@@ -17,6 +17,7 @@ import msgspec
 
 from probes.commands.subcommands import option_problem
 from probes.contract import Deadline, Outcome, ProbeError
+from probes.hosts import host_argument
 from probes.limit_keys import network_fault
 from probes.request_response.limits import RequestResponseLimits
 from probes.request_response.percentiles import latency_figures
@@ -38,7 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `request-response` to `parser`."""
     defaults = RequestResponseSpec(targets=())
     parser.epilog = "Exit status: 0 measured (errors included), 1 a host could not be measured, 2 usage."
-    parser.add_argument("host", nargs="*", metavar="HOST", help="host name or address with a server")
+    parser.add_argument(
+        "host", nargs="*", type=host_argument, metavar="HOST", help="host name or address with a server"
+    )
     for option, default, unit, text in (
         ("--request-bytes", defaults.request_bytes, "BYTES", "size of a request"),
         ("--response-bytes", defaults.response_bytes, "BYTES", "size of a response"),

@@ -16,6 +16,7 @@ import msgspec
 from probes.commands.egress_options import add_egress_options, egress_of, egress_problems, target_fields
 from probes.commands.subcommands import option_problem
 from probes.contract import Deadline, Outcome, ProbeError
+from probes.hosts import host_argument
 from probes.limit_keys import network_fault
 from probes.ping.resolve import RESOLVE_S
 from probes.stamp.clocks import own_clock
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `stamp` to `parser`."""
     defaults = StampSpec(targets=())
     parser.epilog = "Exit status: 0 measured (total loss included), 1 a host could not be measured, 2 usage."
-    parser.add_argument("host", nargs="*", metavar="HOST", help="reflector: host name or address")
+    parser.add_argument("host", nargs="*", type=host_argument, metavar="HOST", help="reflector: host name or address")
     parser.add_argument("-c", "--count", type=int, default=10, metavar="N", help="packets per host (default 10)")
     parser.add_argument("--port", type=int, default=STAMP_PORT, metavar="P", help=f"UDP port (default {STAMP_PORT})")
     parser.add_argument(

@@ -12,6 +12,7 @@ import sys
 from probes.commands.egress_options import add_egress_options, egress_problems, target_fields
 from probes.commands.subcommands import option_problem
 from probes.contract import Deadline, Outcome
+from probes.hosts import host_argument
 from probes.ping.command import PingTable, as_json, width
 from probes.ping.resolve import RESOLVE_S
 from probes.quantities import counted
@@ -25,7 +26,7 @@ SPARE_S = 5.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `tcp-ping` to `parser`."""
     parser.epilog = "Exit status: 0 measured (total loss included), 1 a host could not be measured, 2 usage."
-    parser.add_argument("host", nargs="+", metavar="HOST", help="host name or address")
+    parser.add_argument("host", nargs="+", type=host_argument, metavar="HOST", help="host name or address")
     parser.add_argument("--port", type=int, required=True, metavar="N", help="TCP port; it may be closed")
     parser.add_argument("-c", "--count", type=int, default=10, metavar="N", help="handshakes per host (default 10)")
     parser.add_argument(

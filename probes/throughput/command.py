@@ -17,6 +17,7 @@ import msgspec
 from rich.console import Console
 
 from probes.contract import Deadline, Outcome, ProbeError
+from probes.hosts import host_argument
 from probes.quantities import with_unit
 from probes.throughput.iperf3 import Iperf3Probe
 from probes.throughput.spec import (
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `throughput` to `parser`."""
     parser.description = "Measure TCP throughput to an iperf3 server (iperf3 -s), which need not be a site of a mesh."
     parser.epilog = "Exit status: 0 measured, 1 could not be measured or captured, 2 usage."
-    parser.add_argument("host", metavar="HOST", help="host name or address of the server")
+    parser.add_argument("host", type=host_argument, metavar="HOST", help="host name or address of the server")
     parser.add_argument("--port", type=int, default=5201, help="port of the server (default 5201)")
     parser.add_argument("--duration-s", type=int, default=10, metavar="S", help="length of the test, s (default 10)")
     parser.add_argument("--streams", type=int, default=1, metavar="N", help="parallel streams (default 1)")

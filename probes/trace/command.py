@@ -17,6 +17,7 @@ from rich.live import Live
 
 from probes.commands.subcommands import option_problem
 from probes.contract import Deadline, Outcome
+from probes.hosts import host_argument
 from probes.ping.resolve import RESOLVE_S
 from probes.trace.kind import longest_s
 from probes.trace.probe import TRACE, problems
@@ -33,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "Exit status: 0 traced (even if a destination was not reached), 1 a host could not be traced, 2 usage."
     )
-    parser.add_argument("host", nargs="+", metavar="HOST", help="host name or address")
+    parser.add_argument("host", nargs="+", type=host_argument, metavar="HOST", help="host name or address")
     parser.add_argument(
         "-c",
         "--attempts",

@@ -1,26 +1,18 @@
-"""Validate host addresses: an IPv4 or IPv6 literal, or a DNS name. Nothing is resolved here."""
+"""Validate the addresses of hosts that other sites reach. Nothing is resolved here."""
 
 from __future__ import annotations
 
-import re
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_network
 from typing import Literal
 
+from probes import hosts
+from probes.hosts import literal
 from probes.site.limits.networks import GUARDED
 
 Family = Literal[4, 6]
 
-_LABEL = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)")
 _PRIVATE = [ip_network(network) for network in dict(GUARDED)["private"]]
 _BROADCAST = IPv4Address("255.255.255.255")
-
-
-def literal(address: str) -> IPv4Address | IPv6Address | None:
-    """Parse an IP address literal; None for a name."""
-    try:
-        return ip_address(address)
-    except ValueError:
-        return None
 
 
 def family_of(address: str) -> Family | None:
@@ -47,7 +39,7 @@ def fault(address: str) -> str | None:
     """Reason why `address` cannot be measured, and the fix, without a subject; None for a valid address."""
     ip = literal(address)
     if ip is None:
-        return _name_fault(address)
+        return hosts.fault(address)
     kind = _unusable(ip)
     if kind is not None:
         return f"is {kind}; write the address of one host, as other sites reach it"
@@ -64,11 +56,3 @@ def _unusable(ip: IPv4Address | IPv6Address) -> str | None:
         "of a reserved range": isinstance(ip, IPv4Address) and ip.is_reserved,
     }
     return next((kind for kind, is_so in kinds.items() if is_so), None)
-
-
-def _name_fault(address: str) -> str | None:
-    labels = address.removesuffix(".").split(".")
-    is_name = all(_LABEL.fullmatch(label) for label in labels) and len(address) <= 253
-    if is_name and not labels[-1].isdigit():
-        return None
-    return "is neither an IP address nor a DNS name; write it alone, without port, prefix length or scheme"
