@@ -149,6 +149,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "monitor.web.bodies.limits.BodyLimits",
     "monitor.accounts.access.Access",
     "monitor.web.request.preferences.PersonalPages",
     "django.contrib.messages.middleware.MessageMiddleware",

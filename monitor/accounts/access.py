@@ -21,7 +21,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonRes
 from django.middleware.csrf import CsrfViewMiddleware
 from django.urls import reverse
 
-from monitor.accounts import rate_limits, read_limits, shared_links
+from monitor.accounts import callers, rate_limits, read_limits, shared_links
 from monitor.accounts.models import SharedLink, UserToken, token_digest
 from monitor.accounts.origin import is_local
 from monitor.accounts.roles import Action, action_of, may
@@ -79,7 +79,7 @@ class Access:
         token = _bearer_token(request)
         if token is not None:
             # Tokens do not open pages, but an invalid token gets an error there too.
-            refusal = _refuse_token(request, token, action) if is_for_programs else _token_or_refusal(token)[1]
+            refusal = _refuse_token(request, token, action) if is_for_programs else _token_or_refusal(request, token)[1]
             if refusal is not None or is_for_programs:
                 return refusal
         if action is Action.READ and (settings.PUBLIC_READ or (settings.LOCAL_READ and is_local(request))):
@@ -131,7 +131,7 @@ def _bearer_token(request: HttpRequest) -> str | None:
     return token.strip() if scheme.lower() == "bearer" else None
 
 
-def _token_or_refusal(token: str) -> tuple[UserToken | None, HttpResponse | None]:
+def _token_or_refusal(request: HttpRequest, token: str) -> tuple[UserToken | None, HttpResponse | None]:
     """Valid user token within its rate limit, or the error response."""
     digest = token_digest(token)
     user_token = (
@@ -139,6 +139,7 @@ def _token_or_refusal(token: str) -> tuple[UserToken | None, HttpResponse | None
     )
     if user_token is None:
         return None, _refusal(401, UNKNOWN_TOKEN)
+    callers.note_valid_token(request, digest)
     wait_s = rate_limits.wait_s(f"user:{digest}", rate_limits.SCRIPT)
     if wait_s > 0:
         response = _refusal(429, "rate limit of this token exceeded; slow down")
@@ -149,7 +150,7 @@ def _token_or_refusal(token: str) -> tuple[UserToken | None, HttpResponse | None
 
 def _refuse_token(request: HttpRequest, token: str, action: Action) -> HttpResponse | None:
     """Error response, or None where the token permits the action; then sets the request's user."""
-    user_token, refusal = _token_or_refusal(token)
+    user_token, refusal = _token_or_refusal(request, token)
     if user_token is None:
         return refusal
     if action is not Action.READ and not user_token.may_operate:

@@ -12,6 +12,9 @@ from functools import lru_cache
 from django.conf import settings
 from django.http import HttpRequest
 
+VALID_TOKEN = "soundings.valid_token"
+"""Key in a request's environment, which no header can set."""
+
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -28,6 +31,11 @@ def client_address(request: HttpRequest) -> str:
             break
         address = hop
     return address
+
+
+def note_valid_token(request: HttpRequest, digest: str) -> None:
+    """Tell the web server whose connection this is: it limits the connections of each token."""
+    request.META[VALID_TOKEN] = digest
 
 
 def client_network(request: HttpRequest) -> str:

@@ -16,7 +16,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from monitor.accounts import rate_limits
-from monitor.accounts.callers import client_address
+from monitor.accounts.callers import client_address, note_valid_token
 from monitor.accounts.models import token_digest
 from monitor.agents import holders
 from monitor.agents.clock_headers import View
@@ -64,16 +64,21 @@ def agent_view(method: str) -> Callable[[AgentView], View]:
     return wrap
 
 
+def has_valid_token(request: HttpRequest) -> bool:
+    """Whether the request has the token of a site, by its headers alone."""
+    digest = _digest(request)
+    return digest is not None and _find_token(digest, timezone.now()) is not None
+
+
 def authenticate(request: HttpRequest) -> AgentSite:
     """Site whose agent holds the token. A single look-up by digest for any token, valid or not."""
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not token.strip():
+    digest, now = _digest(request), timezone.now()
+    if digest is None:
         raise RequestRefused(401, f"no token: send Authorization: Bearer TOKEN; `{MANAGE} site token NAME` creates it")
-    digest = token_digest(token.strip())
-    now = timezone.now()
     row = _find_token(digest, now)
     if row is None:
         raise RequestRefused(401, f"this token is unknown or revoked; `{MANAGE} site token NAME` makes a new one")
+    note_valid_token(request, digest)
     token_id, instance, instance_start, *of_site = row
     site = AgentSite(*of_site)
     wait_s = rate_limits.wait_s_of_calm(f"agent:{digest}", rate_limits.AGENT)
@@ -82,6 +87,11 @@ def authenticate(request: HttpRequest) -> AgentSite:
     binding = holders.Binding(token_id, instance, instance_start)
     holders.require_holder(binding, request.headers.get(IDENTITY_HEADER), client_address(request), now)
     return site
+
+
+def _digest(request: HttpRequest) -> str | None:
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    return token_digest(token.strip()) if scheme.lower() == "bearer" and token.strip() else None
 
 
 def _find_token(digest: str, now: datetime) -> tuple[Any, ...] | None:

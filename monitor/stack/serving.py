@@ -6,6 +6,7 @@ Settings that differ between installations (addresses, certificates) are on the 
 import gc as _gc
 from typing import Any as _Any
 
+from monitor.accounts.callers import VALID_TOKEN as _VALID_TOKEN
 from monitor.environment import trusted_proxies as _trusted_proxies
 
 wsgi_app = "monitor.wsgi:application"
@@ -15,7 +16,8 @@ threads = 4
 preload_app = True
 worker_tmp_dir = "/dev/shm"
 accesslog = "-"
-worker_connections = 500
+# Below 1,024, the number of open files that many systems allow a process.
+worker_connections = 800
 # It would lie in the home folder, one for all servers of a user.
 control_socket_disable = True
 logger_class = "monitor.stack.web_log.WebLog"
@@ -44,3 +46,8 @@ def post_worker_init(worker: _Any) -> None:
     from monitor.web import warm
 
     warm.warm_up()
+
+
+def post_request(worker: _Any, req: _Any, environ: dict[str, _Any], resp: _Any) -> None:
+    """After each request. Its token counts the connection from now on."""
+    req.token = environ.get(_VALID_TOKEN)

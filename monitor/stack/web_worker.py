@@ -1,10 +1,11 @@
 """gunicorn worker that gives a thread only to completely received requests.
 
 Connections wait in the event loop until the headers of a request have arrived, and a body of up to `HELD_BODY_BYTES`;
-so a slow sender holds a socket and no thread. A larger body, or a body without a length, is read in a separate small
-thread pool. Everything has a deadline, and connections are limited per address and in total: above the limit, the
-connection that has waited longest for its sender is closed. Trusted proxies and Unix sockets serve many clients and
-have no limit per address.
+so a slow sender holds a socket and no thread. A body above `FORM_BYTES`, or without a length, is read only if
+a thread has found by the headers that its sender may; above `HELD_BODY_BYTES`, in a separate small thread pool.
+Everything has a deadline, and connections are limited in total, per address until their first request with a valid
+token, and then per token: above the limit, the connection that has waited longest for its sender is closed. Trusted
+proxies and Unix sockets serve many clients and have no such limit.
 """
 
 from __future__ import annotations
@@ -21,27 +22,31 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from gunicorn import http
+from gunicorn.http import wsgi
+from gunicorn.http.errors import NoMoreData, ParseException
 from gunicorn.workers import gthread
 
 from monitor.stack import freed_memory
+from monitor.web.bodies.heads import FORM_BYTES, end_of_headers, is_hopeless, length_of
 
 HEADERS_S = 10.0
 BODY_S = 30.0
-# A browser opens six, and an institute behind one address is many browsers.
-CONNECTIONS_PER_ADDRESS = 100
-# A batch of 1,000 results is a tenth of it.
-HELD_BODY_BYTES = 2 * 2**20
+LINGER_S = 2.0
+UNREAD_BODY_S = 0.1
+# Of connections without a valid token so far: 250 agents behind one address may come back at once, all to one process.
+CONNECTIONS_PER_ADDRESS = 300
+# A program opens a few, and several may have the same token.
+CONNECTIONS_PER_TOKEN = 100
 # Of all connections of a worker together.
 HELD_BYTES = 64 * 2**20
-HEADERS_BYTES = 64 * 1024
 UNHELD_BODIES_AT_ONCE = 2
 READ_BYTES = 2**20
 STOPPING_S = 2.0
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+TOKEN = "token "
 
-LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,18})[ \t]*\r\n", re.IGNORECASE)
-FRAMING = re.compile(rb"\r\n(?:content-length|transfer-encoding)", re.IGNORECASE)
-BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
-EXPECTS = re.compile(rb"\r\nexpect:", re.IGNORECASE)
+EXPECTS_CONTINUE = re.compile(rb"\r\nexpect:[ \t]*100-continue[ \t]*(?=\r\n)", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -52,6 +57,7 @@ class Incoming:
     content: bytearray = field(default_factory=bytearray)
     length: int | None = None
     is_registered: bool = False
+    expects_continue: bool = False
 
     def is_whole(self) -> bool:
         return self.length is not None and len(self.content) >= self.length
@@ -63,12 +69,17 @@ class Connection(gthread.TConn):
     def __init__(self, worker: Worker, *args: Any) -> None:
         super().__init__(*args)
         self.worker = worker
-        self.address: str | None = None  # address for the limit; None without limit
+        self.counted_as: str | None = None  # the address or token for the limit; None without limit
+        self.token: str | None = None
         self.unparsed = b""
+        self.is_cut = False  # the rest of its request is not read
 
     def close(self, graceful: bool = False) -> None:
-        self.worker.forget(self)
-        super().close(graceful=graceful)
+        if graceful:
+            self.worker.linger(self)  # gunicorn itself would wait here for the sender, in the event loop
+        else:
+            self.worker.forget(self)
+            super().close()
 
 
 class Worker(gthread.ThreadWorker):
@@ -79,7 +90,8 @@ class Worker(gthread.ThreadWorker):
         super().__init__(*args, **kwargs)
         self._incoming: dict[Connection, Incoming] = {}
         self._held_bytes = 0
-        self._of_address: Counter[str] = Counter()
+        self._lingering: dict[Connection, float] = {}
+        self._counts: Counter[str] = Counter()
         self._read_until: dict[Any, float] = {}
         self._stop_at = float("inf")
 
@@ -94,9 +106,7 @@ class Worker(gthread.ThreadWorker):
             return  # another worker accepted it, or the client has gone
         self.nr_conns += 1
         conn = Connection(self, self.cfg, client_socket, client_address, listener.getsockname())
-        conn.address = self._address_of(client_address)
-        if conn.address is not None:
-            self._of_address[conn.address] += 1
+        self._count_as(conn, self._address_of(client_address))
         if self._make_room(conn):
             self.enqueue_req(conn)
         else:
@@ -132,7 +142,24 @@ class Worker(gthread.ThreadWorker):
 
     def handle_request(self, req: Any, conn: Any) -> Any:
         self._read_until[conn] = time.monotonic() + BODY_S
-        return super().handle_request(req, conn)
+        if conn.is_cut:
+            req.force_close()
+        try:
+            return super().handle_request(req, conn)
+        finally:
+            conn.token = getattr(req, "token", None)
+
+    def _keepalive_after(self, conn: Any, keepalive: bool) -> bool:
+        """Whether another request may follow. A thread waits a moment at most for a body that was not read."""
+        return keepalive and bool(conn.parser.finish_body(deadline=time.monotonic() + UNREAD_BODY_S))
+
+    def finish_request(self, conn: Any, fs: Any) -> None:
+        counted_as = None if conn.token is None or conn.counted_as is None else f"{TOKEN}{conn.token}"
+        if counted_as is not None:
+            self._count_as(conn, counted_as)
+        super().finish_request(conn, fs)
+        if counted_as is not None and self._counts[counted_as] > CONNECTIONS_PER_TOKEN:
+            self._close_oldest(counted_as)
 
     def murder_pending(self) -> None:
         super().murder_pending()
@@ -149,17 +176,49 @@ class Worker(gthread.ThreadWorker):
             if incoming.length is None:
                 self._close(conn)
             else:
-                _shut(conn)  # the view sees end of file and can still respond
-                self._dispatch(conn, self.tpool)
+                self._dispatch(conn, self.tpool, is_cut=True)
+        for conn in [conn for conn, until in self._lingering.items() if now >= until]:
+            self._close(conn)
 
     def forget(self, conn: Connection) -> None:
         """Remove a closing connection from the counters."""
         self._stop_waiting(conn)
-        if conn.address is not None:
-            self._of_address[conn.address] -= 1
-            if self._of_address[conn.address] <= 0:
-                del self._of_address[conn.address]
-            conn.address = None
+        if self._lingering.pop(conn, None) is not None:
+            self._unregister(conn)
+        self._count_as(conn, None)
+
+    def linger(self, conn: Connection) -> None:
+        """Close after the sender has, or after `LINGER_S`: a reset for unread data would destroy the answer."""
+        self.nr_conns += 1  # gunicorn has taken it for closed
+        try:
+            conn.sock.shutdown(socket.SHUT_WR)
+            conn.sock.setblocking(False)
+            self.poller.register(conn.sock, selectors.EVENT_READ, partial(self._discard, conn))
+            self._lingering[conn] = time.monotonic() + LINGER_S
+        except (OSError, KeyError, ValueError):
+            self._close(conn)
+
+    def _discard(self, conn: Connection, _: Any) -> None:
+        if conn not in self._lingering:
+            return  # closed to make room, by an event that came with this one
+        try:
+            is_ended = not conn.sock.recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            is_ended = True
+        if is_ended:
+            self._close(conn)
+
+    def _count_as(self, conn: Connection, counted_as: str | None) -> None:
+        """Count a connection towards the limit of an address or a token, and no longer towards another."""
+        if conn.counted_as is not None:
+            self._counts[conn.counted_as] -= 1
+            if self._counts[conn.counted_as] <= 0:
+                del self._counts[conn.counted_as]
+        if counted_as is not None:
+            self._counts[counted_as] += 1
+        conn.counted_as = counted_as
 
     def _read(self, conn: Connection, _: Any) -> None:
         """Read available data. Called when the socket is readable, and once before."""
@@ -182,27 +241,70 @@ class Worker(gthread.ThreadWorker):
             self._dispatch(conn, self.tpool)
 
     def _take(self, conn: Connection, incoming: Incoming, piece: bytes) -> None:
-        """Append data to a request; dispatch it when complete or too large to hold."""
+        """Append data to a request; dispatch it when complete, ask for permission before a large body is read."""
         seen = max(0, len(incoming.content) - 3)
         incoming.content += piece
         self._held_bytes += len(piece)
-        pool = self.tpool
         if incoming.length is None:
             if is_hopeless(incoming.content, seen):
-                _shut(conn)
-                self._dispatch(conn, pool)
+                self._dispatch(conn, self.tpool, is_cut=True)
                 return
             head_end = end_of_headers(incoming.content, seen)
-            if head_end is not None:
-                incoming.length = length_of(incoming.content[:head_end])
-                incoming.read_until = time.monotonic() + BODY_S
-                if incoming.length is None:
-                    incoming.length, pool = 0, self._unheld_pool
+            if head_end is not None and not self._begin_body(conn, incoming, head_end):
+                return
         if incoming.is_whole():
-            self._dispatch(conn, pool)
+            self._dispatch(conn, self.tpool)
         else:
             self._wait_for_more(conn, incoming)
             self._hold_less()
+
+    def _begin_body(self, conn: Connection, incoming: Incoming, head_end: int) -> bool:
+        """Note the length of a request whose headers are complete. False where its body is not read for now."""
+        head = bytes(incoming.content[:head_end])
+        # Sent from here, since gunicorn would invite a body that is then refused.
+        bare_head = EXPECTS_CONTINUE.sub(b"", head)
+        incoming.expects_continue = bare_head != head and b" HTTP/1.1\r\n" in head
+        incoming.content[:head_end] = bare_head
+        self._held_bytes -= len(head) - len(bare_head)
+        length = length_of(bare_head)
+        if length is None or length - len(bare_head) > FORM_BYTES:
+            self._stop_waiting(conn)
+            asked = self.tpool.submit(self._is_welcome, conn, bare_head)
+            asked.add_done_callback(lambda _: self.method_queue.defer(self._admit, conn, incoming, length, asked))
+            return False
+        self._read_body(conn, incoming, length)
+        return True
+
+    def _is_welcome(self, conn: Connection, head: bytes) -> bool:
+        """Whether the body announced by these headers is read at all. Called in a thread."""
+        from monitor.web.bodies import limits  # Django is set up by now
+
+        try:
+            req = next(http.get_parser(self.cfg, iter([head]), conn.client))
+        except (ParseException, NoMoreData, StopIteration):
+            return False  # the parser refuses it again, with an answer
+        return limits.is_welcome(wsgi.create(req, conn.sock, conn.client, conn.server, self.cfg)[1])
+
+    def _admit(self, conn: Connection, incoming: Incoming, length: int | None, asked: futures.Future[bool]) -> None:
+        """Read a body that is welcome; else let the application answer the headers."""
+        incoming.is_registered = False
+        self._incoming[conn] = incoming
+        self._held_bytes += len(incoming.content)
+        if asked.exception() is not None or not asked.result():
+            self._dispatch(conn, self.tpool, is_cut=True)
+            return
+        self._read_body(conn, incoming, length or 0)
+        if length is None:
+            self._dispatch(conn, self._unheld_pool)
+        else:
+            self._take(conn, incoming, b"")
+
+    def _read_body(self, conn: Connection, incoming: Incoming, length: int) -> None:
+        incoming.length = length
+        incoming.read_until = time.monotonic() + BODY_S
+        if incoming.expects_continue:
+            with contextlib.suppress(OSError):
+                conn.sock.send(CONTINUE)
 
     def _wait_for_more(self, conn: Connection, incoming: Incoming) -> None:
         if not incoming.is_registered:
@@ -214,14 +316,21 @@ class Worker(gthread.ThreadWorker):
         if incoming is not None:
             self._held_bytes -= len(incoming.content)
             if incoming.is_registered:
-                with contextlib.suppress(OSError, KeyError, ValueError):
-                    self.poller.unregister(conn.sock)
+                self._unregister(conn)
         return incoming
 
-    def _dispatch(self, conn: Connection, pool: futures.ThreadPoolExecutor) -> None:
-        """Dispatch a request to a thread."""
+    def _unregister(self, conn: Connection) -> None:
+        with contextlib.suppress(OSError, KeyError, ValueError):
+            self.poller.unregister(conn.sock)
+
+    def _dispatch(self, conn: Connection, pool: futures.ThreadPoolExecutor, *, is_cut: bool = False) -> None:
+        """Dispatch a request to a thread. If it is cut, the thread reads end of file after the received part, and the
+        connection closes after the answer."""
         incoming = self._stop_waiting(conn)
         assert incoming is not None
+        conn.is_cut = is_cut
+        if is_cut:
+            conn.parser = http.get_parser(self.cfg, iter(()), conn.client)
         conn.unparsed = bytes(incoming.content)
         conn.data_ready = True
         done = pool.submit(self.handle, conn)
@@ -230,18 +339,18 @@ class Worker(gthread.ThreadWorker):
     def _make_room(self, conn: Connection) -> bool:
         """Close the longest waiting connection above the limit, so that slow clients keep nobody out. Returns false if
         none waits."""
-        if conn.address is not None and self._of_address[conn.address] > CONNECTIONS_PER_ADDRESS:
-            return self._close_oldest(conn.address)
+        if conn.counted_as is not None and self._counts[conn.counted_as] > CONNECTIONS_PER_ADDRESS:
+            return self._close_oldest(conn.counted_as)
         if self.nr_conns >= self.worker_connections:
             return self._close_oldest()
         return True
 
-    def _close_oldest(self, address: str | None = None) -> bool:
-        for conn in (*self._incoming, *self.keepalived_conns):
-            if address is None or conn.address == address:
+    def _close_oldest(self, counted_as: str | None = None) -> bool:
+        for conn in (*self._lingering, *self._incoming, *self.keepalived_conns):
+            if counted_as is None or conn.counted_as == counted_as:
                 if conn in self.keepalived_conns:
                     self.keepalived_conns.remove(conn)
-                    self.poller.unregister(conn.sock)
+                    self._unregister(conn)
                 self._close(conn)
                 return True
         return False
@@ -264,36 +373,6 @@ class Worker(gthread.ThreadWorker):
         if any(address in network for network in self.cfg.forwarded_allow_networks()):
             return None
         return str(address if address.version == 4 else ipaddress.ip_network((address, 64), strict=False))
-
-
-def end_of_headers(content: bytes | bytearray, seen: int = 0) -> int | None:
-    """Position of the end of the headers, None if incomplete. The part before `seen` has been searched."""
-    # RFC 9112, 2.2: one empty line before the request is passed over.
-    begin = 2 if content[:2] == b"\r\n" else 0
-    position = content.find(b"\r\n\r\n", max(begin, seen))
-    return None if position < 0 else position + 4
-
-
-def is_hopeless(content: bytes | bytearray, seen: int = 0) -> bool:
-    """Whether the headers are malformed: a line without carriage return, or too many bytes. The parser rejects them at
-    once, so waiting is pointless."""
-    end = end_of_headers(content, seen)
-    if end is None and len(content) > HEADERS_BYTES:
-        return True
-    return BARE_LINE_FEED.search(content, seen, len(content) if end is None else end) is not None
-
-
-def length_of(head: bytes | bytearray) -> int | None:
-    """Total length of a request with these headers; None where unknown or too large to hold. gunicorn's parser
-    validates the body; this only decides whether a thread would wait."""
-    if EXPECTS.search(head):
-        return None  # the client waits for 100 Continue
-    said = LENGTH.findall(head)
-    if not FRAMING.search(head):
-        return len(head)
-    if len(said) != 1 or len(FRAMING.findall(head)) != 1 or int(said[0]) > HELD_BODY_BYTES:
-        return None
-    return len(head) + int(said[0])
 
 
 def _shut(conn: Any) -> None:

@@ -33,11 +33,11 @@ STALE_FORM = "The form has expired or came from another site. Reload the page an
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _answer(request, 400, "Bad request", BAD_REQUEST)
+    return error_answer(request, 400, "Bad request", BAD_REQUEST)
 
 
 def forbidden(request: HttpRequest, exception: PermissionDenied) -> HttpResponse:
-    return _answer(request, 403, "Not allowed", str(exception) or NOT_ALLOWED)
+    return error_answer(request, 403, "Not allowed", str(exception) or NOT_ALLOWED)
 
 
 def not_found(request: HttpRequest, exception: Http404) -> HttpResponse:
@@ -50,26 +50,27 @@ def not_found(request: HttpRequest, exception: Http404) -> HttpResponse:
             escape_leading_slashes(bare) + f"?{query}" * bool(query), preserve_request=True
         )
     said = "" if isinstance(exception, Resolver404) else str(exception)
-    return _answer(request, 404, "Not found", said or NOT_FOUND)
+    return error_answer(request, 404, "Not found", said or NOT_FOUND)
 
 
 def failed(request: HttpRequest) -> HttpResponse:
     """Called while the exception is being handled."""
     if isinstance(sys.exc_info()[1], (OperationalError, InterfaceError)):
-        response = _answer(request, 503, "Temporarily unavailable", NO_DATABASE)
+        response = error_answer(request, 503, "Temporarily unavailable", NO_DATABASE)
         response.headers["Retry-After"] = str(RETRY_AFTER_S)
         return response
     if isinstance(sys.exc_info()[1], ColdFileError):
-        return _answer(request, 503, "Old bursts cannot be read", NO_COLD_FILES)
-    return _answer(request, 500, "Internal error", FAILED)
+        return error_answer(request, 503, "Old bursts cannot be read", NO_COLD_FILES)
+    return error_answer(request, 500, "Internal error", FAILED)
 
 
 def stale_form(request: HttpRequest, reason: str = "") -> HttpResponse:
-    return _answer(request, 403, "Form expired", STALE_FORM)
+    return error_answer(request, 403, "Form expired", STALE_FORM)
 
 
-def _answer(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
-    """Rendered without the request, so that it needs neither session nor database; in the theme of the browser."""
+def error_answer(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
+    """An error page, or JSON for programs. Rendered without the request, so that it needs neither session nor
+    database; in the theme of the browser."""
     if request.path.startswith(FOR_PROGRAMS):
         return JsonResponse({"detail": text}, status=status)
     context = {"error_title": title, "error_text": text, "preferences": from_cookies(request.COOKIES)}

@@ -11,7 +11,7 @@ from gunicorn.http.unreader import IterUnreader
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.stack.web_worker import HELD_BODY_BYTES, end_of_headers, is_hopeless, length_of
+from monitor.web.bodies.heads import HELD_BODY_BYTES, end_of_headers, is_hopeless, length_of
 
 PIECES = st.sampled_from(
     [b"GET / HTTP/1.1", b"POST /login/ HTTP/1.1", b"\r\n", b"\r\n\r\n", b"\n", b"\r", b"Host: a", b"X: y", b" ", b":",

@@ -32,8 +32,8 @@ from monitor.web.pages.captures.figures import FileStream
 MOST_FILE_BYTES = 8 * 2**20
 MOST_PACKETS = 50_000
 """Evaluated within about two seconds."""
-FORM_BYTES = 10_000
-"""Of a request beside its file."""
+MOST_BODY_BYTES = MOST_FILE_BYTES + 10_000
+"""A file, and the form around it."""
 MOST_STREAMS = 3
 PCAP_TYPE = "application/vnd.tcpdump.pcap"
 
@@ -67,7 +67,7 @@ def capture_pcap(request: HttpRequest, slot_id: int, role: str) -> HttpResponse:
 def captures_page(request: HttpRequest) -> HttpResponse:
     """The form, and the evaluation of the file that was sent with it."""
     length = request.META.get("CONTENT_LENGTH") or "0"
-    if request.method == "POST" and (not length.isdecimal() or int(length[:18]) > MOST_FILE_BYTES + FORM_BYTES):
+    if request.method == "POST" and (not length.isdecimal() or int(length[:18]) > MOST_BODY_BYTES):
         # Before the form is read, which the check against CSRF does too.
         return _page(request, problem=_too_large(), status=413)
     response: HttpResponse = _protected(request)
