@@ -57,14 +57,17 @@ class OidcSettings:
         parts = urlsplit(self.issuer)
         return f"{parts.scheme}://{parts.netloc}"
 
-    def grant(self, groups: Collection[str]) -> Grant:
-        """The highest role of these groups; of several entries for it, the limits are added, and none is the widest."""
-        matching = [entry for entry in self.roles if entry.group in groups]
+    def grant(self, groups: Collection[str], existing: frozenset[str]) -> Grant:
+        """The highest role of these groups; of several entries for it, the limits are added, and none is the widest.
+        An entry counts only while the mesh has one of its groups: `existing` are all of the mesh."""
+        entries = [entry for entry in self.roles if entry.group in groups]
         for role in ROLES:
-            limits = [entry.mesh_groups for entry in matching if entry.role == role]
+            of_role = [entry.mesh_groups for entry in entries if entry.role == role]
+            limits = [limit & existing for limit in of_role if not limit or limit & existing]
             if limits:
                 return Grant(role, frozenset().union(*limits) if all(limits) else None)
-        return Grant(self.default_role)
+        # The default would be wider than a limit whose groups are gone.
+        return Grant(None if entries else self.default_role)
 
 
 def read() -> OidcSettings | None:

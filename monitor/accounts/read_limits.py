@@ -91,6 +91,12 @@ def _sites_of(limit: ReadLimit) -> frozenset[int]:
     return frozenset((*limit.sites.values_list("pk", flat=True), *of_groups))
 
 
+def group_names() -> frozenset[str]:
+    """Names of all groups of the mesh."""
+    groups: Any = ReadLimit.groups.rel.model
+    return frozenset(groups.objects.values_list("name", flat=True))
+
+
 def store(places: PlaceNames, **reader: Any) -> None:
     """Limit a reader, given as `user`, `role` or `token`, to these places. Raises `UnknownPlace`."""
     with transaction.atomic():

@@ -29,7 +29,7 @@ from monitor.accounts import read_limits
 from monitor.accounts.models import ReadLimit, SingleSignOnIdentity
 from monitor.accounts.oidc_settings import Grant, OidcSettings
 from monitor.accounts.read_limits import PlaceNames
-from monitor.accounts.roles import Role, give_role
+from monitor.accounts.roles import Role, give_role, roles_of
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
 """Signatures by a key that the provider alone has; never `none`, nor HMAC with the client's secret. `Ed25519` is the
@@ -113,8 +113,10 @@ def _refusal(error: str) -> SignOnError:
 def account_of(claims: Mapping[str, Any], oidc: OidcSettings) -> User:
     """The account of these claims, made at its first login, with the role and limit of its groups. Raises `Denied`."""
     subject, name = str(claims["sub"]), str(claims.get(oidc.user_claim) or "")
-    groups = claims.get(oidc.groups_claim) or []
-    grant = oidc.grant([groups] if isinstance(groups, str) else [str(group) for group in groups])
+    if "\x00" in subject:
+        raise SignOnError("The login service's answer is not valid: a NUL in the claim sub.")
+    groups = _groups(claims.get(oidc.groups_claim))
+    grant = oidc.grant(groups, read_limits.group_names())
     with transaction.atomic():
         identity = (
             SingleSignOnIdentity.objects.select_related("user").filter(issuer=oidc.issuer, subject=subject).first()
@@ -124,7 +126,10 @@ def account_of(claims: Mapping[str, Any], oidc: OidcSettings) -> User:
         elif grant.role is not None:
             identity = _new_identity(oidc, subject, name, grant)
     if grant.role is None:
-        raise Denied("None of your groups may use Soundings. Ask the administrator of Soundings for access.")
+        gone = sorted({name for entry in oidc.roles if entry.group in groups for name in entry.mesh_groups})
+        limited = f"Your access is limited to groups that do not exist here: {', '.join(gone)}." if gone else ""
+        none = limited or "None of your groups may use Soundings."
+        raise Denied(f"{none} Ask the administrator of Soundings for access.")
     assert identity is not None
     if not identity.user.is_active:
         raise Denied("Your account is closed.")
@@ -159,16 +164,26 @@ def _new_identity(oidc: OidcSettings, subject: str, name: str, grant: Grant) -> 
     return SingleSignOnIdentity.objects.create(user=user, issuer=oidc.issuer, subject=subject)
 
 
+def _groups(claim: Any) -> list[str]:
+    """The names in the claim of groups; another type of value names none."""
+    return [group for group in ([claim] if not isinstance(claim, list) else claim) if isinstance(group, str)]
+
+
 def _set_grant(user: User, grant: Grant) -> None:
-    """Replace role and limit by those of this login."""
+    """Replace role and limit by those of this login. Where a role is taken, the sessions in all browsers end."""
+    taken = {str(role) for role in roles_of(user)} - {grant.role}
     give_role(user, None if grant.role is None else Role(grant.role))
+    if taken:
+        # Django checks each session by the password's hash, and these accounts have none that anybody could type.
+        user.set_unusable_password()
+        user.save(update_fields=["password"])
     if grant.mesh_groups is None:
         ReadLimit.objects.filter(user=user).delete()
     else:
         try:
             read_limits.store(PlaceNames(groups=tuple(sorted(grant.mesh_groups))), user=user)
-        except read_limits.UnknownPlace as error:
-            raise Denied(f"Your access is limited to a group that does not exist: {error}.") from error
+        except read_limits.UnknownPlace:  # `mesh apply` has removed a group since it was read
+            _set_grant(user, Grant(None))
 
 
 def _client() -> Any:

@@ -8,12 +8,13 @@ import pytest
 import requests
 from django.contrib.auth.models import User
 from django.core.exceptions import ImproperlyConfigured
+from django.test import Client
 from django.utils import timezone
 from joserfc.jwk import OctKey, RSAKey
 
 from monitor.accounts import oidc_settings
 from monitor.accounts.models import ReadLimit
-from monitor.accounts.roles import roles_of
+from monitor.accounts.roles import Role, give_role, roles_of
 from monitor.mesh.models import Group
 from tests.facts import lacks
 from tests.oidc_provider import CLIENT_ID, CLIENT_SECRET, serving
@@ -107,6 +108,63 @@ def test_a_removed_group_takes_the_role_at_the_next_login(client, provider):
 
     assert log_in(client).status_code == 403
     assert roles_of(User.objects.get()) == []
+
+
+@pytest.mark.parametrize("groups", ["guests", ["guests"], [], None, 7, {"noc": True}])
+def test_a_login_without_a_group_ends_every_session(client, provider, groups):
+    """`guests` are limited to the group hep of a mesh that has none."""
+    others = [client, Client(), Client()]
+    for browser in others:
+        log_in(browser)
+    provider.users["ada"] = {"groups": groups}
+
+    answer = log_in(Client())
+
+    user = User.objects.get()
+    assert answer.status_code == 403
+    assert (roles_of(user), ReadLimit.objects.filter(user=user).exists()) == ([], False)
+    give_role(user, Role.OPERATOR)  # a session that goes on would have it
+    assert [is_in(browser) for browser in others] == [False] * 3
+
+
+def test_a_lower_role_ends_the_sessions_of_the_higher(client, provider):
+    log_in(client)
+    provider.users["ada"] = {"groups": ["staff"]}
+    other = Client()
+    assert log_in(other).status_code == 302
+
+    assert (is_in(client), is_in(other)) == (False, True)
+
+
+def test_the_same_role_leaves_other_sessions_open(client, provider):
+    log_in(client)
+    other = Client()
+    log_in(other)
+
+    assert (is_in(client), is_in(other)) == (True, True)
+
+
+def test_an_entry_whose_mesh_groups_are_gone_does_not_count(client, provider, settings, monkeypatch):
+    roles = "noc=operator:gone staff=viewer:hep,gone guests=viewer:gone"
+    settings.OIDC = configured(monkeypatch, ROLES=roles, DEFAULT_ROLE="viewer")
+    Group.objects.create(name="hep", shape="mesh")
+    provider.users["ada"] = {"groups": ["noc", "staff"]}
+    log_in(client)
+    assert roles_of(User.objects.get()) == ["viewer"]
+    assert [group.name for group in ReadLimit.objects.get().groups.all()] == ["hep"]
+
+    provider.users["ada"] = {"groups": ["guests"]}
+    answer = log_in(client)
+
+    assert (answer.status_code, "gone" in answer.content.decode()) == (403, True)
+    assert roles_of(User.objects.get()) == [], "the default role would be wider than the limited group"
+
+
+def test_a_subject_that_cannot_be_stored_is_refused(client, provider):
+    provider.claims = {"sub": "a\x00b"}
+
+    assert log_in(client).status_code == 403
+    assert not User.objects.exists()
 
 
 def test_a_session_lasts_the_set_hours(client, provider, monkeypatch):
