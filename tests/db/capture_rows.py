@@ -25,6 +25,6 @@ def deliver_captures(mesh: MeshOfThree, sender: Capture, receiver: Capture) -> S
         result = delivered(mesh.slac_cern, said, slot_id=slot.pk)  # type: ignore[arg-type]
         assert store(site.pk, batch(result), NOW).refused == ()
     diagnose_awaited(NOW)
-    while find_in_captures(1):
+    while find_in_captures(NOW):
         pass
     return slot

@@ -18,6 +18,8 @@ End = tuple[bytes, int]
 """Address, 4 or 16 bytes, and port."""
 LARGEST_SCALE = 14
 """RFC 7323, section 2.3."""
+LONGEST_SEGMENT_BYTES = 8 * 65_535
+"""The most that Linux hands to a network card as a segment (GSO_MAX_SIZE)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +222,7 @@ def _ipv4(ip: bytes, wire_bytes: int) -> tuple[bytes, bytes, int, int] | None:
     if len(ip) < 20 or ip[9] != TCP or struct.unpack_from(">H", ip, 6)[0] & 0x3FFF:
         return None
     # A segment of 64 kB and more, before the network card cuts it, has no length of its own.
-    total = struct.unpack_from(">H", ip, 2)[0] or wire_bytes
+    total = struct.unpack_from(">H", ip, 2)[0] or min(wire_bytes, LONGEST_SEGMENT_BYTES)
     return ip[12:16], ip[16:20], (ip[0] & 0x0F) * 4, total
 
 
@@ -233,4 +235,4 @@ def _ipv6(ip: bytes, wire_bytes: int) -> tuple[bytes, bytes, int, int] | None:
         following, at = ip[at], at + 8 + ip[at + 1] * 8
     if following != TCP:
         return None
-    return ip[8:24], ip[24:40], at, 40 + length if length else wire_bytes
+    return ip[8:24], ip[24:40], at, 40 + length if length else min(wire_bytes, LONGEST_SEGMENT_BYTES)

@@ -113,8 +113,9 @@ def figures_of(connection: TcpConnection, direction: TcpDirection | None = None)
     """The figures of a direction, by default of that with more payload."""
     data = direction or connection.sender
     acks = connection.other(data)
-    begin_ns = min(way.segments[0].at_ns for way in connection.directions if way.segments)
-    end_ns = max(way.segments[-1].at_ns for way in connection.directions if way.segments)
+    # The start of a test's capture may end before a connection begins.
+    times_ns = [segment.at_ns for way in connection.directions for segment in way.segments] or [0]
+    begin_ns, end_ns = min(times_ns), max(times_ns)
     carrying = [segment for segment in data.segments if segment.payload_bytes]
     sent = _replayed(carrying)
     rtts_ms = _round_trips_ms(data, acks)

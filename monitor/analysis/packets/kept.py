@@ -35,11 +35,17 @@ def kept_ranges(
         if part.period_bytes is None or part.kept_bytes is None:
             ranges.add(0, highest)
             continue
-        begin = -(data.first or 0) % part.period_bytes - part.period_bytes
-        while begin < highest:
+        for begin in _stretches_with_data(data, part.period_bytes):
             ranges.add(max(0, begin + margin_bytes), min(begin + part.kept_bytes, highest))
-            begin += part.period_bytes
     return ranges
+
+
+def _stretches_with_data(data: TcpDirection, period_bytes: int) -> list[int]:
+    """The first byte of each period in which a captured segment begins."""
+    # A few packets may jump over any number of periods; a period that was acknowledged has data in the capture.
+    first = data.first or 0
+    periods = {(segment.begin + first) // period_bytes for segment in data.segments if segment.payload_bytes}
+    return [period * period_bytes - first for period in sorted(periods)]
 
 
 def highest_ack(acks: TcpDirection, until_ns: int | None = None) -> int:

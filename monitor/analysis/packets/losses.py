@@ -69,7 +69,8 @@ def lost_between(
     """Compare the connections that both captures have, found by their first sequence numbers. The parts are those that
     the captures have, empty for all packets up to their last."""
     far = {_key(connection): connection for connection in at_receiver}
-    pairs = [(near, far[_key(near)]) for near in at_sender if _key(near) in far and None not in _key(near)]
+    # Each is compared once: any number of connections may claim the same first numbers.
+    pairs = [(near, far.pop(key)) for near in at_sender if (key := _key(near)) in far and None not in key]
     if not pairs:
         return CaptureLosses(LostWhere.UNKNOWN, reason="the captures have no connection in common")
     sums = _Sums()

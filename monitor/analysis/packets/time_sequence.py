@@ -21,6 +21,8 @@ STEPS = 300
 """Steps of time within which data, ACKs and windows are drawn as one mark."""
 MOST_MARKS = 300
 """Of retransmissions, of SACK blocks, of zero windows: beyond that every nth is drawn."""
+MOST_FRESH = 3000
+"""Of new data, and of gaps in it: several hundred, unless the capture jumps."""
 
 Mark = TypeVar("Mark")
 
@@ -82,13 +84,15 @@ def time_sequence(connection: TcpConnection, parts: Sequence[KeptPart] = ()) -> 
     zero = [point for point in points if point.limit == point.ack]
     return TimeSequence(
         duration_s=(end_ns - begin_ns) / NS,
-        fresh=tuple(_joined(fresh, step_ns / NS)),
+        fresh=_every_nth(_joined(fresh, step_ns / NS), MOST_FRESH),
         resent=_every_nth(_joined(resent, step_ns / NS)),
         late=_every_nth(_joined(late, step_ns / NS)),
         acks=tuple({int(point.at_s * NS) // step_ns: point for point in points}.values()),
         sacks=_every_nth(_sack_blocks(acks, begin_ns, step_ns)),
         zero_windows=_every_nth(zero),
-        missing=() if kept is None else _missing(fresh, kept_ranges(connection, data, parts, 0)),
+        missing=()
+        if kept is None
+        else _every_nth(_missing(fresh, kept_ranges(connection, data, parts, 0)), MOST_FRESH),
     )
 
 
@@ -162,5 +166,5 @@ def _sack_blocks(acks: TcpDirection, begin_ns: int, step_ns: int) -> list[SackBl
     ]
 
 
-def _every_nth(marks: Sequence[Mark]) -> tuple[Mark, ...]:
-    return tuple(marks[:: -(-len(marks) // MOST_MARKS) or 1])
+def _every_nth(marks: Sequence[Mark], most: int = MOST_MARKS) -> tuple[Mark, ...]:
+    return tuple(marks[:: -(-len(marks) // most) or 1])
