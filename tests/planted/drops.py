@@ -13,7 +13,8 @@ from datetime import timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.alerts.backtest.recorded import MeasuredTests, RecordedBursts, RecordedSource
+from monitor.alerts.backtest.recorded import RecordedBursts, RecordedSource
+from monitor.alerts.backtest.recorded_tests import MeasuredTests
 from monitor.alerts.backtest.replay import Replay, moments
 from monitor.alerts.detect.damage import CRITICAL_TESTS, CRITICAL_THROUGHPUT_SHARE
 from monitor.alerts.detect.rules.throughput import DROP_BEFORE, DROP_TESTS, THROUGHPUT_DROP

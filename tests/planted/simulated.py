@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.alerts.backtest.recorded import MeasuredTests, RecordedBursts, RecordedSource
+from monitor.alerts.backtest.recorded import RecordedBursts, RecordedSource
+from monitor.alerts.backtest.recorded_tests import MeasuredTests
 from monitor.alerts.backtest.replay import Alarm, Replay, moments
 from monitor.alerts.detect.rules import counts, loss, throughput, windows
 from monitor.alerts.evaluate import RuleScope, findings

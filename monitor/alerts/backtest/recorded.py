@@ -15,6 +15,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from monitor.alerts.backtest.recorded_tests import (
+    NO_RESPONSES,
+    NO_TESTS,
+    MeasuredResponses,
+    MeasuredTests,
+    newest_of,
+)
 from monitor.alerts.detect.past.recent_bursts import FIGURES, BurstsOfTrips, figures
 from monitor.alerts.detect.route_effects import RouteEffect
 from monitor.analysis.routes.compare import RouteHops
@@ -76,35 +83,12 @@ class RecordedBursts:
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredTests:
-    """Columns with an entry per throughput test."""
-
-    path_id: Ints
-    at_s: Floats
-    throughput_bps: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredResponses:
-    """Columns with an entry per request-response run, all of blocks of the same sizes."""
-
-    path_id: Ints
-    at_s: Floats
-    median_ms: Floats
-    p95_ms: Floats
-
-
-@dataclass(frozen=True, slots=True)
 class HourlyPast:
     """Counts of the hours from `since` up to the first burst: for each name of `COUNTS` with any count, an array of
     shape (paths, hours), the paths in the order of their ids."""
 
     since: datetime
     counts: Mapping[str, Floats]
-
-
-NO_TESTS = MeasuredTests(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
-NO_RESPONSES = MeasuredResponses(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), np.zeros(0))
 
 
 class RecordedSource(BurstsOfTrips):
@@ -262,12 +246,12 @@ class RecordedSource(BurstsOfTrips):
         return columns | {"offset_lo": none + lo_ms, "offset_hi": none + hi_ms}
 
     def newest_tests(self, path_ids: Sequence[int], since: datetime, until: datetime, most: int) -> Columns:
-        kept, columns = _newest(self._tests, path_ids, since, until, most)
+        kept, columns = newest_of(self._tests, path_ids, since, until, most)
         return columns | {"throughput_bps": self._tests.throughput_bps[kept]}
 
     def newest_responses(self, path_ids: Sequence[int], since: datetime, until: datetime, most: int) -> Columns:
         runs = self._responses
-        kept, columns = _newest(runs, path_ids, since, until, most)
+        kept, columns = newest_of(runs, path_ids, since, until, most)
         no_bytes = np.zeros(len(kept))
         sizes = {"request_bytes": no_bytes, "response_bytes": no_bytes}
         return columns | sizes | {"median_ms": runs.median_ms[kept], "p95_ms": runs.p95_ms[kept]}
@@ -314,6 +298,17 @@ class RecordedSource(BurstsOfTrips):
         kept = bursts[self._answered[bursts] & (self._bursts.packet_bytes[bursts] == sizes)]
         of = self._bursts
         return RoundTrips(of.path_id[kept].astype(np.float64), of.at_s[kept], of.ttl[kept], of.rtts_ms[kept])
+
+    def requests(self, path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> Columns:
+        of, first_s = self._bursts, dict(zip(path_ids, since_s, strict=True))
+        asked_s = np.array([first_s.get(path_id, np.inf) for path_id in self.path_ids.tolist()])
+        is_in = (of.at_s >= asked_s[np.searchsorted(self.path_ids, of.path_id)]) & (of.at_s < until.timestamp())
+        return {
+            "path_id": of.path_id[is_in].astype(np.float64),
+            "at_s": of.at_s[is_in],
+            "packet_bytes": of.packet_bytes[is_in].astype(np.float64),
+            "answered": self._answered[is_in].astype(np.float64),
+        }
 
     def routes(self, path_ids: Sequence[int], now: datetime) -> Mapping[int, RouteHops]:
         return {}
@@ -378,22 +373,3 @@ class RecordedSource(BurstsOfTrips):
             received.append(answered.size)
         rates, _ = mathis_estimate(np.array(means), np.array(sent), np.array(received))
         return np.array(ids, dtype=np.float64), np.array(medians), rates
-
-
-def _newest(
-    tests: MeasuredTests | MeasuredResponses, path_ids: Sequence[int], since: datetime, until: datetime, most: int
-) -> tuple[Ints, Columns]:
-    """The places of the newest tests of each path in the period, and their `path_id`, `place` and `at_s`."""
-    selected = np.flatnonzero(
-        np.isin(tests.path_id, path_ids) & (tests.at_s >= since.timestamp()) & (tests.at_s < until.timestamp())
-    )
-    order = selected[np.lexsort((-tests.at_s[selected], tests.path_id[selected]))]
-    _, firsts, counts = np.unique(tests.path_id[order], return_index=True, return_counts=True)
-    place = np.arange(len(order)) - np.repeat(firsts, counts)
-    kept = order[place < most]
-    columns = {
-        "path_id": tests.path_id[kept].astype(np.float64),
-        "place": place[place < most].astype(np.float64),
-        "at_s": tests.at_s[kept],
-    }
-    return kept, columns

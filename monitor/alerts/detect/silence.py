@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.alerts.detect.past.silences import Silence
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis.loss import OUTAGE_CYCLES, is_outage
 from monitor.archive.queries.recent import fresh_s
@@ -20,34 +21,35 @@ from monitor.archive.queries.recent import fresh_s
 COMPARED_STEPS = 2
 """Steps of the recent counts whose loss says whether a run of lost packets is chance."""
 
-TIMES_OF_REPLIES = ("measured_s", "answered_s")
-
 
 def silent_since(path_id: int, snapshot: Snapshot) -> datetime | None:
-    """The last reply on a path whose newest two cycles at least were lost as a whole; the beginning of the recent
-    counts without any reply in them. None while it answers, or without measurements in the newest steps."""
+    """The last reply on a path whose newest two cycles at least were lost as a whole; the first of the lost requests
+    where none is known just before. None while it answers, or without measurements in the newest steps."""
     since_s = float(silent_since_s([path_id], snapshot)[0])
     return None if math.isnan(since_s) else datetime.fromtimestamp(since_s, UTC)
 
 
 def silent_since_s(path_ids: Sequence[int], snapshot: Snapshot) -> NDArray[np.float64]:
     """As `silent_since` of each of these paths, in seconds since the epoch; NaN for None."""
-    rows = np.array([snapshot.rows[path_id] for path_id in path_ids], dtype=np.int64)
-    every_s = np.array([snapshot.paths[path_id].every_s for path_id in path_ids], dtype=np.float64)
-    now_s = snapshot.now.timestamp()
-    # `snapshot.newest` goes through all paths, and callers ask for few.
-    measured_s, answered_s = (np.fmax.reduce(snapshot.recent[name][rows], axis=1) for name in TIMES_OF_REPLIES)
-    since_s = np.where(np.isnan(answered_s), now_s - snapshot.recent_s, answered_s)
-    silent_s, found = measured_s - since_s, np.full(len(rows), np.nan)
-    for number in np.flatnonzero(silent_s >= OUTAGE_CYCLES * every_s).tolist():
-        steps = max(COMPARED_STEPS, math.ceil(OUTAGE_CYCLES * every_s[number] / snapshot.step_s))
-        counts = (snapshot.recent[name][rows[number], :steps] for name in ("sent", "received"))
-        sent, received = (float(of_steps.sum()) for of_steps in counts)
-        seconds = measured_s[number] + every_s[number] - (now_s - steps * snapshot.step_s)
-        unanswered = sent if not received else min(sent * silent_s[number] / seconds, sent - received)
-        if sent and is_outage(sent, received, unanswered):
-            found[number] = since_s[number]
+    found = np.full(len(path_ids), np.nan)
+    for number, path_id in enumerate(path_ids):
+        silence = snapshot.silences.get(path_id)
+        if silence is not None and _is_outage(path_id, silence, snapshot):
+            found[number] = silence.since_s
     return found
+
+
+def _is_outage(path_id: int, silence: Silence, snapshot: Snapshot) -> bool:
+    """Whether so many requests lost in a row are no chance."""
+    every_s, silent_s = snapshot.paths[path_id].every_s, silence.until_s - silence.since_s
+    if silence.cycles < OUTAGE_CYCLES or silent_s < OUTAGE_CYCLES * every_s:
+        return False
+    steps = max(COMPARED_STEPS, math.ceil(OUTAGE_CYCLES * every_s / snapshot.step_s))
+    counts = (snapshot.recent[name][snapshot.rows[path_id], :steps] for name in ("sent", "received"))
+    sent, received = (float(of_steps.sum()) for of_steps in counts)
+    seconds = silence.until_s + every_s - (snapshot.now.timestamp() - steps * snapshot.step_s)
+    unanswered = sent if not received else min(sent * silent_s / seconds, sent - received)
+    return bool(sent) and is_outage(sent, received, unanswered)
 
 
 def paths_without_newer_data(snapshot: Snapshot) -> frozenset[int]:

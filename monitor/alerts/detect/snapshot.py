@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from monitor.alerts.detect.delay_windows import delay_windows
 from monitor.alerts.detect.past.baselines import DRIFT_DAYS, TESTED_HOURS, Baselines, baselines_at
 from monitor.alerts.detect.past.incident_times import MeasureKind
+from monitor.alerts.detect.past.silences import Silence, silences_of
 from monitor.alerts.detect.response_runs import ResponseRuns
 from monitor.alerts.detect.route_effects import RouteEffect
 from monitor.alerts.detect.rtt_windows import TripWindows, trip_windows
@@ -93,18 +94,19 @@ class OneWayCounts:
 class Snapshot:
     """Arrays with a row for each of `paths`, in their order.
 
-    `recent` and `hourly` have the shape (paths, steps), the newest step first; without a measurement a count is 0 and
-    a time NaN. `windows` has the counts, of shape (paths, 1), over those windows of the loss rule, by their seconds,
-    that are no multiple of a step. `lacking_s` has, by the seconds of a recent step and of each of these windows, how
-    many its newest is shorter (`Source.lacking_s`). `tests_left_out` tells which tests were in an earlier incident or
+    `recent` and `hourly` have the shape (paths, steps), the newest step first; without a measurement a count is 0 and a
+    time NaN. `windows` has the counts, of shape (paths, 1), over those windows of the loss rule, by their seconds, that
+    are no multiple of a step. `lacking_s` has, by the seconds of a recent step and of each of these windows, how many
+    its newest is shorter (`Source.lacking_s`). `tests_left_out` tells which tests were in an earlier incident or
     maintenance. `tests_bps`, `daily_rtts_ms` and `daily_estimates_bps` are inputs of `analysis.alarms.ranks`.
-    `agents` has the time of the last contact with each site's agent, `troubles` the problems
-    it reports of itself, `measuring_troubles` those that disturb its measurements. `ended_s` has the end of the last
-    incident of a path by a rule, `maintained_s` the end of the last maintenance of a path, as far as the counts reach
-    back. `routes` are read only where the cause of several bad paths depends on them (`route_places.with_routes`);
-    `as_paths` are the paths through each AS, since the hour began. `route_effects` are recent route changes that
-    changed RTT or loss, if the rule `route_change` is on. `directions` has the counts and delays `forward` and
-    `reverse` of the paths with STAMP tests (`of_direction`), `responses` the request-response runs.
+    `silences` are those of the paths whose newest burst was lost as a whole. `agents` has the time of the last contact
+    with each site's agent, `troubles` the problems it reports of itself, `measuring_troubles` those that disturb its
+    measurements. `ended_s` has the end of the last incident of a path by a rule, `maintained_s` the end of the last
+    maintenance of a path, as far as the counts reach back. `routes` are read only where the cause of several bad paths
+    depends on them (`route_places.with_routes`); `as_paths` are the paths through each AS, since the hour began.
+    `route_effects` are recent route changes that changed RTT or loss, if the rule `route_change` is on. `directions`
+    has the counts and delays `forward` and `reverse` of the paths with STAMP tests (`of_direction`), `responses` the
+    request-response runs.
     """
 
     now: datetime
@@ -124,6 +126,7 @@ class Snapshot:
     tested_at_s: Floats
     tests_left_out: NDArray[np.bool_]
     agents: Mapping[str, float]
+    silences: Mapping[int, Silence] = field(default_factory=dict)
     troubles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     measuring_troubles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ended_s: Mapping[Key, float] = field(default_factory=dict)
@@ -261,6 +264,7 @@ def take_snapshot(
         tested_at_s=tested_at_s,
         tests_left_out=baselines.times.over(MeasureKind.TESTS, of_tests, tested_at_s),
         agents=source.agents(now),
+        silences=_silences(now, paths, recent, step_s * RECENT_STEPS, source),
         as_paths=baselines.as_paths,
         lacking_s={step_s: source.lacking_s(now, step_s, RECENT_STEPS)}
         | {window_s: source.lacking_s(now, window_s, 1) for window_s in uneven},
@@ -356,6 +360,22 @@ def _by_path_array(columns: Mapping[str, Floats], rows: Mapping[int, int]) -> di
         arrays[name] = np.zeros(len(rows))
         arrays[name][row] = np.nan_to_num(column[is_listed])
     return arrays
+
+
+def _silences(
+    now: datetime, paths: Mapping[int, MeasuredPath], recent: Mapping[str, Floats], recent_s: float, source: Source
+) -> dict[int, Silence]:
+    """The silences of the paths whose newest burst was lost as a whole: a query, none without any."""
+    measured_s, answered_s = (np.fmax.reduce(recent[name], axis=1) for name in ("measured_s", "answered_s"))
+    lost, path_ids = np.flatnonzero(~np.isnan(measured_s) & ~(answered_s >= measured_s)), list(paths)
+    if not len(lost):
+        return {}
+    every_s = {path_ids[row]: paths[path_ids[row]].every_s for row in lost.tolist()}
+    # Of long cycles the recent counts may end within the run that the rule needs.
+    longest_s = np.maximum(recent_s, 2 * RECENT_CYCLES * np.array(list(every_s.values())))
+    first_s = now.timestamp() - np.minimum(longest_s, LONGEST_RAW.total_seconds())
+    since_s = np.where(np.isnan(answered_s[lost]), first_s, answered_s[lost])
+    return silences_of(source.requests(list(every_s), since_s.tolist(), now), every_s)
 
 
 def _newest(times_s: Floats, paths: Mapping[int, MeasuredPath]) -> dict[int, float]:

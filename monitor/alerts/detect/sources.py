@@ -85,6 +85,8 @@ class Source(Protocol):
         out."""
         ...
 
+    def requests(self, path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> Columns: ...
+
     def routes(self, path_ids: Sequence[int], now: datetime) -> Mapping[int, RouteHops]:
         """The route of each path at `now`; paths without traces are left out."""
         ...
@@ -115,6 +117,7 @@ class StoredSource(BurstsOfTrips):
     baseline_directions = staticmethod(for_alerts.baseline_directions)
     recent_delays = staticmethod(for_alerts.recent_delays)
     newest_tests = staticmethod(for_alerts.newest_tests)
+    requests = staticmethod(for_alerts.requests)
     newest_responses = staticmethod(for_alerts.newest_responses)
     hourly_responses = staticmethod(for_alerts.hourly_responses)
     daily_figures = staticmethod(for_alerts.daily_figures)

@@ -127,7 +127,7 @@ def _ms(name: str) -> Callable[[PeriodFigures], str]:
 ROWS: tuple[tuple[str, Callable[[PeriodFigures], str]], ...] = (
     ("from", lambda of: f"{of.since:%Y-%m-%d %H:%M:%S}"),
     ("to", lambda of: f"{of.until:%Y-%m-%d %H:%M:%S}"),
-    ("packets lost of sent", lambda of: f"{of.lost:,} of {of.sent:,}"),
+    ("packets lost of sent", lambda of: f"{of.lost:,} of {of.sent:,}" if of.sent else shown.NO_DATA),
     ("loss", _loss),
     ("RTT, minimum", _ms("rtt_min_ms")),
     ("RTT, median", _ms("rtt_median_ms")),

@@ -246,6 +246,12 @@ def newest_bursts(path_ids: Sequence[int], since_s: Sequence[float], until: date
     return _columns_of_paths("newest_bursts", ("path_id", "at_s", "sent", "received"), path_ids, since_s, until)
 
 
+def requests(path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> Columns:
+    """`path_id`, `at_s`, `packet_bytes` and `answered` (0 or 1) of all measured bursts, else as `newest_bursts`."""
+    names = ("path_id", "at_s", "packet_bytes", "answered")
+    return _columns_of_paths("requests", names, path_ids, since_s, until)
+
+
 def _columns_of_paths(
     name: str, names: Sequence[str], path_ids: Sequence[int], since_s: Sequence[float], until: datetime
 ) -> Columns:

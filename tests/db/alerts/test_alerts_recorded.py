@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from monitor.alerts.backtest.recorded import MeasuredTests, RecordedBursts, RecordedSource
+from monitor.alerts.backtest.recorded import RecordedBursts, RecordedSource
+from monitor.alerts.backtest.recorded_tests import MeasuredTests
 from monitor.alerts.detect.past.baselines import baselines_at
 from monitor.alerts.detect.past.incident_times import NO_TIMES, IncidentTimes, MeasureKind, PathTime
 from monitor.alerts.detect.rules.catalogue import RULES
@@ -120,6 +121,18 @@ def test_the_snapshot_of_arrays_equals_that_of_the_archive(archive_and_arrays):
         assert from_arrays == from_archive
         fired |= from_arrays
     assert {rule for rule, _ in fired} & {"loss", "rtt", "loss_regression"}, "nothing to compare"
+
+
+def test_requests_of_arrays_equal_those_of_the_archive(archive_and_arrays):
+    recorded, scope = archive_and_arrays
+    path_ids = sorted(scope.pinged)
+    since_s = [(NOW - timedelta(hours=3 + number)).timestamp() for number in range(len(path_ids))]
+
+    ours, theirs = (source.requests(path_ids, since_s, NOW) for source in (recorded, STORED))
+
+    assert len(ours["at_s"]) > len(path_ids)
+    for name, column in ours.items():
+        assert np.allclose(column, theirs[name], rtol=0.0, atol=1e-5), name
 
 
 def test_the_same_hours_of_earlier_incidents_are_left_out_of_both(archive_and_arrays):

@@ -7,7 +7,8 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from monitor.alerts.backtest.recorded import MeasuredTests, RecordedBursts, RecordedSource
+from monitor.alerts.backtest.recorded import RecordedBursts, RecordedSource
+from monitor.alerts.backtest.recorded_tests import MeasuredTests
 from monitor.alerts.backtest.replay import Replay, moments
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.evaluate import LIMIT_CHANGED, SWITCHED_OFF, reason_for_end, snapshot_at

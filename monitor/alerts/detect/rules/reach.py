@@ -1,8 +1,9 @@
 """Paths without any reply (unreachable) and paths without measurements (no_data). Never both.
 
-Unreachable: bursts were sent for at least three cycles and `after_s`, and none was answered. It clears with two
-answered cycles in a row. No data: no results were received, or the bursts could not be measured. It implies nothing
-about loss, neither opens nor closes an incident about loss, and clears with the next measured burst.
+Unreachable: bursts were sent for at least three cycles and `after_s`, and none was answered; time in which none was
+sent does not count (`past.silences`). It clears with two answered cycles in a row. No data: no results were received,
+or the bursts could not be measured. It implies nothing about loss, neither opens nor closes an incident about loss, and
+clears with the next measured burst.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Annotated, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.alerts.detect.past.silences import Silence
 from monitor.alerts.detect.rules.finding import AlertRule, BadBursts, Effect, LateResults, RuleFinding, Trouble
 from monitor.alerts.detect.snapshot import Floats, Snapshot
 from monitor.analysis import figures as shown
@@ -68,12 +70,16 @@ class UnreachablePath(AlertRule):
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         measured, answered = snapshot.newest("measured_s"), snapshot.newest("answered_s")
-        began = np.where(np.isnan(answered), _began(snapshot), answered)
         path_ids, rows = list(settings), by_setting.rows_of(settings, snapshot.rows)
-        is_silent = (measured - began)[rows] >= _patience_s(snapshot, settings, rows)
+        patience_s, silent_s = _patience_s(snapshot, settings, rows), (measured - answered)[rows]
+        for place in np.flatnonzero(np.isnan(silent_s)).tolist():
+            silent_s[place] = measured[rows[place]] - snapshot.paths[path_ids[place]].started_at.timestamp()
+        long = np.flatnonzero(silent_s >= patience_s).tolist()
+        silences = {place: of_path for place in long if (of_path := snapshot.silences.get(path_ids[place]))}
         return [
-            self._finding(snapshot, path_ids[place], float(began[row]), not np.isnan(answered[row]))
-            for place, row in zip(np.flatnonzero(is_silent).tolist(), rows[is_silent].tolist(), strict=True)
+            self._finding(snapshot, path_ids[place], silence)
+            for place, silence in silences.items()
+            if silence.cycles >= CYCLES and silence.until_s - silence.since_s >= patience_s[place]
         ]
 
     def over(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> str | None:
@@ -92,10 +98,9 @@ class UnreachablePath(AlertRule):
             return "answers again"
         return f"answered again by {first_reply:%Y-%m-%d %H:%M:%S} UTC"
 
-    def _finding(self, snapshot: Snapshot, path_id: int, began_s: float, has_answered: bool) -> RuleFinding:
-        since = datetime.fromtimestamp(began_s, UTC)
-        last = datetime.fromtimestamp(float(snapshot.newest("measured_s")[snapshot.rows[path_id]]), UTC)
-        last_reply = "last burst with a reply" if has_answered else "no reply since"
+    def _finding(self, snapshot: Snapshot, path_id: int, silence: Silence) -> RuleFinding:
+        since, last = (datetime.fromtimestamp(at_s, UTC) for at_s in (silence.since_s, silence.until_s))
+        last_reply = "last burst with a reply" if silence.has_answered else "no reply since"
         return RuleFinding(
             rule=self.name,
             path_id=path_id,
@@ -122,7 +127,8 @@ class NoData(AlertRule):
         heard_s = measured[rows]
         known_s = heard_s.copy()
         for place in np.flatnonzero(np.isnan(heard_s)).tolist():
-            known_s[place] = max(snapshot.paths[path_ids[place]].started_at.timestamp(), _began(snapshot))
+            started_s = snapshot.paths[path_ids[place]].started_at.timestamp()
+            known_s[place] = max(started_s, snapshot.now.timestamp() - snapshot.recent_s)
         is_late = snapshot.now.timestamp() - known_s >= _patience_s(snapshot, settings, rows)
         return [
             self._finding(snapshot, path_ids[place], int(rows[place]), float(heard_s[place]), float(known_s[place]))
@@ -171,11 +177,6 @@ def _patience_s(snapshot: Snapshot, settings: Mapping[int, RuleSettings], rows: 
     """How long each path may be without a reply, or a measurement."""
     after_s = by_setting.each(settings, lambda rule: float(cast("UnreachableRule | NoDataRule", rule).after_s))
     return np.maximum(after_s, CYCLES * snapshot.every_s[rows])
-
-
-def _began(snapshot: Snapshot) -> float:
-    """The beginning of the snapshot's recent counts, in seconds since the epoch."""
-    return snapshot.now.timestamp() - snapshot.recent_s
 
 
 UNREACHABLE = UnreachablePath()

@@ -8,17 +8,15 @@ or a loss is being checked.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
 import msgspec
-import numpy as np
 
 from monitor.alerts.detect import suspects
 from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.rules.loss import LossRule, Threshold
-from monitor.alerts.detect.silence import TIMES_OF_REPLIES
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.alerts.incidents import recovery
 from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, is_normal_again, level_of
@@ -41,7 +39,7 @@ def with_other_troubles(
         if (level := level_of(row)) is not None
     ]
     back = {row.path_id for _, row, _ in levels if row.is_over or is_normal_again(row)}
-    silent = _silent_paths(back, snapshot) if back else set()
+    silent = back & snapshot.silences.keys()
     incidents: dict[int, set[int]] = defaultdict(set)
     keys = set()
     for incident in lasting:
@@ -67,15 +65,6 @@ def _marked(level: FindingLevel, *, is_silent: bool, has_other_trouble: bool) ->
     """The level with these; an RTT without newer replies is not of now."""
     is_stale = level.is_stale or (is_silent and level.unit is LevelUnit.MILLISECONDS)
     return replace(level, is_silent=is_silent, has_other_trouble=has_other_trouble, is_stale=is_stale)
-
-
-def _silent_paths(path_ids: Iterable[int], snapshot: Snapshot) -> set[int]:
-    """Those of these paths whose newest burst was lost as a whole."""
-    pinged = [path_id for path_id in path_ids if path_id in snapshot.rows]
-    rows = np.array([snapshot.rows[path_id] for path_id in pinged], dtype=np.int64)
-    measured_s, answered_s = (np.fmax.reduce(snapshot.recent[name][rows], axis=1) for name in TIMES_OF_REPLIES)
-    is_silent = ~np.isnan(measured_s) & ~(answered_s >= measured_s)
-    return {path_id for path_id, is_lost in zip(pinged, is_silent.tolist(), strict=True) if is_lost}
 
 
 def _possible_losses(
