@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from monitor.mesh.document import addresses
 from monitor.mesh.document.entries import TestKeys
 from probes.contract import CycleTask, Kind
+from probes.hosts import literal
 from probes.ping.egress import LARGEST_DSCP
 from probes.toml.keys import meaning
 from probes.toml.tables import Table
@@ -174,7 +174,7 @@ def task_maker(
 @lru_cache(maxsize=4096)
 def literal_or_none(address: str) -> str | None:
     """A source address; None for a name, which the site resolves and routes itself."""
-    return address if addresses.literal(address) is not None else None
+    return address if literal(address) is not None else None
 
 
 def fields_of_slot(slot: Slot, site: PlannedSite) -> dict[str, Any]:
