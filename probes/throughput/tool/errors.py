@@ -1,0 +1,60 @@
+"""The failures of iperf3: the outcome of each of its error messages, whatever C library wrote its second half.
+
+iperf3 appends strerror(3) to its own text (iperf_error.c), and each C library has words of its own: those of glibc,
+musl and the BSDs are here. Nothing is translated:
+iperf3 runs in the locale C (`probes.throughput.tool.process`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from probes.contract import NameNotResolved, NoRoute, NotPermitted, Outcome, ProbeError
+
+ERROR_OUTCOMES = (
+    ("server is busy", Outcome.BUSY),
+    # 3.9 says the second, whatever the reason, if it has no connection.
+    ("connection refused|unable to send control message: bad file descriptor", Outcome.REFUSED),
+    (
+        "unable to connect to server.*(connection timed out|operation timed out|operation (now )?in progress)",
+        Outcome.REFUSED,
+    ),
+    ("network (is )?unreachable|no route to host|host (is )?unreachable|(network|host) is down", Outcome.NO_ROUTE),
+    ("authorization failed|permission denied|operation not permitted", Outcome.NOT_PERMITTED),
+    (
+        "name or service not known|name does not resolve|name has no usable address|nodename nor servname provided"
+        "|no address associated with |temporary failure in name resolution|: try again$|: unrecoverable error$",
+        Outcome.DNS_FAILURE,
+    ),
+)
+
+
+class ServerRefused(ProbeError):
+    outcome = Outcome.REFUSED
+
+
+class ServerBusy(ProbeError):
+    outcome = Outcome.BUSY
+
+
+class ToolFailure(ProbeError):
+    outcome = Outcome.TOOL_FAILURE
+
+
+OUTCOME_ERRORS: dict[Outcome, type[ProbeError]] = {
+    Outcome.BUSY: ServerBusy,
+    Outcome.REFUSED: ServerRefused,
+    Outcome.NO_ROUTE: NoRoute,
+    Outcome.NOT_PERMITTED: NotPermitted,
+    Outcome.DNS_FAILURE: NameNotResolved,
+}
+
+
+def failure_of(message: str, address: str, port: int, figures: Mapping[str, Any]) -> ProbeError:
+    """The failure that an error message of a client stands for, with the figures of the test until then."""
+    lowered = message.strip().lower()
+    outcome = next((outcome for text, outcome in ERROR_OUTCOMES if re.search(text, lowered)), Outcome.TOOL_FAILURE)
+    failure = OUTCOME_ERRORS.get(outcome, ToolFailure)
+    return failure(f"iperf3 to {address} port {port}: {message}", figures=figures)
