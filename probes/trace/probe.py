@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -20,13 +20,14 @@ from probes.ping.cycle import REFUSED_AS
 from probes.ping.icmp import kernel
 from probes.ping.icmp.channel import Channel
 from probes.ping.resolve import Name, Resolution, resolve
+from probes.trace.ending import not_reached_text
 from probes.trace.engine.session import TraceSession, run_sessions
 from probes.trace.engine.udp import UdpChannel
 from probes.trace.flow_effect import effect_of
 from probes.trace.memory import RouteMemory
 from probes.trace.round import TraceRound
 from probes.trace.search import EarlierRoute
-from probes.trace.spec import MOST_ATTEMPTS, MOST_HOPS, Hop, TraceRun, TraceSpec, TraceTarget
+from probes.trace.spec import MOST_ATTEMPTS, MOST_HOPS, TraceRun, TraceSpec, TraceTarget
 
 MOST_FLOWS = 64
 PROGRESS_S = 0.2
@@ -193,13 +194,6 @@ class Traces:
             protocol=self._spec.protocol,
             detail=str(error),
         )
-
-
-def not_reached_text(hops: Sequence[Hop], lost: int) -> str:
-    """The end of a trace that neither reached its destination nor ended with an error: not reached: 15 of 15 packets
-    lost after hop 6."""
-    where = f"after hop {hops[-1].ttl}" if hops else "at all hops"
-    return f"not reached: {lost} of {lost} packets lost {where}"
 
 
 def _channel(spec: TraceSpec) -> type[Channel]:

@@ -152,7 +152,8 @@ class TraceRun(msgspec.Struct, frozen=True, kw_only=True, tag="trace", tag_field
     `hops` has an entry for each TTL from 1 on, up to that of the destination where it was `reached`, else up to the
     last router that replied. `flow` is constant over all its probes: the ICMP checksum, or source port * 65,536 +
     destination port of UDP; that of the target's pings unless more flows were asked for. `flow_effect` is None for a
-    trace of a single flow. `detail` of a trace that did not reach its target has the packets lost beyond the last hop.
+    trace of a single flow. `detail` of a trace that did not reach its target names a routing loop, else has the
+    packets lost beyond the last hop.
     """
 
     target: str
