@@ -6,9 +6,13 @@ name and it has no headers of a proxy.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
+import itertools
 import os
+import socket
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from django.http import HttpRequest
@@ -16,6 +20,8 @@ from django.http.request import split_domain_port
 
 SOCKET_TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 ESTABLISHED = "01"
+# Of each table: half a second to read. Beyond it a user is unknown.
+MOST_SOCKETS = 200_000
 PROXY_HEADERS = ("HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_REAL_IP")
 PROXY_HEADER_PREFIX = "HTTP_X_FORWARDED"
 
@@ -34,33 +40,44 @@ def is_local(request: HttpRequest) -> bool:
 
 
 def is_by_this_user(request: HttpRequest) -> bool:
-    """Whether a process of the user of this server, or of root, sent the request directly from this machine.
-
-    The kernel's table of TCP sockets has the user of the client's end.
-    """
-    if not is_local(request):
-        return False
-    client = _end(request.META["REMOTE_ADDR"], request.META.get("REMOTE_PORT", ""))
-    return client is not None and _user_of(client) in (os.geteuid(), 0)
+    """Whether a process of the user of this server, or of root, sent the request directly from this machine; false
+    where it cannot be told."""
+    connection = request.META.get("gunicorn.socket")
+    return is_local(request) and connection is not None and user_at_other_end(connection) in (os.geteuid(), 0)
 
 
-def _end(address: str, port: str) -> str | None:
-    """An end of a connection as /proc/net/tcp and tcp6 write it; None for an invalid port."""
-    if not port.isdecimal():
+def user_at_other_end(connection: socket.socket) -> int | None:
+    """The user of the client's socket of a TCP connection on this machine, by the kernel's table; None where it has no
+    such socket, or no longer an open one."""
+    if connection.family not in (socket.AF_INET, socket.AF_INET6):
         return None
-    packed = ipaddress.ip_address(address.strip("[]")).packed
-    words = [int.from_bytes(packed[at : at + 4], sys.byteorder) for at in range(0, len(packed), 4)]
-    return f"{''.join(f'{word:08X}' for word in words)}:{int(port):04X}"
+    try:
+        # Both ends: other sockets may have the same local end. No two have the same pair while this one is open.
+        client, server = _written(connection.getpeername()), _written(connection.getsockname())
+    except (OSError, ValueError):
+        return None
+    users = {row[7] for row in _table_rows() if row[3] == ESTABLISHED and row[1] in client and row[2] in server}
+    return int(users.pop()) if len(users) == 1 else None
 
 
-def _user_of(client: str) -> int | None:
-    """The user of the established socket with this local end."""
+def _table_rows() -> Iterator[list[str]]:
     for table in SOCKET_TABLES:
-        for line in Path(table).read_text().splitlines()[1:] if Path(table).exists() else ():
-            _, local, _, state, _, _, _, user, *_ = line.split()
-            if local == client and state == ESTABLISHED:
-                return int(user)
-    return None
+        with contextlib.suppress(OSError), Path(table).open() as lines:
+            for line in itertools.islice(lines, 1, MOST_SOCKETS):
+                yield line.split(maxsplit=8)
+
+
+def _written(end: tuple[object, ...]) -> set[str]:
+    """An end of a connection as /proc/net/tcp and tcp6 write it. An IPv4 address is also in the latter, where a socket
+    of IPv6 has it."""
+    parsed = ipaddress.ip_address(str(end[0]).partition("%")[0])
+    address = getattr(parsed, "ipv4_mapped", None) or parsed
+    forms = {address.packed, bytes(10) + b"\xff\xff" + address.packed} if address.version == 4 else {address.packed}
+    return {
+        "".join(f"{int.from_bytes(form[at : at + 4], sys.byteorder):08X}" for at in range(0, len(form), 4))
+        + f":{end[1]:04X}"
+        for form in forms
+    }
 
 
 def stayed_on_this_machine(request: HttpRequest) -> bool:
