@@ -9,6 +9,7 @@ from monitor.analysis.packets.figures import CaptureFigures, captured_figures_of
 from monitor.analysis.packets.kept import KeptPart
 from monitor.analysis.packets.losses import CaptureLosses, LostWhere, lost_between
 from monitor.analysis.packets.time_sequence import TimeSequence, time_sequence
+from monitor.analysis.packets.unread import Unread, no_data_reason, unread_sentences
 
 __all__ = [
     "CaptureError",
@@ -19,10 +20,13 @@ __all__ = [
     "LostWhere",
     "TcpConnection",
     "TimeSequence",
+    "Unread",
     "captured_figures_of",
     "connections_of",
     "figures_of",
     "lost_between",
+    "no_data_reason",
     "read_capture",
     "time_sequence",
+    "unread_sentences",
 ]

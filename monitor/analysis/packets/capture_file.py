@@ -1,14 +1,21 @@
 """The packets of a capture file: pcap (draft-ietf-opsawg-pcap) and pcapng (draft-ietf-opsawg-pcapng).
 
-In: the file's bytes. Out: the packets, in the order of the file, from the IP header on. Both byte orders, stamps in
-microseconds and nanoseconds, Ethernet with VLAN tags, Linux's cooked captures, raw IP and loopback.
+In: the file's bytes, also compressed with gzip. Out: the packets, in the order of the file, from the innermost IP
+header on. Both byte orders, stamps in microseconds and nanoseconds; `encapsulation` has the link types and tunnels.
 """
 
 from __future__ import annotations
 
+import gzip
+import io
 import struct
+import zlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+from monitor.analysis.packets.encapsulation import ip_offset, is_link_read
+from monitor.analysis.packets.unread import NO_STAMP, Unread, unread_link
 
 NS = 1_000_000_000
 PCAP_MAGICS = {
@@ -22,12 +29,33 @@ PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
 MOST_CAPTURED_BYTES = 262_144
 """The most bytes of a packet that tcpdump keeps; a length beyond it is a damaged file."""
 
-ETHERNET, RAW, RAW_BSD, NULL, LOOP, COOKED, COOKED_2, IPV4, IPV6 = 1, 101, 12, 0, 108, 113, 276, 228, 229
-LINK_NAMES = "Ethernet, raw IP, loopback and Linux cooked captures"
-IP_TYPES = (0x0800, 0x86DD)
-VLAN_TYPES = (0x8100, 0x88A8, 0x9100)
+GZIP_MAGIC = b"\x1f\x8b"
+MOST_UNPACKED_BYTES = 1 << 30
+CONVERT = "convert it with `editcap -F pcap FILE NEW`"
+UNPACK = "unpack it first"
+OTHER_FORMATS = {
+    b"": ("an empty file", "capture with `tcpdump -w FILE`"),
+    b"snoop\0": ("a file of snoop", CONVERT),
+    b"\x34\xcd\xb2\xa1": ("a modified pcap", CONVERT),
+    b"\xa1\xb2\xcd\x34": ("a modified pcap", CONVERT),
+    b"iptrace ": ("a file of iptrace", CONVERT),
+    b"GMBU": ("a file of Microsoft Network Monitor", CONVERT),
+    b"RTSS": ("a file of Microsoft Network Monitor", CONVERT),
+    b"TRSNIFF data": ("a file of Sniffer", CONVERT),
+    b"XCP\0": ("a file of NetXRay or Sniffer", CONVERT),
+    b"TR\0\x64": ("a file of nettl", CONVERT),
+    b"\x05VNF": ("a file of Visual Networks", CONVERT),
+    b"\xfd7zXZ\0": ("compressed with xz", UNPACK),
+    b"BZh": ("compressed with bzip2", UNPACK),
+    b"\x28\xb5\x2f\xfd": ("compressed with zstd", UNPACK),
+    b"\x04\x22\x4d\x18": ("compressed with lz4", UNPACK),
+    b"PK\x03\x04": ("a zip archive", UNPACK),
+    b"7z\xbc\xaf": ("a 7z archive", UNPACK),
+    GZIP_MAGIC: ("compressed twice", UNPACK),
+}
+"""First bytes: the format, and how to get a file that is read."""
 
-SECTION, INTERFACE, SIMPLE, ENHANCED = 0x0A0D0D0A, 1, 3, 6
+SECTION, INTERFACE, OBSOLETE, SIMPLE, ENHANCED = 0x0A0D0D0A, 1, 2, 3, 6
 TIMESTAMP_RESOLUTION, TIMESTAMP_OFFSET = 9, 14
 
 
@@ -37,32 +65,71 @@ class CaptureError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class CapturedPacket:
-    """A packet from its IP header on, as far as it was captured; its length on the wire from there on, in bytes."""
+    """A packet from its IP header on, as far as it was captured; its length on the wire from there on, in bytes.
+    Packets of the same interface have stamps of the same clock."""
 
     at_ns: int
     ip: bytes
     wire_bytes: int
+    interface: int = 0
 
 
-def read_capture(data: bytes) -> Iterator[CapturedPacket]:
-    """The IP packets of a pcap or pcapng file. A file that ends within a packet ends before it.
+def read_capture(
+    data: bytes, unread: Counter[Unread] | None = None, most_bytes: int = MOST_UNPACKED_BYTES
+) -> Iterator[CapturedPacket]:
+    """The IP packets of a pcap or pcapng file. A file that ends within a packet ends before it. `unread` counts the
+    packets that are not read; a file compressed with gzip may have `most_bytes` unpacked.
 
-    Raises CaptureError for other files, unknown link types, and lengths that cannot be.
+    Raises CaptureError for other files, a pcap of an unknown link type, and lengths that cannot be.
     """
+    counts: Counter[Unread] = Counter() if unread is None else unread
+    if data[:2] == GZIP_MAGIC:
+        data = _gunzipped(data, most_bytes)
     if data[:4] in PCAP_MAGICS:
-        return _pcap(data)
+        return _pcap(data, counts)
     if data[:4] == PCAPNG_MAGIC:
-        return _pcapng(data)
-    raise CaptureError("not a pcap or pcapng file: it does not begin as either does")
+        return _pcapng(data, counts)
+    raise CaptureError(f"not a pcap or pcapng file{_other_format(data)}")
 
 
-def _pcap(data: bytes) -> Iterator[CapturedPacket]:
+def _other_format(data: bytes) -> str:
+    for magic, (name, remedy) in OTHER_FORMATS.items():
+        if data.startswith(magic) and (magic or not data):
+            return f" but {name}: {remedy}"
+    if b"\n" in data[:500] and data[:500].isascii() and b"\0" not in data[:500]:
+        return " but text: capture with `tcpdump -w FILE`"
+    return f": capture with `tcpdump -w FILE`, or {CONVERT}"
+
+
+def _gunzipped(data: bytes, most_bytes: int) -> bytes:
+    """Unpack a file, which may consist of several members. One that ends too early is unpacked as far as it goes."""
+    parts, size = [], 0
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+        try:
+            while part := stream.read1(1 << 20):
+                parts.append(part)
+                size += len(part)
+                if size > most_bytes:
+                    raise CaptureError(f"more than {most_bytes >> 20} MB when unpacked: bring less of the time")
+        except EOFError:
+            pass
+        except (zlib.error, OSError) as error:
+            raise CaptureError(f"cannot be unpacked with gunzip: {error}") from error
+    if not parts:
+        raise CaptureError("a file of gzip that ends too early, before its first packet")
+    return b"".join(parts)
+
+
+def _pcap(data: bytes, unread: Counter[Unread]) -> Iterator[CapturedPacket]:
     order, unit_ns = PCAP_MAGICS[data[:4]]
     header = struct.Struct(f"{order}IIII")
     if len(data) < 24:
         raise CaptureError("the file ends within its header, at byte 24")
     link = struct.unpack_from(f"{order}I", data, 20)[0] & 0xFFFF
-    _check_link(link)
+    if not is_link_read(link):
+        kind = unread_link(link)
+        raise CaptureError(f"packets {kind.name} are not read: {kind.remedy}")
+    interface = _Interface(0, link, float(unit_ns), 0)
     at = 24
     while at + header.size <= len(data):
         seconds, fraction, captured, wire = header.unpack_from(data, at)
@@ -70,20 +137,30 @@ def _pcap(data: bytes) -> Iterator[CapturedPacket]:
         begin, at = at + header.size, at + header.size + captured
         if at > len(data):
             return
-        packet = _from_ip(link, data[begin:at], wire, seconds * NS + fraction * unit_ns)
+        packet = _from_ip(interface, data[begin:at], wire, seconds * NS + fraction * unit_ns, unread)
         if packet is not None:
             yield packet
 
 
+@dataclass(frozen=True, slots=True)
+class _Interface:
+    """An interface of a file: its place, link type, nanoseconds of a unit of its stamps, and their offset."""
+
+    place: int
+    link: int
+    unit_ns: float
+    offset_ns: int
+
+
 @dataclass(slots=True)
 class _Section:
-    """A section of a pcapng file: its byte order; link type, stamp unit and offset of each interface."""
+    """A section of a pcapng file."""
 
     order: str
-    interfaces: list[tuple[int, float, int]] = field(default_factory=list)
+    interfaces: list[_Interface] = field(default_factory=list)
 
 
-def _pcapng(data: bytes) -> Iterator[CapturedPacket]:
+def _pcapng(data: bytes, unread: Counter[Unread]) -> Iterator[CapturedPacket]:
     section = _Section("<")
     at = 0
     while at + 12 <= len(data):
@@ -96,9 +173,11 @@ def _pcapng(data: bytes) -> Iterator[CapturedPacket]:
         if at + length > len(data):
             return
         if kind == INTERFACE:
-            section.interfaces.append(_interface(section.order, body, at))
-        elif kind in (ENHANCED, SIMPLE):
-            packet = _packet_of_block(section, kind, body, at)
+            section.interfaces.append(_interface(section, body, at))
+        elif kind == SIMPLE:
+            unread[NO_STAMP] += 1
+        elif kind in (ENHANCED, OBSOLETE):
+            packet = _packet_of_block(section, kind, body, at, unread)
             if packet is not None:
                 yield packet
         at += length
@@ -113,12 +192,11 @@ def _order_of(data: bytes, at: int) -> str:
     raise CaptureError(f"section without byte order at byte {at}: the file is damaged")
 
 
-def _interface(order: str, body: bytes, at: int) -> tuple[int, float, int]:
-    """Link type, nanoseconds of a unit, offset in nanoseconds."""
+def _interface(section: _Section, body: bytes, at: int) -> _Interface:
+    order = section.order
     if len(body) < 8:
         raise CaptureError(f"interface of {len(body)} bytes at byte {at}: the file is damaged")
     link = struct.unpack_from(f"{order}H", body)[0]
-    _check_link(link)
     unit_ns, offset_ns, option = 1000.0, 0, 8
     while option + 4 <= len(body):
         code, length = struct.unpack_from(f"{order}HH", body, option)
@@ -128,22 +206,28 @@ def _interface(order: str, body: bytes, at: int) -> tuple[int, float, int]:
         elif code == TIMESTAMP_OFFSET and len(value) == 8:
             offset_ns = struct.unpack(f"{order}q", value)[0] * NS
         option += 4 + length + (-length % 4)
-    return link, unit_ns, offset_ns
+    return _Interface(len(section.interfaces), link, unit_ns, offset_ns)
 
 
-def _packet_of_block(section: _Section, kind: int, body: bytes, at: int) -> CapturedPacket | None:
-    if kind == SIMPLE:
-        raise CaptureError(f"packet without a stamp at byte {at}: capture with time stamps")
+def _packet_of_block(
+    section: _Section, kind: int, body: bytes, at: int, unread: Counter[Unread]
+) -> CapturedPacket | None:
     if len(body) < 20:
         raise CaptureError(f"packet block of {len(body)} bytes at byte {at}: the file is damaged")
     number, high, low, captured, wire = struct.unpack_from(f"{section.order}IIIII", body)
+    if kind == OBSOLETE:
+        # Two numbers of 16 bits: the interface, and the packets dropped before this one.
+        number = struct.unpack_from(f"{section.order}H", body)[0]
     if number >= len(section.interfaces):
         raise CaptureError(f"packet of interface {number}, which the file does not describe, at byte {at}")
     _check_length(captured, at)
-    link, unit_ns, offset_ns = section.interfaces[number]
-    units = high << 32 | low
-    at_ns = offset_ns + (units * int(unit_ns) if unit_ns >= 1 else int(units * unit_ns))
-    return _from_ip(link, body[20 : 20 + captured], wire, at_ns)
+    interface = section.interfaces[number]
+    if not is_link_read(interface.link):
+        unread[unread_link(interface.link)] += 1
+        return None
+    units, unit_ns = high << 32 | low, interface.unit_ns
+    at_ns = interface.offset_ns + (units * int(unit_ns) if unit_ns >= 1 else int(units * unit_ns))
+    return _from_ip(interface, body[20 : 20 + captured], wire, at_ns, unread)
 
 
 def _check_length(captured: int, at: int) -> None:
@@ -151,31 +235,12 @@ def _check_length(captured: int, at: int) -> None:
         raise CaptureError(f"packet of {captured} captured bytes at byte {at}: the file is damaged")
 
 
-def _check_link(link: int) -> None:
-    if link not in (ETHERNET, RAW, RAW_BSD, NULL, LOOP, COOKED, COOKED_2, IPV4, IPV6):
-        raise CaptureError(f"link type {link} is not read; {LINK_NAMES} are")
-
-
-def _from_ip(link: int, frame: bytes, wire_bytes: int, at_ns: int) -> CapturedPacket | None:
-    """The packet without its link header; None for what is not IP."""
-    begin = _ip_offset(link, frame)
-    if begin is None or len(frame) <= begin:
+def _from_ip(
+    interface: _Interface, frame: bytes, wire_bytes: int, at_ns: int, unread: Counter[Unread]
+) -> CapturedPacket | None:
+    """The packet from its innermost IP header on; None for a frame that is not read."""
+    begin = ip_offset(interface.link, frame)
+    if isinstance(begin, Unread):
+        unread[begin] += 1
         return None
-    return CapturedPacket(at_ns, frame[begin:], wire_bytes - begin)
-
-
-def _ip_offset(link: int, frame: bytes) -> int | None:
-    if link in (RAW, RAW_BSD, IPV4, IPV6):
-        return 0
-    if link in (NULL, LOOP):
-        return 4
-    if link == COOKED_2:
-        return 20 if _is_ip(frame, 0) else None
-    at = 12 if link == ETHERNET else 14
-    while len(frame) >= at + 2 and struct.unpack_from(">H", frame, at)[0] in VLAN_TYPES:
-        at += 4
-    return at + 2 if _is_ip(frame, at) else None
-
-
-def _is_ip(frame: bytes, at: int) -> bool:
-    return len(frame) >= at + 2 and struct.unpack_from(">H", frame, at)[0] in IP_TYPES
+    return CapturedPacket(at_ns, frame[begin:], wire_bytes - begin, interface.place)

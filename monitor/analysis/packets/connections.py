@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 import struct
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from monitor.analysis.packets.capture_file import CapturedPacket
+from monitor.analysis.packets.encapsulation import EXTENSION_HEADERS, TCP
+from monitor.analysis.packets.unread import CUT, FRAGMENTS, NOT_TCP, Unread
 
-TCP = 6
 FIN, SYN, RST, ACK = 1, 2, 4, 16
-EXTENSION_HEADERS = {0, 43, 60}
+IPV6_FRAGMENT = 44
 MSS_OPTION, SCALE_OPTION, SACK_PERMITTED_OPTION, SACK_OPTION = 2, 3, 4, 5
 SEQUENCE_NUMBERS = 1 << 32
 End = tuple[bytes, int]
@@ -49,6 +51,8 @@ class TcpDirection:
     sack_permitted: bool | None = None
     first: int | None = None
     newest: int = 0
+    cut_packets: int = 0
+    """Segments whose options the capture does not have."""
 
     @property
     def source(self) -> str:
@@ -101,18 +105,21 @@ class _TcpPacket:
     window: int
     payload_bytes: int
     options: bytes
+    has_options: bool
 
 
-def connections_of(packets: Iterable[CapturedPacket]) -> list[TcpConnection]:
+def connections_of(packets: Iterable[CapturedPacket], unread: Counter[Unread] | None = None) -> list[TcpConnection]:
     """The TCP connections in the order of their first packets. A SYN on ports used before begins a new one.
 
-    Packets that are not TCP, fragments and headers that were cut are left out.
+    Packets that are not TCP, fragments and headers that were cut are left out, and counted in `unread`.
     """
     connections: list[TcpConnection] = []
     latest: dict[frozenset[End], TcpConnection] = {}
     for packet in packets:
         tcp = _tcp_packet(packet)
-        if tcp is None:
+        if isinstance(tcp, Unread):
+            if unread is not None:
+                unread[tcp] += 1
             continue
         ends = frozenset((tcp.source, tcp.destination))
         connection = latest.get(ends)
@@ -148,14 +155,15 @@ def _direction_of(connection: TcpConnection, tcp: _TcpPacket) -> TcpDirection:
 def _add(connection: TcpConnection, tcp: _TcpPacket, at_ns: int) -> None:
     direction = _direction_of(connection, tcp)
     other = connection.other(direction)
-    if tcp.flags & SYN:
+    direction.cut_packets += not tcp.has_options
+    if tcp.flags & SYN and tcp.has_options:
         _add_syn_options(direction, tcp.options)
-    begin = direction.offset(tcp.sequence)
-    end = begin + tcp.payload_bytes + bool(tcp.flags & SYN) + bool(tcp.flags & FIN)
+    begin, payload_bytes = direction.offset(tcp.sequence), tcp.payload_bytes
+    end = begin + payload_bytes + bool(tcp.flags & SYN) + bool(tcp.flags & FIN)
     direction.newest = max(direction.newest, end)
     ack = other.offset(tcp.acknowledged) if tcp.flags & ACK else None
     sack = tuple((other.offset(left), other.offset(right)) for left, right in _sack_blocks(tcp.options))
-    segment = TcpSegment(at_ns, begin, end, tcp.payload_bytes, tcp.flags, ack, tcp.window, sack)
+    segment = TcpSegment(at_ns, begin, end, payload_bytes, tcp.flags, ack, tcp.window, sack)
     direction.segments.append(segment)
 
 
@@ -187,52 +195,65 @@ def _options(options: bytes) -> Iterable[tuple[int, bytes]]:
         at += length
 
 
-def _tcp_packet(packet: CapturedPacket) -> _TcpPacket | None:
+def _tcp_packet(packet: CapturedPacket) -> _TcpPacket | Unread:
     ip = packet.ip
-    if ip[0] >> 4 == 4:
-        layout = _ipv4(ip, packet.wire_bytes)
-    elif ip[0] >> 4 == 6:
-        layout = _ipv6(ip, packet.wire_bytes)
-    else:
-        return None
-    if layout is None:
-        return None
-    source, destination, at, ip_bytes = layout
+    layout = _ipv4(ip, packet.wire_bytes) if ip[0] >> 4 == 4 else _ipv6(ip, packet.wire_bytes)
+    if isinstance(layout, Unread):
+        return layout
+    at = layout.header_bytes
     if len(ip) < at + 20:
-        return None
+        return CUT
     ports = struct.unpack_from(">HHIIBBH", ip, at)
     source_port, destination_port, sequence, acknowledged, offset, flags, window = ports
-    header_bytes = (offset >> 4) * 4
-    if header_bytes < 20:
-        return None
+    end = at + (offset >> 4) * 4
+    if end < at + 20:
+        return NOT_TCP
     return _TcpPacket(
-        source=(source, source_port),
-        destination=(destination, destination_port),
+        source=(layout.source, source_port),
+        destination=(layout.destination, destination_port),
         sequence=sequence,
         acknowledged=acknowledged,
         flags=flags,
         window=window,
-        payload_bytes=max(0, ip_bytes - at - header_bytes),
-        options=ip[at + 20 : at + header_bytes],
+        payload_bytes=max(0, layout.total_bytes - end),
+        options=ip[at + 20 : end],
+        has_options=len(ip) >= end,
     )
 
 
-def _ipv4(ip: bytes, wire_bytes: int) -> tuple[bytes, bytes, int, int] | None:
-    """Source, destination, offset of the TCP header, length in bytes; None for other protocols and for fragments."""
-    if len(ip) < 20 or ip[9] != TCP or struct.unpack_from(">H", ip, 6)[0] & 0x3FFF:
-        return None
+@dataclass(frozen=True, slots=True)
+class _IpHeader:
+    """The header of an IP packet that carries TCP; `ip_id` is 0 where it has none."""
+
+    source: bytes
+    destination: bytes
+    header_bytes: int
+    total_bytes: int
+    ip_id: int = 0
+
+
+def _ipv4(ip: bytes, wire_bytes: int) -> _IpHeader | Unread:
+    if len(ip) < 20:
+        return CUT
+    total, ip_id, fragment = struct.unpack_from(">HHH", ip, 2)
+    if ip[9] != TCP:
+        return NOT_TCP
+    if fragment & 0x3FFF:
+        return FRAGMENTS
     # A segment of 64 kB and more, before the network card cuts it, has no length of its own.
-    total = struct.unpack_from(">H", ip, 2)[0] or min(wire_bytes, LONGEST_SEGMENT_BYTES)
-    return ip[12:16], ip[16:20], (ip[0] & 0x0F) * 4, total
+    total = total or min(wire_bytes, LONGEST_SEGMENT_BYTES)
+    return _IpHeader(ip[12:16], ip[16:20], (ip[0] & 0x0F) * 4, total, ip_id)
 
 
-def _ipv6(ip: bytes, wire_bytes: int) -> tuple[bytes, bytes, int, int] | None:
+def _ipv6(ip: bytes, wire_bytes: int) -> _IpHeader | Unread:
     if len(ip) < 40:
-        return None
+        return CUT
     length, following = struct.unpack_from(">HB", ip, 4)
     at = 40
     while following in EXTENSION_HEADERS and len(ip) >= at + 2:
         following, at = ip[at], at + 8 + ip[at + 1] * 8
+    if following == IPV6_FRAGMENT and len(ip) > at and ip[at] == TCP:
+        return FRAGMENTS
     if following != TCP:
-        return None
-    return ip[8:24], ip[24:40], at, 40 + length if length else min(wire_bytes, LONGEST_SEGMENT_BYTES)
+        return CUT if following in EXTENSION_HEADERS else NOT_TCP
+    return _IpHeader(ip[8:24], ip[24:40], at, 40 + length if length else min(wire_bytes, LONGEST_SEGMENT_BYTES))

@@ -59,7 +59,8 @@ class _State:
 @dataclass(frozen=True, slots=True)
 class CaptureFigures:
     """Figures of the data in one direction and of the ACKs of the other. Milliseconds count from the first packet of
-    the connection. None where nothing supports a figure.
+    the connection. None where nothing supports a figure. `cut_packets` have no options in the capture, of both
+    directions.
 
     Where a capture has not all packets, `captured_ratio` is the share of the bytes that it has; the counts of data and
     ACKs are those of that share, and RTTs, outstanding bytes, bursts and pauses those of the first `start_ms`."""
@@ -97,6 +98,7 @@ class CaptureFigures:
     was_reset: bool
     captured_ratio: float | None = None
     start_ms: float | None = None
+    cut_packets: int = 0
 
 
 @dataclass(slots=True)
@@ -158,6 +160,7 @@ def figures_of(connection: TcpConnection, direction: TcpDirection | None = None)
         largest_burst_bytes=_largest_burst_bytes(carrying, (least_ms or 0.0) * BURST_RTTS * MS),
         pauses=_pauses(carrying, states, begin_ns, max(SHORTEST_PAUSE_MS, PAUSE_RTTS * (least_ms or 0.0)), mss_bytes),
         was_reset=any(segment.flags & RST for way in connection.directions for segment in way.segments),
+        cut_packets=sum(way.cut_packets for way in connection.directions),
     )
 
 

@@ -74,6 +74,9 @@ def _rtt(figure: CaptureFigures) -> str:
 
 
 def _sack(figure: CaptureFigures) -> str:
+    if figure.cut_packets:
+        packets = figures.count(figure.cut_packets)
+        return f"not known: {packets} packets are cut within their headers; capture with `tcpdump -s 128`"
     if not figure.sack_packets:
         return "none"
     twice = f"; {figures.count(figure.duplicate_sack_packets)} tell of data that arrived twice (D-SACK)"

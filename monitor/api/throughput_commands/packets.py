@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from monitor.analysis.packets import CaptureError, TcpConnection, connections_of, figures_of, read_capture
+from monitor.analysis.packets import (
+    CaptureError,
+    TcpConnection,
+    Unread,
+    connections_of,
+    figures_of,
+    no_data_reason,
+    read_capture,
+    unread_sentences,
+)
 from monitor.analysis.packets.wording import capture_rows
 
 SUMMARY = "retransmissions, SACK, RTT, windows, bursts and pauses of the TCP transfers in a capture (pcap, pcapng)"
@@ -31,7 +41,8 @@ def add_arguments(parser: CommandParser) -> None:
 
 def run(command: BaseCommand, options: dict[str, Any]) -> None:
     """Raises `CommandError`."""
-    connections = _connections(options["file"])
+    unread: Counter[Unread] = Counter()
+    connections = _connections(options["file"], unread)
     for connection in connections[: options["most"]]:
         figures = figures_of(connection)
         if options["as_json"]:
@@ -42,17 +53,21 @@ def run(command: BaseCommand, options: dict[str, Any]) -> None:
         command.stdout.write("")
     if not options["as_json"] and len(connections) > options["most"]:
         command.stdout.write(f"{len(connections) - options['most']} more connections, with less data: --most")
+    # A program that reads the objects of --json reads no sentences between them.
+    output = command.stderr if options["as_json"] else command.stdout
+    for sentence in unread_sentences(unread):
+        output.write(sentence)
 
 
-def _connections(path: Path) -> list[TcpConnection]:
+def _connections(path: Path, unread: Counter[Unread]) -> list[TcpConnection]:
     """Those with data, the most data first."""
     try:
-        connections = connections_of(read_capture(path.read_bytes()))
+        connections = connections_of(read_capture(path.read_bytes(), unread), unread)
     except (CaptureError, OSError) as error:
         raise CommandError(f"{path}: {error}") from error
     connections = [connection for connection in connections if connection.sender.payload_bytes]
     if not connections:
-        raise CommandError(f"{path}: no TCP packets with data in it")
+        raise CommandError(f"{path}: {no_data_reason(unread)}")
     return sorted(connections, key=lambda connection: -connection.sender.payload_bytes)
 
 

@@ -6,6 +6,7 @@ A file is read in memory, within bounds of size and packets, and not stored.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from dataclasses import dataclass
 
 from django.core.files.uploadedfile import UploadedFile
@@ -19,10 +20,13 @@ from monitor.analysis import figures
 from monitor.analysis.packets import (
     CaptureError,
     TcpConnection,
+    Unread,
     connections_of,
     figures_of,
+    no_data_reason,
     read_capture,
     time_sequence,
+    unread_sentences,
 )
 from monitor.analysis.packets.wording import capture_rows
 from monitor.archive.queries.throughput.captures import pcap_of_end
@@ -30,6 +34,7 @@ from monitor.web.charts.time_sequence import time_sequence_chart
 from monitor.web.pages.captures.figures import FileStream
 
 MOST_FILE_BYTES = 8 * 2**20
+MOST_UNPACKED_BYTES = 64 * 2**20
 MOST_PACKETS = 50_000
 """Evaluated within about two seconds."""
 MOST_BODY_BYTES = MOST_FILE_BYTES + 10_000
@@ -102,15 +107,17 @@ def _too_large() -> str:
 
 def _evaluated(file: UploadedFile) -> FileView:
     """Raises `CaptureError`."""
-    packets = read_capture(file.read())
-    connections = connections_of(itertools.islice(packets, MOST_PACKETS))
+    unread: Counter[Unread] = Counter()
+    packets = read_capture(file.read(), unread, MOST_UNPACKED_BYTES)
+    connections = connections_of(itertools.islice(packets, MOST_PACKETS), unread)
     notes = [] if next(packets, None) is None else [f"Only the first {figures.count(MOST_PACKETS)} packets were read."]
     carrying = [connection for connection in connections if connection.sender.payload_bytes]
     if not carrying:
-        raise CaptureError("no TCP packets with data in it")
+        raise CaptureError(no_data_reason(unread))
     carrying.sort(key=lambda connection: -connection.sender.payload_bytes)
     if len(carrying) > MOST_STREAMS:
         notes.append(f"{len(carrying) - MOST_STREAMS} more connections, with less data, are not shown.")
+    notes += unread_sentences(unread)
     return FileView(file.name or "", tuple(map(_stream, carrying[:MOST_STREAMS])), " ".join(notes))
 
 
