@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from monitor.analysis.packets.capture_file import CapturedPacket
+from monitor.analysis.packets.copies import LEAST_COPIED_RATIO, RecentPackets
 from monitor.analysis.packets.encapsulation import EXTENSION_HEADERS, TCP
 from monitor.analysis.packets.unread import CUT, FRAGMENTS, NOT_TCP, Unread
 
@@ -22,6 +23,8 @@ LARGEST_SCALE = 14
 """RFC 7323, section 2.3."""
 LONGEST_SEGMENT_BYTES = 8 * 65_535
 """The most that Linux hands to a network card as a segment (GSO_MAX_SIZE)."""
+CLOCK_STEP_NS = 10_000_000
+"""Packets of an interface are stamped in their order, but for a few milliseconds on a busy host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,12 @@ class TcpDirection:
     newest: int = 0
     cut_packets: int = 0
     """Segments whose options the capture does not have."""
+    recent: RecentPackets = field(default_factory=RecentPackets)
+    acknowledged: int | None = None
+    is_closed: bool = False
+    """Whether the newest window that it offers is zero."""
+    probed: int | None = None
+    """The byte that it sent into a closed window, to learn when it opens."""
 
     @property
     def source(self) -> str:
@@ -79,9 +88,12 @@ class TcpDirection:
 
 @dataclass(slots=True)
 class TcpConnection:
-    """A connection: first the direction of the end that opened it, or of the first packet captured."""
+    """A connection: first the direction of the end that opened it, or of the first packet captured. `clock_back_ns` is
+    by how much the clock of the capture went back within it; None if it did not."""
 
     directions: tuple[TcpDirection, TcpDirection]
+    clock_back_ns: int | None = None
+    clock_steps: int = 0
 
     @property
     def sender(self) -> TcpDirection:
@@ -97,6 +109,10 @@ class TcpConnection:
 
 @dataclass(frozen=True, slots=True)
 class _TcpPacket:
+    """`header` is that of TCP without its checksum, which network cards fill in after some captures."""
+
+    ip_id: int
+    header: bytes
     source: End
     destination: End
     sequence: int
@@ -108,26 +124,64 @@ class _TcpPacket:
     has_options: bool
 
 
+@dataclass(slots=True)
+class _Clocks:
+    """The clocks of the interfaces of a capture: the newest stamp of each, and how often they went back."""
+
+    newest_ns: dict[int, int] = field(default_factory=dict)
+    steps: int = 0
+    last_step_ns: int = 0
+
+    def read(self, packet: CapturedPacket) -> None:
+        """Compare the stamp of the next packet with those before."""
+        newest_ns = self.newest_ns.get(packet.interface, packet.at_ns)
+        if packet.at_ns < newest_ns - CLOCK_STEP_NS:
+            self.steps, self.last_step_ns, newest_ns = self.steps + 1, newest_ns - packet.at_ns, packet.at_ns
+        self.newest_ns[packet.interface] = max(newest_ns, packet.at_ns)
+
+
 def connections_of(packets: Iterable[CapturedPacket], unread: Counter[Unread] | None = None) -> list[TcpConnection]:
     """The TCP connections in the order of their first packets. A SYN on ports used before begins a new one.
 
-    Packets that are not TCP, fragments and headers that were cut are left out, and counted in `unread`.
+    Packets that are not TCP, fragments and headers that were cut are left out, and counted in `unread`; so are copies
+    of packets, counted in their direction.
     """
     connections: list[TcpConnection] = []
     latest: dict[frozenset[End], TcpConnection] = {}
+    clocks = _Clocks()
     for packet in packets:
         tcp = _tcp_packet(packet)
         if isinstance(tcp, Unread):
             if unread is not None:
                 unread[tcp] += 1
             continue
+        clocks.read(packet)
         ends = frozenset((tcp.source, tcp.destination))
         connection = latest.get(ends)
         if connection is None or _begins_anew(connection, tcp):
             connection = latest[ends] = _opened(tcp)
+            connection.clock_steps = clocks.steps
             connections.append(connection)
+        if connection.clock_steps != clocks.steps:
+            connection.clock_steps, connection.clock_back_ns = clocks.steps, clocks.last_step_ns
         _add(connection, tcp, packet.at_ns)
+    for connection in connections:
+        _leave_out_copies(connection)
     return connections
+
+
+def _leave_out_copies(connection: TcpConnection) -> None:
+    """Leave out the likely copies, where so much of the data has one that the capture has each packet twice."""
+    places = [set(way.recent.likely_copies) for way in connection.directions]
+    data, copied = 0, 0
+    for way, likely in zip(connection.directions, places, strict=True):
+        carrying = [place for place, segment in enumerate(way.segments) if segment.payload_bytes]
+        data, copied = data + len(carrying), copied + len(likely.intersection(carrying))
+    for way, likely in zip(connection.directions, places, strict=True):
+        if likely and copied >= LEAST_COPIED_RATIO * data:
+            way.recent.copies += len(likely)
+            way.segments = [segment for place, segment in enumerate(way.segments) if place not in likely]
+        way.recent.forget()
 
 
 def _begins_anew(connection: TcpConnection, tcp: _TcpPacket) -> bool:
@@ -155,16 +209,38 @@ def _direction_of(connection: TcpConnection, tcp: _TcpPacket) -> TcpDirection:
 def _add(connection: TcpConnection, tcp: _TcpPacket, at_ns: int) -> None:
     direction = _direction_of(connection, tcp)
     other = connection.other(direction)
+    key, is_sure = (tcp.ip_id, tcp.header, tcp.payload_bytes), bool(tcp.ip_id or tcp.flags & SYN)
+    if direction.recent.is_copy(key, is_sure, at_ns, len(direction.segments)):
+        return
     direction.cut_packets += not tcp.has_options
     if tcp.flags & SYN and tcp.has_options:
         _add_syn_options(direction, tcp.options)
     begin, payload_bytes = direction.offset(tcp.sequence), tcp.payload_bytes
+    if not tcp.flags & (SYN | FIN | RST):
+        begin, payload_bytes = _without_probe(direction, other, begin, payload_bytes)
     end = begin + payload_bytes + bool(tcp.flags & SYN) + bool(tcp.flags & FIN)
     direction.newest = max(direction.newest, end)
     ack = other.offset(tcp.acknowledged) if tcp.flags & ACK else None
+    if ack is not None:
+        direction.acknowledged, direction.is_closed = max(ack, direction.acknowledged or 0), not tcp.window
     sack = tuple((other.offset(left), other.offset(right)) for left, right in _sack_blocks(tcp.options))
     segment = TcpSegment(at_ns, begin, end, payload_bytes, tcp.flags, ack, tcp.window, sack)
     direction.segments.append(segment)
+
+
+def _without_probe(direction: TcpDirection, other: TcpDirection, begin: int, payload_bytes: int) -> tuple[int, int]:
+    """Begin and length of the data in a segment without the byte of a keep-alive (RFC 9293, section 3.8.4) or of a
+    repeated window probe (section 3.8.6.1), of which the first carries the byte."""
+    if payload_bytes == 1:
+        is_keep_alive = begin + 1 == direction.newest and (other.acknowledged or begin + 1) > begin
+        if begin < direction.newest and (is_keep_alive or other.is_closed):
+            return begin, 0
+        if other.is_closed:
+            direction.probed = begin
+    elif payload_bytes and begin == direction.probed:
+        direction.probed = None
+        return begin + 1, payload_bytes - 1
+    return begin, payload_bytes
 
 
 def _add_syn_options(direction: TcpDirection, options: bytes) -> None:
@@ -209,6 +285,8 @@ def _tcp_packet(packet: CapturedPacket) -> _TcpPacket | Unread:
     if end < at + 20:
         return NOT_TCP
     return _TcpPacket(
+        ip_id=layout.ip_id,
+        header=ip[at : at + 16] + ip[at + 18 : end],
         source=(layout.source, source_port),
         destination=(layout.destination, destination_port),
         sequence=sequence,

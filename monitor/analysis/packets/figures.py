@@ -59,15 +59,15 @@ class _State:
 @dataclass(frozen=True, slots=True)
 class CaptureFigures:
     """Figures of the data in one direction and of the ACKs of the other. Milliseconds count from the first packet of
-    the connection. None where nothing supports a figure. `cut_packets` have no options in the capture, of both
-    directions.
+    the connection. None where nothing supports a figure: none in time where the clock went back by `clock_back_ms`.
+    `copies` were left out, and `cut_packets` have no options in the capture, of both directions.
 
     Where a capture has not all packets, `captured_ratio` is the share of the bytes that it has; the counts of data and
     ACKs are those of that share, and RTTs, outstanding bytes, bursts and pauses those of the first `start_ms`."""
 
     source: str
     destination: str
-    duration_ms: float
+    duration_ms: float | None
     packets: int
     data_packets: int
     payload_bytes: int
@@ -75,7 +75,7 @@ class CaptureFigures:
     resent_packets: int
     resent_bytes: int
     out_of_order_packets: int
-    loss_events: int
+    loss_events: int | None
     rate_bps: float | None
     mss_bytes: int | None
     handshake_ms: float | None
@@ -98,7 +98,9 @@ class CaptureFigures:
     was_reset: bool
     captured_ratio: float | None = None
     start_ms: float | None = None
+    copies: int = 0
     cut_packets: int = 0
+    clock_back_ms: float | None = None
 
 
 @dataclass(slots=True)
@@ -120,18 +122,18 @@ def figures_of(connection: TcpConnection, direction: TcpDirection | None = None)
     begin_ns, end_ns = min(times_ns), max(times_ns)
     carrying = [segment for segment in data.segments if segment.payload_bytes]
     sent = _replayed(carrying)
-    rtts_ms = _round_trips_ms(data, acks)
-    handshake_ms = _handshake_ms(data, acks)
+    has_clock = connection.clock_back_ns is None
+    rtts_ms = _round_trips_ms(data, acks) if has_clock else np.array([])
+    handshake_ms = _handshake_ms(data, acks) if has_clock else None
     least_ms = float(rtts_ms.min()) if len(rtts_ms) else handshake_ms
     mss_bytes = _least(data.mss_bytes, acks.mss_bytes)
     windows = _windows_bytes(data, acks)
-    states = _states(data, acks)
+    states = _states(data, acks) if has_clock else []
     quantiles = np.quantile(rtts_ms, (0.5, 0.95)) if len(rtts_ms) else (None, None)
-    duration_s = (carrying[-1].at_ns - carrying[0].at_ns) / 1e9 if carrying else 0.0
     return CaptureFigures(
         source=data.source,
         destination=data.destination,
-        duration_ms=(end_ns - begin_ns) / MS,
+        duration_ms=(end_ns - begin_ns) / MS if has_clock else None,
         packets=len(data.segments),
         data_packets=len(carrying),
         payload_bytes=data.payload_bytes,
@@ -139,8 +141,8 @@ def figures_of(connection: TcpConnection, direction: TcpDirection | None = None)
         resent_packets=len(sent.resent_at_ns),
         resent_bytes=sent.resent_bytes,
         out_of_order_packets=sent.out_of_order,
-        loss_events=_events(sent.resent_at_ns, (_float(quantiles[0]) or least_ms or 0.0) * MS),
-        rate_bps=sent.unique.total_bytes * 8 / duration_s if duration_s > 0 else None,
+        loss_events=_events(sent.resent_at_ns, (_float(quantiles[0]) or least_ms or 0.0) * MS) if has_clock else None,
+        rate_bps=_rate_bps(connection, carrying, sent.unique.total_bytes),
         mss_bytes=mss_bytes,
         handshake_ms=handshake_ms,
         rtt_min_ms=None if not len(rtts_ms) else float(rtts_ms.min()),
@@ -158,10 +160,21 @@ def figures_of(connection: TcpConnection, direction: TcpDirection | None = None)
         most_sack_blocks=max((len(segment.sack) for segment in acks.segments), default=0),
         duplicate_sack_packets=sum(1 for segment in acks.segments if _is_duplicate_sack(segment)),
         largest_burst_bytes=_largest_burst_bytes(carrying, (least_ms or 0.0) * BURST_RTTS * MS),
-        pauses=_pauses(carrying, states, begin_ns, max(SHORTEST_PAUSE_MS, PAUSE_RTTS * (least_ms or 0.0)), mss_bytes),
+        pauses=_pauses(carrying, states, begin_ns, max(SHORTEST_PAUSE_MS, PAUSE_RTTS * (least_ms or 0.0)), mss_bytes)
+        if has_clock
+        else (),
         was_reset=any(segment.flags & RST for way in connection.directions for segment in way.segments),
+        copies=sum(way.recent.copies for way in connection.directions),
         cut_packets=sum(way.cut_packets for way in connection.directions),
+        clock_back_ms=None if connection.clock_back_ns is None else connection.clock_back_ns / MS,
     )
+
+
+def _rate_bps(connection: TcpConnection, carrying: Sequence[TcpSegment], data_bytes: int) -> float | None:
+    """From the first to the last packet with data; None where that is no time, or not known."""
+    times_ns = [segment.at_ns for segment in carrying] or [0]
+    duration_s = (max(times_ns) - min(times_ns)) / 1e9
+    return data_bytes * 8 / duration_s if duration_s > 0 and connection.clock_back_ns is None else None
 
 
 def captured_figures_of(connection: TcpConnection, parts: Sequence[KeptPart]) -> CaptureFigures:
@@ -177,15 +190,16 @@ def captured_figures_of(connection: TcpConnection, parts: Sequence[KeptPart]) ->
     carrying = [segment for segment in data.segments if segment.payload_bytes]
     sent = _replayed(carrying, kept)
     progress = max(segment.begin + segment.payload_bytes for segment in carrying) - carrying[0].begin
-    duration_s = (carrying[-1].at_ns - carrying[0].at_ns) / 1e9
     return replace(
         whole,
         unique_bytes=kept.total_bytes,
         resent_packets=len(sent.resent_at_ns),
         resent_bytes=sent.resent_bytes,
         out_of_order_packets=sent.out_of_order,
-        loss_events=_events(sent.resent_at_ns, (start.rtt_median_ms or start.handshake_ms or 0.0) * MS),
-        rate_bps=progress * 8 / duration_s if duration_s > 0 else None,
+        loss_events=None
+        if whole.loss_events is None
+        else _events(sent.resent_at_ns, (start.rtt_median_ms or start.handshake_ms or 0.0) * MS),
+        rate_bps=_rate_bps(connection, carrying, progress),
         rtt_min_ms=start.rtt_min_ms,
         rtt_median_ms=start.rtt_median_ms,
         rtt_p95_ms=start.rtt_p95_ms,

@@ -7,9 +7,9 @@ of which each packet that carries them, and each ACK up to them, is in the captu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from monitor.analysis.packets.connections import TcpConnection, TcpDirection, TcpSegment
+from monitor.analysis.packets.connections import TcpConnection, TcpDirection
 from monitor.analysis.packets.ranges import ByteRanges
 
 
@@ -69,18 +69,8 @@ def of_start(connection: TcpConnection, parts: Sequence[KeptPart]) -> TcpConnect
         return connection
     until_ns = parts[0].until_ns
     first, second = (_up_to(way, until_ns) for way in connection.directions)
-    return TcpConnection((first, second))
+    return replace(connection, directions=(first, second))
 
 
 def _up_to(way: TcpDirection, until_ns: int) -> TcpDirection:
-    segments: list[TcpSegment] = [segment for segment in way.segments if segment.at_ns <= until_ns]
-    return TcpDirection(
-        way.source_end,
-        way.destination_end,
-        segments,
-        way.mss_bytes,
-        way.window_scale,
-        way.sack_permitted,
-        way.first,
-        way.newest,
-    )
+    return replace(way, segments=[segment for segment in way.segments if segment.at_ns <= until_ns])

@@ -22,6 +22,10 @@ def capture_rows(figure: CaptureFigures) -> list[tuple[str, str]]:
         ("data", _data(figure)),
         ("retransmitted", _retransmitted(figure)),
     ]
+    if figure.copies:
+        rows.append(("copies", f"{figures.count(figure.copies)} packets captured more than once, left out"))
+    if figure.clock_back_ms is not None:
+        rows.append(("clock", f"went back by {_seconds(figure.clock_back_ms)} in the capture: no rates and times"))
     if figure.start_ms is not None:
         rows.append(("RTT, outstanding, bursts, pauses", f"of the first {_seconds(figure.start_ms)}"))
     if figure.out_of_order_packets:
@@ -47,7 +51,8 @@ def capture_rows(figure: CaptureFigures) -> list[tuple[str, str]]:
 
 def _data(figure: CaptureFigures) -> str:
     rate = "" if figure.rate_bps is None else f", {figures.bit_rate(figure.rate_bps)}"
-    packets = f"{figures.count(figure.data_packets)} packets and {_seconds(figure.duration_ms)}"
+    duration = "" if figure.duration_ms is None else f" and {_seconds(figure.duration_ms)}"
+    packets = f"{figures.count(figure.data_packets)} packets{duration}"
     size = f"{figures.count(figure.unique_bytes)} bytes"
     if figure.captured_ratio is not None:
         size = f"{size} captured, {figures.percent(figure.captured_ratio)} of the transfer,"
@@ -62,9 +67,11 @@ def _retransmitted(figure: CaptureFigures) -> str:
     if not figure.resent_packets:
         return "none that the capture shows"
     share = figures.percent(figure.resent_bytes / figure.unique_bytes)
-    events = "1 loss event" if figure.loss_events == 1 else f"{figure.loss_events} loss events"
     of = "the data" if figure.captured_ratio is None else "the captured data"
-    return f"{figures.count(figure.resent_packets)} packets, {share} of {of}, in {events}"
+    resent = f"{figures.count(figure.resent_packets)} packets, {share} of {of}"
+    if figure.loss_events is None:
+        return resent
+    return f"{resent}, in {'1 loss event' if figure.loss_events == 1 else f'{figure.loss_events} loss events'}"
 
 
 def _rtt(figure: CaptureFigures) -> str:
