@@ -216,6 +216,8 @@ def _add(connection: TcpConnection, tcp: _TcpPacket, at_ns: int) -> None:
     if tcp.flags & SYN and tcp.has_options:
         _add_syn_options(direction, tcp.options)
     begin, payload_bytes = direction.offset(tcp.sequence), tcp.payload_bytes
+    if payload_bytes > 1 and direction.recent.is_copied_part(tcp.ip_id, begin, payload_bytes, at_ns, direction.newest):
+        return
     if not tcp.flags & (SYN | FIN | RST):
         begin, payload_bytes = _without_probe(direction, other, begin, payload_bytes)
     end = begin + payload_bytes + bool(tcp.flags & SYN) + bool(tcp.flags & FIN)

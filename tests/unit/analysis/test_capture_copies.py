@@ -120,6 +120,38 @@ def test_copies_of_a_real_transfer_count_once():
     assert replace(after, **of_resets) == replace(before, **of_resets)
 
 
+def segmented(is_joined_first, resent_ms=None):
+    """Data of 3,000 bytes joined by the host in a packet, and cut by the network card, both captured."""
+    conversation = Conversation().open()
+    joined = conversation.add(SENDER, 1000, 2000, 3000, after_ms=1)
+    conversation.ids[SENDER] -= 1
+    parts = [
+        conversation.add(SENDER, 1000 + begin, 2000, size) for begin, size in ((0, 1448), (1448, 1448), (2896, 104))
+    ]
+    if not is_joined_first:
+        conversation.records[-4:] = [*parts, joined]
+    if resent_ms is not None:
+        conversation.add(SENDER, 1000 + 1448, 2000, 1448, after_ms=resent_ms)
+    conversation.add(RECEIVER, 2000, 4000, after_ms=20)
+    return conversation.figures()
+
+
+@pytest.mark.parametrize("is_joined_first", [True, False])
+def test_data_captured_joined_and_cut_counts_once(is_joined_first):
+    figures = segmented(is_joined_first)
+
+    assert (figures.resent_packets, figures.unique_bytes) == (0, 3000)
+    assert figures.copies == (3 if is_joined_first else 1)
+
+
+@pytest.mark.parametrize("is_joined_first", [True, False])
+@pytest.mark.parametrize("resent_ms", [0.5, 300])
+def test_a_part_that_is_sent_again_is_no_copy(is_joined_first, resent_ms):
+    figures = segmented(is_joined_first, resent_ms)
+
+    assert (figures.resent_packets, figures.resent_bytes) == (1, 1448)
+
+
 def test_a_packet_and_its_copy_in_a_tunnel_count_once():
     records = Conversation().open().transfer().records
     ethernet = behind([Record(one.at_ns, bytes(14) + one.frame, one.wire_bytes + 14) for one in records], ipv4(4))
