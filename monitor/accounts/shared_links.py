@@ -8,10 +8,11 @@ operate. `monitor.accounts.access` asks `link_for` for each request without a lo
 from __future__ import annotations
 
 import secrets
+from collections.abc import Collection
 from datetime import datetime
 
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import Resolver404, resolve
 from django.utils import timezone
 
@@ -20,18 +21,21 @@ from monitor.accounts.roles import READING, Action, may
 
 COOKIE = "soundings_shared"
 DEFAULT_DAYS, MOST_DAYS = 7, 90
-DATA_OF_PAGE: dict[str, tuple[str, ...]] = {
-    "grid": ("grid-changes", "grid-cell"),
-    "path": ("path-charts",),
-    **dict.fromkeys(
-        (
+DATA_OF_PAGE: dict[str, dict[str, frozenset[str]]] = {
+    "grid": {"grid-changes": frozenset({"since"}), "grid-cell": frozenset({"source", "destination"})},
+    "path": {"path-charts": frozenset()},
+    **{
+        name: {}
+        for name in (
             "map", "routes", "incident", "incidents", "sites", "site", "throughput", "table", "compare", "aggregates",
             "aggregate", "records", "sweeps", "sweep", "completeness",
-        ),
-        (),
-    ),
+        )
+    },
 }  # fmt: skip
-"""The pages that can be shared, with the requests for data that each makes, by the names of their addresses."""
+"""The pages that can be shared, with the requests for data that each makes, by the names of their addresses; and the
+parameters that such a request adds to the query of its page."""
+OF_THE_DOCUMENT = frozenset({"page", "parts"})
+"""Parameters of a page that choose a part of it; they are not in the queries of its data."""
 
 CHART_LIBRARY = "chart-bundle"
 
@@ -76,10 +80,21 @@ def link_for(request: HttpRequest) -> SharedLink | None:
 
 
 def _opens(link: SharedLink, request: HttpRequest) -> bool:
-    page, here = resolve(link.address.partition("?")[0]), request.resolver_match
-    if here is None or here.url_name == CHART_LIBRARY or request.get_full_path() == link.address:
+    """Whether the request is for the page of the link, or for its data: of the same objects, by the same query."""
+    path, _, query = link.address.partition("?")
+    page, here = resolve(path), request.resolver_match
+    if here is None or here.url_name == CHART_LIBRARY:
         return here is not None
-    return here.url_name in DATA_OF_PAGE[str(page.url_name)] and here.kwargs == page.kwargs
+    data = DATA_OF_PAGE[str(page.url_name)]
+    if here.kwargs != page.kwargs or here.url_name not in {page.url_name, *data}:
+        return False
+    # A page refreshes itself by its parts.
+    others = {"parts"} if here.url_name == page.url_name else data[str(here.url_name)] | OF_THE_DOCUMENT
+    return _without(QueryDict(query), others) == _without(request.GET, others)
+
+
+def _without(query: QueryDict, names: Collection[str]) -> dict[str, list[str]]:
+    return {name: values for name, values in query.lists() if name not in names}
 
 
 def close(response: HttpResponse) -> None:

@@ -205,8 +205,8 @@ def load_grid(
     members = _members()
     chosen = _choose_group(members, group)
     sites = {site.id: site for site in _sites(members)}
-    if between is None and chosen is not None:
-        between = (chosen, chosen)
+    if chosen is not None:
+        between = (chosen, chosen) if between is None else (chosen & {*between[0]}, chosen & {*between[1]})
     paths = _planned_paths(metric, size, sites, between, path_ids)
     lasting = lasting_incidents() if lasting is None else lasting
     incidents = [incident for incident in lasting if not incident.is_pending]

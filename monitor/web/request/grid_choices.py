@@ -135,9 +135,13 @@ def _without_collections() -> Iterator[None]:
 
 
 def load_grid_between(request: HttpRequest, ends: tuple[str, str], now: datetime) -> Grid:
-    """The selected grid with only the paths between two sites. Raises Http404 for an unknown choice."""
+    """The selected grid with only its paths between two sites. Raises Http404 for an unknown choice."""
     sites = dict(Site.objects.filter(name__in=ends).values_list("name", "id"))
     source, destination = ([sites[name]] if name in sites else [] for name in ends)
+    places = chosen_places(request)
+    if places is not None:
+        departures, arrivals = _sites_between(places)
+        source, destination = [*{*source} & {*departures}], [*{*destination} & {*arrivals}]
     return _load(*_choices(request), now, between=(source, destination))
 
 

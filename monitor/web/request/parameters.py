@@ -12,6 +12,8 @@ from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest
 
+from monitor.accounts.shared_links import OF_THE_DOCUMENT
+
 Choice = TypeVar("Choice", bound=StrEnum)
 
 PAGE_ROWS = 25
@@ -103,4 +105,4 @@ def sheet(request: HttpRequest, rows: int, *, total: int | None = None, more: bo
 
 def kept(request: HttpRequest) -> dict[str, Any]:
     """The parameters that a link keeps: all but the page of the list, and the parts of the page."""
-    return {name: values for name, values in request.GET.lists() if name not in ("page", "parts")}
+    return {name: values for name, values in request.GET.lists() if name not in OF_THE_DOCUMENT}

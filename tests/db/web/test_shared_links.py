@@ -1,5 +1,7 @@
 """Shared links: a visitor without a login sees the page of the link, the data of its charts, and nothing else."""
 
+import html
+import re
 from datetime import timedelta
 
 import pytest
@@ -8,8 +10,11 @@ from django.test import Client
 from django.utils import timezone
 
 from monitor.accounts.models import ReadLimit, SharedLink
+from monitor.accounts.shared_links import DATA_OF_PAGE
 from monitor.alerts.models import AuditRecord
+from monitor.mesh.models import Group as MeshGroup
 from monitor.mesh.models import Site
+from monitor.web.request import grid_choices
 from tests.db.accounts.test_read_limits import body, pages
 from tests.db.incident_rows import person
 from tests.db.pages_mesh import make_mesh
@@ -66,6 +71,83 @@ def test_a_link_opens_no_other_address_of_the_centre(operator, paths):
 
     public = {"/health", "/metrics", "/api/v1/openapi.json"}
     assert opened - public == {"/sites/cern/"}
+
+
+DATA_ADDRESSES = {
+    "grid-changes": ("/grid/changes", "/", "since=1-1"),
+    "grid-cell": ("/grid/cell", "/", "source=cern&destination=slac"),
+    "path-charts": ("/paths/{path}/charts.json", "/paths/{path}/", ""),
+}
+"""Each with the page that it belongs to, and what a request for it adds to the query of the page."""
+
+
+def test_each_data_address_of_a_shared_page_has_its_case():
+    assert {name for data in DATA_OF_PAGE.values() for name in data} == set(DATA_ADDRESSES)
+
+
+@pytest.mark.parametrize("name", DATA_ADDRESSES)
+def test_data_is_read_by_the_query_of_the_link_alone(operator, paths, name):
+    MeshGroup.objects.create(name="hep", shape="mesh").sites.set(Site.objects.filter(name__in=["cern", "slac"]))
+    data, page, added = (text.format(path=paths["cern", "slac"].pk) for text in DATA_ADDRESSES[name])
+    own, other = ("group=hep", "group=all") if page == "/" else ("period=week", "period=day")
+    visitor, _ = open_in_a_browser(share(operator, f"{page}?{own}"))
+
+    def is_opened(query):
+        return visitor.get(f"{data}?{query}", **VISITOR).status_code == 200
+
+    assert is_opened(f"{own}&{added}".strip("&"))
+    for query in (
+        added,
+        f"{other}&{added}",
+        f"{own}&{other}&{added}",
+        f"{own}&metric=rtt&{added}",
+        f"{own}&{own}&{added}",
+    ):
+        assert not is_opened(query), query
+
+
+@pytest.mark.parametrize("query", ["group=hep", "from=cern&to=slac&group=all"])
+def test_a_link_to_a_part_of_the_grid_opens_no_cell_outside(operator, paths, query, monkeypatch):
+    monkeypatch.setattr(grid_choices, "_sites_between", lambda names: tuple(ids_of(name) for name in names))
+    MeshGroup.objects.create(name="hep", shape="mesh").sites.set(Site.objects.filter(name__in=["cern", "slac"]))
+    visitor, _ = open_in_a_browser(share(operator, f"/?{query}"))
+
+    def status(source, destination):
+        return visitor.get(f"/grid/cell?{query}&source={source}&destination={destination}", **VISITOR).status_code
+
+    assert (status("cern", "slac"), status("cern", "uct"), status("uct", "slac")) == (200, 404, 404)
+
+
+def ids_of(name):
+    return list(Site.objects.filter(name=name).values_list("pk", flat=True))
+
+
+@pytest.mark.parametrize("query", ["?group=hep", "?group=hep&metric=rtt", ""])
+def test_the_scripts_of_a_shared_page_find_their_data(operator, paths, query):
+    """By the addresses that are in the page."""
+    MeshGroup.objects.create(name="hep", shape="mesh").sites.set(Site.objects.all())
+    for page, added in (("/", "&since=1-1"), (f"/paths/{paths['cern', 'slac'].pk}/", "")):
+        visitor, answer = open_in_a_browser(share(operator, page + ("" if page != "/" else query)))
+        html_text = visitor.get(answer.headers["Location"], **VISITOR).content.decode()
+        data = [html.unescape(text) for text in re.findall(r'data-(?:changes|charts-from)="([^"]+)"', html_text)]
+        assert data
+        assert [visitor.get(address + added, **VISITOR).status_code for address in data] == [200] * len(data)
+        for address in re.findall(r'data-live-from="([^"]+)"', html_text):
+            assert visitor.get(page + html.unescape(address), **VISITOR).status_code == 200
+
+
+def test_no_other_address_opens_by_the_query_of_a_link(operator, paths):
+    visitor, _ = open_in_a_browser(share(operator, "/?group=all"))
+
+    opened = {
+        address
+        for address in pages([paths["cern", "slac"]], ["cern", "slac"])
+        for added in ("", "&since=1-1", "&source=cern&destination=slac")
+        if visitor.get(f"{address}?group=all{added}", **VISITOR).status_code == 200
+    }
+
+    public = {"/health", "/metrics", "/api/v1/openapi.json"}
+    assert opened - public == {"/", "/grid/changes", "/grid/cell"}
 
 
 def test_nothing_is_changed_through_a_link(operator, paths):
