@@ -7,10 +7,12 @@ Created once in the worker process from `AgentSettings`. `probes.site.runner.sch
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from probes.contract import CycleKind
 from probes.kinds import KINDS
@@ -21,8 +23,9 @@ from probes.site.delivery.centre import Centre
 from probes.site.delivery.deliver import DeliveryLoop
 from probes.site.delivery.health_report import HealthReporter
 from probes.site.journal import Journal, write_state
-from probes.site.limits.read import read_limits
+from probes.site.limits.limits import Limits
 from probes.site.limits.usage import Usage
+from probes.site.limits.watched import WatchedLimits
 from probes.site.plan import PlanCache, PlanPuller
 from probes.site.runner.cycle import Cycles
 from probes.site.runner.destination_tests import DestinationTests
@@ -36,7 +39,7 @@ from probes.site.runner.sentinels import Sentinels
 from probes.site.runner.slot import Slots
 from probes.site.runner.trace_budget import TraceBudget, echo_requests_per_hour
 from probes.site.runner.triggered_traces import TriggeredTraces
-from probes.site.settings import AgentSettings
+from probes.site.settings import AgentSettings, limits_file
 from probes.site.spool.ledger import Cycle
 from probes.site.spool.spool import Spool
 from probes.site.wire import OnDemandPing, OnDemandTrace, ToDeliver
@@ -61,7 +64,9 @@ class Agent:
             allow_plain_http=settings.allow_plain_http,
             identity=settings.identity,
         )
-        limits = read_limits(None if settings.limits_file is None else Path(settings.limits_file))
+        given = None if settings.limits_file is None else Path(settings.limits_file)
+        watched = WatchedLimits(lambda: limits_file(Path(settings.data), given))
+        limits = cast("Limits", watched)
         usage = Usage(limits, settings.usage_file)
         own_tests = OwnTests()
         self.settings = settings
@@ -98,9 +103,15 @@ class Agent:
         )
         self.on_demand_pings = OnDemandPings(permit, own_tests, centre.report_pings, now=centre.clock.utc_now)
         self.on_demand_traces = OnDemandTraces(self.cycles, now=centre.clock.utc_now)
-        self.reflector = ReflectorService(self._reflector_plan, limits.stamp, limits.forbids_address, STAMP.arrivals)
-        self.answering = AnsweringService(self._answering_plan, limits.request_response, limits.forbids_address)
-        self.offered_tests = OfferedTests(limits, usage, own_tests, self.plans.current, now=centre.clock.utc_now)
+        self.services: dict[str, Callable[[threading.Event], None]] = {
+            "stamp": partial(watched.serve, self._reflector, ("stamp", "networks")),
+            "request-response": partial(watched.serve, self._answering, ("request_response", "networks")),
+            "offered-tests": partial(
+                watched.serve,
+                lambda limits: OfferedTests(limits, usage, own_tests, self.plans.current, now=centre.clock.utc_now),
+                ("iperf3_server", "throughput", "networks"),
+            ),
+        }
 
     def load_probes(self) -> None:
         """Load the probes of the plan's kinds, and of no others: no first cycle waits for its own, and a site has in
@@ -116,6 +127,12 @@ class Agent:
         heartbeat = self.settings.heartbeat_file
         self.spool.record_start(heartbeat.stat().st_mtime if heartbeat.exists() else None)
         self.slots.settle(self.plans.current())
+
+    def _reflector(self, limits: Limits) -> ReflectorService:
+        return ReflectorService(self._reflector_plan, limits.stamp, limits.forbids_address, STAMP.arrivals)
+
+    def _answering(self, limits: Limits) -> AnsweringService:
+        return AnsweringService(self._answering_plan, limits.request_response, limits.forbids_address)
 
     def _reflector_plan(self) -> ReflectorPlan | None:
         plan = self.plans.current()

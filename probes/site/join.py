@@ -21,6 +21,8 @@ import probes
 from probes.site import service
 from probes.site.delivery.centre import BadCertificate, Centre, CentreError
 from probes.site.delivery.centre_clock import CentreClock
+from probes.site.doctor.check_network import check_limits
+from probes.site.doctor.run import read_setup
 from probes.site.settings import JoinedCentre, SettingsError, joined_file, split_urls, token_file
 from probes.site.versions import is_older
 from probes.site.wire import Enrolment, EnrolmentRequest
@@ -63,6 +65,9 @@ def run(args: argparse.Namespace) -> int:
         print(f"site: join: {error}", file=sys.stderr)
         return 1
     print(f"site: {enrolment.site} has joined {args.url}; the token is in {token_file(args.data.resolve())}")
+    for finding in check_limits(read_setup(args.data.resolve(), allow_plain_http=args.allow_plain_http)):
+        if not finding.is_good:
+            print(f"site: warning: {finding.detail}; {finding.fix}")
     started = service.start_after_join(args.data)
     if started is not None:
         print(f"site: {started}")

@@ -72,11 +72,7 @@ def main() -> int:
     logging.getLogger().addHandler(agent.journal.handler)
     threading.excepthook = leave_now
     agent.begin()
-    for name, service in (
-        ("stamp", agent.reflector.run),
-        ("request-response", agent.answering.run),
-        ("offered-tests", agent.offered_tests.run),
-    ):
+    for name, service in agent.services.items():
         threading.Thread(target=service, args=(threading.Event(),), name=name, daemon=True).start()
     app = make_app(agent)
     app.steps["worker"].add(BeatThread)

@@ -99,8 +99,9 @@ def free_port():
         return server.getsockname()[1]
 
 
-def test_a_healthy_site_needs_only_fixes_of_the_machine(examine, centre):
+def test_a_healthy_site_needs_only_fixes_of_the_machine(examine, centre, folder):
     centre.plan = Plan(version="v1", site="cern", mesh="test", ping=(ping(PingTarget(address="127.0.0.1")),))
+    (folder / "limits.toml").write_text('[networks]\nallowed = ["127.0.0.0/8"]\n')
 
     findings = examine("--centre", centre.url)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.archive.statements import records, run_statement, run_text, statement
+
+LATELY = timedelta(minutes=10)
 
 
 class PathState(StrEnum):
@@ -40,6 +42,14 @@ class PathCounts:
     awaited: int
     without_data: int
     without_data_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedPaths:
+    """How many paths the limits of their sites do not permit to measure, and the rule against the newest burst."""
+
+    paths: int
+    rule: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +86,11 @@ def states_of_paths(
     parameters = {"now": at, "until": at, "path_ids": list(path_ids), **_places(problem_paths, maintained)}
     _, rows = run_text(_states(), parameters)
     return {path_id: PathState(state) for path_id, _, state, _ in rows}
+
+
+def not_permitted(now: datetime) -> RefusedPaths:
+    """The paths of the last `LATELY` that the limits of their sites do not permit to measure."""
+    return records(RefusedPaths, *run_statement("not_permitted", since=now - LATELY, until=now))[0]
 
 
 def newest_results(now: datetime, path_ids: Collection[int] | None = None) -> NewestResults:

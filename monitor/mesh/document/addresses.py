@@ -29,6 +29,13 @@ def is_private(address: str) -> bool:
     return ip is not None and any(ip in network for network in _PRIVATE)
 
 
+def guarded_network(address: str) -> str | None:
+    """The network that no agent measures unless its limits.toml allows a part of it; None for any other address."""
+    ip = literal(address)
+    guarded = (network for _, networks in GUARDED for network in networks)
+    return None if ip is None else next((network for network in guarded if ip in ip_network(network)), None)
+
+
 def canonical(address: str) -> str:
     """Normal form of an address: `2001:DB8:0::1` and `2001:db8::1` give the same, and names in any case."""
     ip = literal(address)

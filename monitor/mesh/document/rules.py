@@ -1,13 +1,15 @@
 """Check relations between the entries of mesh.toml: schedules that fit, measurements that can be told apart.
 
 `check` takes the valid entries and records problems on their tables, with the line to fix. `private_address_warnings`
-are of hosts that others reach only if a VPN joins their networks.
+are of hosts that others reach only if a VPN joins their networks, `refused_address_warnings` of targets that agents
+refuse by default.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
+from ipaddress import ip_network
 
 from monitor.mesh.document import addresses, expansion
 from monitor.mesh.document.alert_rules import FOR, PATH, RULES
@@ -28,6 +30,7 @@ ALWAYS_FITS_RATIO = 2 / 3
 1949). Above it, the planner tries."""
 
 SHOWN_SITES = 3
+SHOWN_TARGETS = 3
 
 Entries = Mapping[str, Mapping[str, Table]]
 """Table of each entry by kind and name, so that a rule can name its line."""
@@ -284,8 +287,33 @@ def private_address_warnings(document: MeshDocument) -> list[str]:
     return [_sentence(places[name][1], list(sites)) for name, sites in peers.items()]
 
 
+def refused_address_warnings(document: MeshDocument) -> list[str]:
+    """A sentence for each network with targets that an agent measures only if its limits.toml allows them."""
+    places = {host.name: (site.name, host) for site in document.sites for host in site.hosts}
+    refused: dict[str, dict[str, None]] = defaultdict(dict)
+    for measurement in expansion.measurements(document):
+        host = places[measurement.destination][1]
+        address = _address_for(host, places[measurement.source][0]) or host.address
+        if (network := addresses.guarded_network(address)) is not None:
+            refused[network][address] = None
+    return [_refusal(network, list(targets)) for network, targets in refused.items()]
+
+
+def _refusal(network: str, targets: list[str]) -> str:
+    shown = ", ".join(targets[:SHOWN_TARGETS]) + (" …" if len(targets) > SHOWN_TARGETS else "")
+    return (
+        f"an agent measures addresses of {network} ({shown}) only if its limits.toml allows them: at each site that is "
+        f'to measure them, write allowed = ["0.0.0.0/0", "::/0", "{ip_network(targets[0])}"] into [networks], or a '
+        "larger network inside it; until then they are not permitted, and nothing is measured"
+    )
+
+
 def _has_address_for(host: HostEntry, site: str) -> bool:
-    return any(site in peer.sites and peer.address is not None for peer in host.peers)
+    return _address_for(host, site) is not None
+
+
+def _address_for(host: HostEntry, site: str) -> str | None:
+    return next((peer.address for peer in host.peers if site in peer.sites and peer.address is not None), None)
 
 
 def _sentence(host: HostEntry, sites: list[str]) -> str:

@@ -16,7 +16,7 @@ from monitor.alerts.incidents import recovery
 from monitor.alerts.incidents.queries import last_ended
 from monitor.alerts.models import Incident
 from monitor.analysis import figures
-from monitor.archive.queries.path_states import PathCounts
+from monitor.archive.queries.path_states import PathCounts, not_permitted
 from monitor.overview.now.checked_paths import CheckedPaths, count_of_paths
 from monitor.overview.now.newest_tests import NewestTests
 
@@ -59,10 +59,7 @@ def judged(
             return f"{'; '.join(checked.parts())}.", f"{problems} {rest}".strip()
         return problems, remaining(_without(states, checked), current, [*checked.parts(), *back])
     if states.awaited == states.paths:
-        return (
-            f"{count_of_paths(states.paths)} {'is' if states.paths == 1 else 'are'} waiting for the first results.",
-            "",
-        )
+        return _all_awaited(states.paths, now)
     if evaluated_at is None:
         return "The alert rules have not been evaluated yet.", remaining(states, "with data")
     if checked.not_normal:
@@ -76,6 +73,18 @@ def judged(
         ), _ended(now)
     rest = f"{remaining(states, '')} {_ended(now)}"
     return f"No problems: {figures.count(states.normal)} of {count_of_paths(states.paths)} are {normal}.", rest.strip()
+
+
+def _all_awaited(paths: int, now: datetime) -> tuple[str, str]:
+    """Of a mesh without any result: its paths wait, or the limits of their sites do not permit to measure them."""
+    refused = not_permitted(now)
+    if not refused.paths:
+        return f"{count_of_paths(paths)} {'is' if paths == 1 else 'are'} waiting for the first results.", ""
+    number = min(refused.paths, paths)
+    where = "The path is" if paths == 1 else f"{figures.count(number)} of {count_of_paths(paths)} are"
+    waiting = f" {figures.count(paths - number)} waiting for first results." if number < paths else ""
+    rule = "" if refused.rule is None else f"{refused.rule}."
+    return f"{where} not permitted by limits.toml at the source.", f"{rule}{waiting}".strip()
 
 
 def _problems(

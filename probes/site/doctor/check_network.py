@@ -17,6 +17,7 @@ from probes.quantities import counted
 from probes.site.delivery.centre import BadCertificate, Centre, CentreError
 from probes.site.doctor.site_setup import CONNECT_TIMEOUT_S, SiteSetup
 from probes.site.health import read_kernel_clock
+from probes.site.limits.read import remedy
 from probes.site.wire import Plan
 
 CONNECTIONS_AT_ONCE = 16
@@ -109,11 +110,15 @@ def check_names(site: SiteSetup) -> Iterator[CheckResult]:
 
 
 def check_limits(site: SiteSetup) -> Iterator[CheckResult]:
-    """How many targets the limits allow. Never a failure, but a forbidden target may be a mistake."""
-    rules = {name: site.limits.forbids_address(address[0]) for name, address in resolved(site.names())}
-    forbidden = [f"{name[0]} not: {rule}" for name, rule in rules.items() if rule is not None]
-    detail = f"{len(rules) - len(forbidden)} of {len(rules)} targets may be measured"
-    yield CheckResult(check="permitted", detail="; ".join([detail, *forbidden[:SHOWN_FORBIDDEN]]))
+    """How many targets the limits allow: a failure if none; a forbidden one beside others may be meant."""
+    addresses = {name: str(address[0]) for name, address in resolved(site.names())}
+    rules = {name: rule for name, address in addresses.items() if (rule := site.limits.forbids_address(address))}
+    allowed, fix = len(addresses) - len(rules), None
+    if rules and not allowed:
+        fix = remedy(site.limits_file, site.data, {addresses[name]: rule for name, rule in rules.items()})
+    shown = [f"{name[0]} not: {rule}" for name, rule in list(rules.items())[:SHOWN_FORBIDDEN]]
+    detail = f"{allowed} of {len(addresses)} targets may be measured"
+    yield CheckResult(check="permitted", detail="; ".join([detail, *shown]), fix=fix)
 
 
 def check_ports(site: SiteSetup) -> Iterator[CheckResult]:

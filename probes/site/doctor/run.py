@@ -49,7 +49,8 @@ CLOCK_EXCHANGES = 3
 
 def run(args: argparse.Namespace) -> int:
     """Print the results; 0 if all checks pass."""
-    findings = examine(_read_setup(args))
+    given = {"centre": args.centre, "token": args.token_file, "limits": args.limits}
+    findings = examine(read_setup(args.data.resolve(), **given, allow_plain_http=args.allow_plain_http))
     print(msgspec.json.encode(findings).decode() if args.json else "\n".join(lines(findings)))
     return 0 if all(finding.is_good for finding in findings) else 1
 
@@ -69,19 +70,26 @@ def lines(findings: list[CheckResult]) -> list[str]:
     return shown
 
 
-def _read_setup(args: argparse.Namespace) -> SiteSetup:
-    data = args.data.resolve()
+def read_setup(
+    data: Path,
+    *,
+    centre: str | None = None,
+    token: Path | None = None,
+    limits: Path | None = None,
+    allow_plain_http: bool = False,
+) -> SiteSetup:
+    """The set-up of a data folder. What is not given is that of the agent's latest start, else of the joined centre."""
     start = read_start_options(data)
-    token = args.token_file or (token_file(data) if start is None else Path(start.token_file))
-    given_limits = args.limits or (None if start is None or start.limits_file is None else Path(start.limits_file))
+    token = token or (token_file(data) if start is None else Path(start.token_file))
+    given_limits = limits or (None if start is None or start.limits_file is None else Path(start.limits_file))
     file = limits_file(data, given_limits)
     try:
-        limits = read_limits(file)
+        in_force = read_limits(file)
     except LimitsError:  # reported by check_files
-        limits = Limits()
-    centre, answer = _ask(args.centre, data, token, allow_plain_http=args.allow_plain_http)
+        in_force = Limits()
+    asked, answer = _ask(centre, data, token, allow_plain_http=allow_plain_http)
     cached_plan = PlanCache(plan_file(data)).current()
-    return SiteSetup(data, token, file, limits, centre, answer, cached_plan)
+    return SiteSetup(data, token, file, in_force, asked, answer, cached_plan)
 
 
 def _ask(

@@ -5,15 +5,22 @@ In: the path of the file. Out: `Limits`, or `LimitsError` with every problem and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ipaddress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from probes.site.limits.limits import Limits
+from probes.site.limits.networks import NEVER, Networks
 from probes.toml import tables
-from probes.toml.keys import keys_of
+from probes.toml.keys import keys_of, to_toml
+
+ALLOWED, FORBIDDEN = "networks.allowed", "networks.forbidden"
+NAMES_OF_NEVER = frozenset(name for name, _ in NEVER)
+DEFAULT_ALLOWED = Networks().allowed
+SHOWN = 3
 
 
 class LimitsError(tables.FileError):
@@ -28,6 +35,34 @@ class Rule:
     meaning: str
     value: object
     is_default: bool
+
+
+def remedy(file: Path | None, data: Path, forbidden: Mapping[str, str]) -> str:
+    """Where limits.toml is to be changed so that these addresses, with the rule against each, may be measured."""
+    names = {address: rule.partition(":")[0] for address, rule in forbidden.items()}
+    if any(name in NAMES_OF_NEVER for name in names.values()):
+        return "give a host's address in mesh.toml"
+    listed = [address for address, name in names.items() if name == FORBIDDEN]
+    if listed:
+        return f"{_place(file, data, FORBIDDEN)}: remove the network of {', '.join(listed[:SHOWN])}"
+    alone = [to_toml(f"{address}/{ipaddress.ip_address(address).max_prefixlen}") for address in list(names)[:SHOWN]]
+    around, usual = "it" if len(names) == 1 else "them", ", ".join(map(to_toml, DEFAULT_ALLOWED))
+    return (
+        f"{_place(file, data, ALLOWED)}: add {', '.join(alone)}, or a network around {around}, to allowed of [networks]"
+        f" (by default {usual}, to be kept); a running agent takes the file up within seconds"
+    )
+
+
+def _place(file: Path | None, data: Path, rule: str) -> str:
+    """The file and the line of a rule, or of its table; the file to write where there is none."""
+    if file is None:
+        return f"{data / 'limits.toml'} (write it)"
+    section, key = rule.split(".")
+    try:
+        table = tables.read(file, Limits, LimitsError).table(section)
+        return f"{file}:{1 if table is None else table.line_of(key)}"
+    except LimitsError:
+        return str(file)
 
 
 def rules(limits: Limits) -> list[Rule]:

@@ -536,6 +536,20 @@ def test_new_paths_wait_for_their_first_results(state, paths):
     assert lacks(got["sentence"], "2 of 6 paths", "4 waiting") == []
 
 
+def test_refused_paths_do_not_wait_for_results(state, paths):
+    Measurement.objects.update(started_at=NOW - 5 * MINUTE)
+    judged()
+    rule = "networks.private: 10.0.0.10 is in 10.0.0.0/8"
+    for number, path in enumerate(paths.values(), start=1):
+        Burst.objects.create(
+            path_id=path.pk, packet_bytes=100, measured_at=NOW - MINUTE, outcome="not_permitted", detail=rule,
+            during_test=False, sent=0, received=0, duplicates=0, reordered=0, rtts_ms=[],
+        )  # fmt: skip
+        sentence = state()["sentence"]
+        assert lacks(sentence, f"{number} of 6 paths", "not permitted", "limits.toml", rule) == []
+        assert ("waiting" in sentence) is (number < 6)
+
+
 def test_an_incident_that_ended_lately_is_named(state, paths):
     clean(*paths.values(), minutes=30)
     incident = lossy(paths["slac → cern"], NOW - 30 * MINUTE)

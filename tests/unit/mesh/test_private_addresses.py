@@ -6,7 +6,7 @@ import pytest
 
 from monitor.mesh.document import addresses
 from monitor.mesh.document.reader import parse
-from monitor.mesh.document.rules import private_address_warnings
+from monitor.mesh.document.rules import private_address_warnings, refused_address_warnings
 from tests.facts import lacks
 from tests.unit.mesh.test_notify_routes import MESH
 
@@ -39,6 +39,25 @@ def test_an_address_for_the_public_sites_is_enough() -> None:
     peer = 'peer = [{ sites = ["cern"], address = "192.0.2.10" }]'
 
     assert warnings('address = "10.1.0.7"', peer) == []
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("10.1.0.7", "10.0.0.0/8"), ("192.168.7.7", "192.168.0.0/16"), ("100.64.3.4", "100.64.0.0/10"),
+    ],
+)  # fmt: skip
+def test_addresses_that_agents_refuse_are_named(address: str, network: str) -> None:
+    mesh = MESH.replace("192.0.2.", "203.0.113.").replace("203.0.113.2", address)
+
+    (warning,) = refused_address_warnings(parse(mesh.encode(), "mesh.toml"))
+
+    assert lacks(warning, address, "limits.toml", "allowed", "nothing is measured") == []
+    assert network in warning
+
+
+def test_public_addresses_are_not_refused() -> None:
+    assert refused_address_warnings(parse(MESH.encode(), "mesh.toml")) == []
 
 
 @pytest.mark.parametrize(

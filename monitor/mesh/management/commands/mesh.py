@@ -20,7 +20,7 @@ from monitor.mesh.document import expansion
 from monitor.mesh.document.notify_routes import channels, unknown_channels
 from monitor.mesh.document.reader import MeshDocument, MeshError, read
 from monitor.mesh.document.rule_schedules import rules_without_effect
-from monitor.mesh.document.rules import private_address_warnings
+from monitor.mesh.document.rules import private_address_warnings, refused_address_warnings
 from monitor.mesh.document.stamp_rules import stamp_warnings
 from monitor.mesh.kinds.costs import FillingCosts, cost_warnings, costs_of
 from monitor.mesh.schedule.slots import plan_slots
@@ -102,7 +102,8 @@ class Command(BaseCommand):
 
 
 def _warnings(document: MeshDocument) -> list[str]:
-    """Rules that cannot fire, STAMP tests that need more than the file, private addresses that others cannot reach, and
+    """Rules that cannot fire, STAMP tests that need more than the file, private addresses that others cannot reach or
+    agents refuse, and
     channels missing in this environment."""
     configured = channels()
     unknown = [
@@ -114,6 +115,7 @@ def _warnings(document: MeshDocument) -> list[str]:
         *rules_without_effect(document),
         *stamp_warnings(document),
         *private_address_warnings(document),
+        *refused_address_warnings(document),
         *unknown,
     ]
 
