@@ -31,6 +31,7 @@ from probes.throughput.spec import (
     Transfer,
     UdpCounts,
 )
+from probes.throughput.tool.bidirectional import one_direction
 from probes.throughput.tool.document import Json, decode
 from probes.throughput.tool.errors import ServerBusy, ServerRefused, ToolFailure, failure_of
 from probes.throughput.tool.figures import DAMAGED, kept, known, unless_damaged
@@ -56,7 +57,7 @@ def read_report(output: bytes, spec: ThroughputSpec, address: str, started_at: d
             raise NotPermitted(f"iperf3 to {address} port {spec.port}: {message} {WRONG_KEY}")
         raise failure_of(message, address, spec.port, _transferred(report) or {})
     try:
-        return _to_run(report, spec, address, started_at)
+        return _to_run(one_direction(report, spec.reverse), spec, address, started_at)
     except DAMAGED as error:
         raise ToolFailure(f"iperf3's report is incomplete: {error!r}") from error
 
@@ -129,7 +130,7 @@ def _to_run(report: Json, spec: ThroughputSpec, address: str, started_at: dateti
         protocol=protocol,
         reverse=reverse,
         streams=known(started.get("num_streams"), PositiveSmallCount) or spec.streams,
-        asked_bps=None if spec.rate_bps is None else float(spec.rate_bps),
+        asked_bps=_asked_bps(started, spec),
         duration_s=received.seconds,
         throughput_bps=rate_bps,
         sent_bytes=sent.transferred_bytes,
@@ -140,6 +141,15 @@ def _to_run(report: Json, spec: ThroughputSpec, address: str, started_at: dateti
         tool=known(report["start"].get("version"), ShortText),
         transfer=transfer,
     )
+
+
+@unless_damaged
+def _asked_bps(started: Json, spec: ThroughputSpec) -> float | None:
+    """The rate that was asked for, of all streams: the report has that of each, 0 for none, from 3.10 on."""
+    if spec.rate_bps is not None:
+        return float(spec.rate_bps)
+    of_stream = known(started.get("target_bitrate"), Amount)
+    return known(of_stream * started["num_streams"], Amount) if of_stream else None
 
 
 def read_transfer(report: Json) -> Transfer:
