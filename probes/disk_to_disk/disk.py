@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from probes.contract import Deadline, ProbeError
+from probes.threads import ProbeThread
 
 BLOCK_BYTES = 2**20
 FLUSH_EVERY_S = 0.05
@@ -136,13 +137,13 @@ def background_flush(descriptor: int) -> Iterator[None]:
         while not ended.wait(FLUSH_EVERY_S) and _libc().sync_file_range(descriptor, 0, 0, SYNC_FILE_RANGE_WRITE) == 0:
             pass
 
-    thread = threading.Thread(target=flush, daemon=True)
+    thread = ProbeThread(target=flush, daemon=True)
     thread.start()
     try:
         yield
     finally:
         ended.set()
-        thread.join()
+        thread.finish()
 
 
 def _check_deadline(deadline: Deadline, step: str, done_bytes: int) -> None:

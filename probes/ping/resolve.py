@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import queue
 import socket
-import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address
@@ -17,6 +16,7 @@ from typing import cast
 from probes.contract import Deadline, NameNotResolved, NotPermitted, ProbeError
 from probes.hosts import fault, literal
 from probes.ping.addresses import FAMILY, SocketAddress, packed, refusal_reason
+from probes.threads import ProbeThread
 
 RESOLVE_S = 5.0
 WORKERS = 32
@@ -77,7 +77,7 @@ def resolve(names: Iterable[Name], deadline: Deadline) -> dict[Name, Resolution]
         pending.put(name)
     for _ in range(min(WORKERS, len(names_left))):
         # Daemon threads: the C resolver cannot be interrupted, and must not delay the exit of the process.
-        threading.Thread(target=_resolve_pending, args=(pending, results), daemon=True).start()
+        ProbeThread(target=_resolve_pending, args=(pending, results), daemon=True).start()
     until = Deadline(min(RESOLVE_S, deadline.remaining_s))
     while names_left:
         try:

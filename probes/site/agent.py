@@ -73,7 +73,7 @@ class Agent:
         self.centre = centre
         self.journal = Journal(lambda: centre.url)
         self.spool = Spool(settings.spool_file, clock_off_s=centre.clock.off_s)
-        self.health_reporter = HealthReporter(centre.clock, self.spool)
+        self.health_reporter = HealthReporter(centre.clock, self.spool, bugs=lambda: self.journal.handler.bugs)
         self.plans = PlanCache(settings.plan_file)
         self.puller = PlanPuller(self.plans, centre)
         self.delivery = DeliveryLoop(

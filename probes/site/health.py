@@ -70,6 +70,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     `clock_offset_s` is this site's clock less the centre's. `load_1min` are processes that run or wait, for `cpus`
     CPUs. `stamp` is the poorest among the batch's bursts. `lost_ticks` are cycles that were due and did not begin,
     since the agent started. `dropped` and `set_aside` are of the agent's spool. `iperf3` is its version, as `3.12`.
+    `bugs` are unexpected exceptions since the agent started.
     """
 
     clock_offset_s: Real | None = None
@@ -84,6 +85,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     dropped: Annotated[tuple[Dropped, ...], msgspec.Meta(max_length=64)] = ()
     set_aside: int = 0
     iperf3: ShortText | None = None
+    bugs: int = 0
 
 
 class _Timex(ctypes.Structure):

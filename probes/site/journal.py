@@ -54,13 +54,15 @@ def utc_now() -> datetime:
 
 
 class LastProblemHandler(logging.Handler):
-    """A log handler that remembers the newest warning or error."""
+    """A log handler that remembers the newest warning or error, and counts the bugs: the records with a traceback."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.trouble: DatedMessage | None = None
+        self.bugs = 0
 
     def emit(self, record: logging.LogRecord) -> None:
+        self.bugs += record.exc_info is not None
         at = datetime.fromtimestamp(record.created, UTC)
         self.trouble = DatedMessage(at=at, message=record.getMessage()[:MAX_MESSAGE_CHARACTERS])
 

@@ -137,6 +137,9 @@ def _of_state(status: AgentStatus, site: Labels) -> Iterator[Metric]:
         lost = CounterMetricFamily("soundings_site_lost_cycles", "Missed cycles since the start", labels=list(site))
         lost.add_metric(list(site.values()), health.lost_ticks)
         yield lost
+        bugs = CounterMetricFamily("soundings_site_bugs", "Unexpected errors since the start", labels=list(site))
+        bugs.add_metric(list(site.values()), health.bugs)
+        yield bugs
 
 
 def gauge(name: str, said: str, labels: Labels, value: Any) -> Metric:

@@ -172,6 +172,8 @@ def _health(health: Health) -> str:
     if health.load_1min is not None:
         parts.append(f"load {health.load_1min:.2f} on {counted(health.cpus or 1, 'CPU')}")
     parts.append(counted(health.lost_ticks, "missed cycle"))
+    if health.bugs:
+        parts.append(f"{counted(health.bugs, 'unexpected error')} (see the log)")
     parts += [f"{drops.interface} dropped {drops.received} in, {drops.sent} out" for drops in health.drops]
     return ", ".join(parts)
 

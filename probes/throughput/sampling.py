@@ -19,6 +19,7 @@ from statistics import fmean
 from types import TracebackType
 from typing import Self
 
+from probes.threads import ProbeThread
 from probes.throughput.hosts.load import HostLoadSampler
 from probes.throughput.hosts.spec import HostLoad
 from probes.throughput.socket_counters import ConnectionCounters, SocketReader, StreamAddress
@@ -45,7 +46,7 @@ class ToolSampler:
         self._sampled_at_s: dict[bytes, float] = {}
         self._load = HostLoadSampler(pid, peer, waits=waits)
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._thread = ProbeThread(target=self._sample, daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -55,7 +56,7 @@ class ToolSampler:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended.set()
-        self._thread.join()
+        self._thread.finish()
 
     def kernel_counts(self) -> KernelCounts | None:
         """The kernel's counters at the last sample."""

@@ -23,6 +23,7 @@ from typing import Self
 
 from probes.contract import Deadline
 from probes.ping.icmp.packet_filter import AND, JUMP_IF_EQUAL, LOAD_BYTE, RETURN, WHOLE, Instruction, attach
+from probes.threads import ProbeThread
 
 SYS_PIDFD_GETFD = 438
 LOAD_WORD = 0x20
@@ -71,7 +72,7 @@ class DatagramFilter:
         self._pid = pid
         self._streams = streams
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._filter_until_exit, daemon=True)
+        self._thread = ProbeThread(target=self._filter_until_exit, daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -81,7 +82,7 @@ class DatagramFilter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended.set()
-        self._thread.join()
+        self._thread.finish()
 
     def _filter_until_exit(self) -> None:
         try:

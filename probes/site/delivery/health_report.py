@@ -25,7 +25,15 @@ report."""
 class HealthReporter:
     """Makes the health reports of an agent. `now_s` is a monotonic clock."""
 
-    def __init__(self, clock: CentreClock, spool: Spool, *, now_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        clock: CentreClock,
+        spool: Spool,
+        *,
+        bugs: Callable[[], int] = lambda: 0,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._bugs = bugs
         self._clock = clock
         self._spool = spool
         self._now_s = now_s
@@ -42,6 +50,7 @@ class HealthReporter:
             dropped=self._spool.dropped_by_kind(),
             set_aside=self._spool.count_quarantined(),
             iperf3=self._iperf3_version(),
+            bugs=self._bugs(),
         )
 
     def _iperf3_version(self) -> str | None:

@@ -31,6 +31,7 @@ from probes.contract import (
     Result,
     Target,
 )
+from probes.site.runner.failures import deliverable, failure_of
 from probes.site.runner.own_tests import OwnTests
 from probes.site.runner.permit import Permit
 from probes.site.spool.blocks import to_deliver
@@ -126,18 +127,26 @@ class Cycles:
             self._spool.put(results, cycle=cycle, more=True)
 
     def _measure(self, kind: CycleKind, task: CycleTask, targets: Sequence[Target]) -> list[ToDeliver]:
-        """The results of these targets, measured or not."""
+        """The results of these targets, measured or not: an exception is the outcome of those without another."""
         began_at = self._now()
-        with self._permit.targets(kind, task, targets) as verdicts:
-            results: list[ToDeliver] = []
-            permitted = []
-            for target, verdict in zip(targets, verdicts, strict=True):
-                if isinstance(verdict, ProbeError):
-                    results += self._not_measured(kind, task, target, verdict.outcome, str(verdict))
-                else:
-                    permitted.append((target, verdict))
-            if permitted:
-                results += self._run_probe(kind, task, permitted, began_at)
+        results: list[ToDeliver] = []
+        without_result = list(targets)
+        try:
+            with self._permit.targets(kind, task, targets) as verdicts:
+                permitted = []
+                for target, verdict in zip(targets, verdicts, strict=True):
+                    if isinstance(verdict, ProbeError):
+                        results += self._not_measured(kind, task, target, verdict.outcome, str(verdict))
+                        without_result.remove(target)
+                    else:
+                        permitted.append((target, verdict))
+                if permitted:
+                    results += self._run_probe(kind, task, permitted, began_at)
+                    without_result = []
+        except Exception as error:  # noqa: BLE001 - failure_of is the rule
+            failure = failure_of(error, f"{kind.name} {task.test}")
+            for target in without_result:
+                results += self._not_measured(kind, task, target, failure.outcome, str(failure))
         return results
 
     def _run_probe(
@@ -145,14 +154,7 @@ class Cycles:
     ) -> Sequence[ToDeliver]:
         """Run the probe on permitted targets, each given with its entry in the plan."""
         spec = self._permit.spec(kind, task, [target for _, target in permitted])
-        try:
-            answer = kind.run(kind.probe(), spec, Deadline(kind.longest_s(spec)), lambda: self._loads(permitted))
-        except ProbeError as error:
-            return [
-                result
-                for planned, _ in permitted
-                for result in self._not_measured(kind, task, planned, error.outcome, str(error))
-            ]
+        answer = kind.run(kind.probe(), spec, Deadline(kind.longest_s(spec)), lambda: self._loads(permitted))
         in_columns = to_deliver(answer, task.test, [planned for planned, _ in permitted])
         if in_columns is not None:
             return in_columns
@@ -166,7 +168,7 @@ class Cycles:
             self._permit.note_sent(kind, target, own)
             for result in own:
                 during_test = self._is_under_load(kind, result, began_at, planned)
-                renamed = msgspec.structs.replace(result, target=planned.address)
+                renamed = deliverable(msgspec.structs.replace(result, target=planned.address))
                 results.append(_delivered(kind, task, planned, renamed, during_test=during_test))
         return results
 

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 
-from probes.contract import ProbeError
 from probes.site.limits.limits import Limits
 from probes.site.limits.usage import Usage
+from probes.site.runner.failures import failure_of
 from probes.site.runner.own_tests import OwnTests
 from probes.site.runner.slot import LEAD
 from probes.site.wire import Plan
@@ -71,10 +71,11 @@ class OfferedTests:
             try:
                 self._run_once(stop)
                 self.problem = None
-            except ProbeError as error:
-                if self.problem != str(error):
-                    logger.error("iperf3 server for others: %s", error)
-                self.problem = str(error)
+            except Exception as error:  # noqa: BLE001 - failure_of is the rule
+                problem = str(failure_of(error, "iperf3 server for others"))
+                if self.problem != problem:
+                    logger.error("iperf3 server for others: %s", problem)
+                self.problem = problem
                 stop.wait(RETRY_S)
 
     def state(self) -> tuple[OfferState, str]:

@@ -19,6 +19,7 @@ from probes.ping.engine.packet_outcomes import EchoResults
 from probes.ping.live import live_replies
 from probes.ping.spec import Burst, PingSpec, PingTarget, PingTask
 from probes.site.delivery.centre import CentreError
+from probes.site.runner.failures import failure_of
 from probes.site.runner.own_tests import OwnTests
 from probes.site.runner.permit import Permit
 from probes.site.wire import OnDemandPing, OnDemandPingReport
@@ -58,9 +59,10 @@ class OnDemandPings:
         reporter = _Reporter(self._send)
         try:
             report = self._measure(request, planned, reporter)
-        except ProbeError as error:
+        except Exception as error:  # noqa: BLE001 - failure_of is the rule
+            failure = failure_of(error, f"on-demand ping {request.run_id}")
             report = OnDemandPingReport(
-                run_id=request.run_id, started_at=self._now(), outcome=error.outcome, detail=str(error)
+                run_id=request.run_id, started_at=self._now(), outcome=failure.outcome, detail=str(failure)
             )
         logger.info("on-demand ping %d to %s: %s", request.run_id, request.address, report.outcome)
         reporter.finish(report)

@@ -17,6 +17,7 @@ import msgspec
 
 from probes.contract import Deadline, Outcome, ProbeError, Slot, SlotKind
 from probes.kinds import SLOT_KINDS
+from probes.site.runner.failures import deliverable, failure_of
 from probes.site.runner.own_tests import OwnTests
 from probes.site.runner.permit import Declined, Permit
 from probes.site.spool.spool import Spool
@@ -96,7 +97,7 @@ class Slots:
         if slot.role == "server":
             self._run_server(slot)
         else:
-            self._finish(slot, self._run_client(slot))
+            self._finish(slot, self._client_result(slot))
         self._spool.forget_slots(self._now() - KEEP_SLOTS)
 
     def settle(self, plan: Plan | None) -> None:
@@ -116,30 +117,35 @@ class Slots:
 
     def _finish(self, slot: Slot, run: Any) -> None:
         """Spool the result of a slot, which ends with it."""
-        if self._spool.is_filling:
-            run = self._kind(slot).lightened(run)
         logger.info("%s slot %d: %s %s", self._kind(slot).name, slot.slot_id, run.outcome, run.detail or "")
         result = Delivered(sequence=0, path_id=slot.path_id, test=slot.test, result=run, slot_id=slot.slot_id)
         self._spool.put([result], ends_slot=slot.slot_id)
 
-    def _run_client(self, slot: Slot) -> Any:
+    def _client_result(self, slot: Slot) -> Any:
         """Run a client's slot and return its result, failures included."""
-        kind = self._kind(slot)
+        kind, begun_at = self._kind(slot), max(self._now(), slot.starts_at)
+        try:
+            return self._complete(kind, self._run_client(kind, slot))
+        except Exception as error:  # noqa: BLE001 - failure_of is the rule
+            failure = failure_of(error, f"{kind.name} slot {slot.slot_id}")
+            failed = kind.not_measured(slot.spec, begun_at, failure.outcome, str(failure))
+            return msgspec.structs.replace(failed, **failure.figures)
+
+    def _complete(self, kind: SlotKind, result: Any) -> Any:
+        """A result as it is delivered, where the spool fills up without its dispensable parts."""
+        return deliverable(kind.lightened(result) if self._spool.is_filling else result)
+
+    def _run_client(self, kind: SlotKind, slot: Slot) -> Any:
         if kind.prepare is not None and not self._is_too_late(slot):
             kind.prepare(slot.spec)
             self._pause.wait(max(0.0, -self._late(slot).total_seconds()))
         if self._is_too_late(slot):
             return self._not_run(slot, Outcome.MISSED, self._why_late(slot))
-        started_at = self._now()
-        try:
-            with self._permit.client(kind, slot) as (spec, used), self._own_tests.running():
-                run = self._measure(kind, slot, spec)
-                bits = kind.carried_bits(run, used.seconds)
-                used.bits = used.bits if bits is None else bits
-                return msgspec.structs.replace(run, target=slot.spec.address)
-        except ProbeError as error:
-            failed = kind.not_measured(slot.spec, started_at, error.outcome, str(error))
-            return msgspec.structs.replace(failed, **error.figures)
+        with self._permit.client(kind, slot) as (spec, used), self._own_tests.running():
+            run = self._measure(kind, slot, spec)
+            bits = kind.carried_bits(run, used.seconds)
+            used.bits = used.bits if bits is None else bits
+            return msgspec.structs.replace(run, target=slot.spec.address)
 
     def _measure(self, kind: SlotKind, slot: Slot, spec: Any) -> Any:
         """Measure. While there is time for a whole test, retry if the server does not listen yet (clocks differ) or is
@@ -177,27 +183,39 @@ class Slots:
         kind, started_at = self._kind(slot), self._now()
         outcome, detail, seen = self._serve(kind, slot)
         if kind.report is not None:
-            self._finish(slot, kind.report(slot.spec, started_at, outcome, detail, seen))
+            try:
+                report = self._complete(kind, kind.report(slot.spec, started_at, outcome, detail, seen))
+            except Exception as error:  # noqa: BLE001 - failure_of is the rule
+                failure = failure_of(error, f"{kind.name} slot {slot.slot_id}")
+                report = kind.report(slot.spec, started_at, failure.outcome, str(failure), None)
+            self._finish(slot, report)
         else:
             logger.info("%s slot %d: %s %s", kind.name, slot.slot_id, outcome, detail)
             self._spool.end_slot(slot.slot_id)
 
     def _serve(self, kind: SlotKind, slot: Slot) -> tuple[Outcome, str, object | None]:
         """Serve a test. Returns the outcome, a detail, and the statistics of the far end if there are any."""
-        far_end = kind.far_end()
         try:
+            far_end = kind.far_end()
             # No client comes before the slot begins: until then pings are not under load.
             idle = max(timedelta(0), slot.starts_at - self._now() - timedelta(seconds=CLOCKS_APART_S))
             with self._permit.server(kind, slot) as (spec, used), self._own_tests.running(idle):
                 seen = far_end.serve(spec, Deadline(self._left_s(slot)))
                 if seen is None:
                     used.seconds = used.bits = 0.0
-        except ProbeError as error:
-            logger.warning("%s slot %d: not served: %s", kind.name, slot.slot_id, error)
+        except Exception as error:  # noqa: BLE001 - failure_of is the rule
+            failure = failure_of(error, f"{kind.name} slot {slot.slot_id}")
+            logger.warning("%s slot %d: not served: %s", kind.name, slot.slot_id, failure)
             if isinstance(error, Declined):
-                far_end.decline(slot.spec, error.outcome, str(error), Deadline(self._left_s(slot)))
-            return error.outcome, str(error), None
+                self._decline(kind, slot, failure)
+            return failure.outcome, str(failure), None
         return (Outcome.MISSED, "nobody came", None) if seen is None else (Outcome.MEASURED, "served it", seen)
+
+    def _decline(self, kind: SlotKind, slot: Slot, reason: ProbeError) -> None:
+        try:
+            kind.far_end().decline(slot.spec, reason.outcome, str(reason), Deadline(self._left_s(slot)))
+        except Exception as error:  # noqa: BLE001 - failure_of is the rule
+            failure_of(error, f"{kind.name} slot {slot.slot_id}")
 
     def _not_run(self, slot: Slot, outcome: Outcome, detail: str) -> Any:
         return self._kind(slot).not_measured(slot.spec, self._now(), outcome, detail)

@@ -86,6 +86,7 @@ def test_a_working_agent_is_exported_over_http(agent):
         ("soundings_site_clock_uncertainty_seconds", cern): 0.004,
         ("soundings_site_clock_synchronised", cern): 1,
         ("soundings_site_lost_cycles_total", cern): 3,
+        ("soundings_site_bugs_total", cern): 0,
         ("soundings_site_spool_results", cern): 2,
         ("soundings_site_set_aside_results", cern): 1,
     }

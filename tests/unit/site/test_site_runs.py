@@ -1,5 +1,6 @@
 """Ping cycles and throughput slots, with fake probes in place of the network."""
 
+import logging
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ from probes.contract import LoadedPeriods, NotPermitted, Outcome, ProbeError
 from probes.ping import kind as ping
 from probes.ping.limits import PingLimits
 from probes.ping.spec import Burst, PingSpec, PingTarget, PingTask
+from probes.site.journal import LastProblemHandler
 from probes.site.limits.limits import Limits
 from probes.site.limits.networks import Networks
 from probes.site.runner.cycle import Cycles
@@ -194,15 +196,44 @@ def test_a_probe_error_is_the_outcome_of_every_target(spool, own_tests, clock):
     assert len(results) == 4
 
 
-def test_a_bug_in_the_probe_is_not_stored_as_a_result(spool, own_tests, clock):
+BUGS = [
+    ZeroDivisionError(),
+    RecursionError("deep"),
+    UnicodeDecodeError("utf-8", b"\xff", 0, 1, "x"),
+    ValueError("a\0b"),
+]
+
+
+def count_bugs(run):
+    """The bugs that the agent's journal counts while `run` runs."""
+    handler = LastProblemHandler()
+    logging.getLogger().addHandler(handler)
+    try:
+        run()
+    finally:
+        logging.getLogger().removeHandler(handler)
+    return handler.bugs
+
+
+def assert_is_fault_of_the_agent(result):
+    assert result.outcome is Outcome.TOOL_FAILURE
+    assert "unexpected error in the agent" in result.detail
+    assert result.detail.isprintable()
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=repr)
+def test_a_bug_in_a_cycle_is_a_failure_of_each_target(spool, own_tests, clock, bug):
     def fail():
-        raise ZeroDivisionError
+        raise bug
 
     cycles = make_cycles(spool, Limits(), own_tests, PingProbe(clock, fail), now=clock)
 
-    with pytest.raises(ZeroDivisionError):
-        cycles.run(task("192.0.2.1"))
-    assert count_queued(spool) == 0
+    assert count_bugs(lambda: cycles.run(task("192.0.2.1", "192.0.2.2"))) == 1
+
+    results = spooled(spool)
+    assert len(results) == 4
+    for result in results:
+        assert_is_fault_of_the_agent(result.result)
 
 
 class WaitingProbe:
@@ -480,6 +511,53 @@ def test_a_failure_is_spooled_as_its_outcome(spool, own_tests, clock):
     (result,) = spooled(spool)
     assert (result.result.outcome, result.result.detail) == (Outcome.NO_ROUTE, "iperf3 said no")
     assert result.result.throughput_bps is None
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=repr)
+def test_a_bug_in_a_slot_ends_it_as_a_failure(spool, own_tests, clock, bug):
+    slots = make_slots(spool, own_tests, clock, ThroughputProbe(bug))
+
+    assert count_bugs(lambda: slots.run(slot())) == 1
+
+    (result,) = spooled(spool)
+    assert_is_fault_of_the_agent(result.result)
+    assert spool.unfinished_slots() == []
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=repr)
+def test_a_bug_in_the_listening_end_is_its_report(spool, own_tests, clock, bug):
+    def serve(spec, deadline):
+        raise bug
+
+    slots = make_slots(spool, own_tests, clock, serve=serve)
+
+    assert count_bugs(lambda: slots.run(slot(role="server"))) == 1
+
+    (result,) = spooled(spool)
+    assert_is_fault_of_the_agent(result.result)
+    assert spool.unfinished_slots() == []
+
+
+@pytest.mark.parametrize("change", [{"retransmits": -2}, {"sent_bytes": 2**70}, {"throughput_bps": float("nan")}])
+def test_a_result_that_the_centre_would_refuse_is_a_failure(spool, own_tests, clock, change):
+    slots = make_slots(spool, own_tests, clock, ThroughputProbe(msgspec.structs.replace(GOOD, **change)))
+
+    slots.run(slot())
+
+    (result,) = spooled(spool)
+    assert_is_fault_of_the_agent(result.result)
+
+
+def test_a_bug_in_preparation_ends_the_slot(spool, own_tests, clock, monkeypatch):
+    def fail(spec):
+        raise ZeroDivisionError
+
+    slots = make_slots(spool, own_tests, clock)
+    slots._kinds = {ThroughputSlot: replace(throughput.KIND, prepare=fail)}
+
+    slots.run(slot())
+
+    assert_is_fault_of_the_agent(spooled(spool)[0].result)
 
 
 @pytest.mark.parametrize("first", [Refused("connection refused"), ServerBusy("the server is busy")])

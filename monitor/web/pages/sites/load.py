@@ -206,6 +206,8 @@ def _health_problems(health: Health) -> Iterator[CardProblem]:
         yield CardProblem(AgentState.NOTICE, f"{health.set_aside:,} results quarantined: the centre rejected them")
     if health.lost_ticks:
         yield CardProblem(AgentState.NOTICE, f"{health.lost_ticks:,} missed cycles since it started")
+    if health.bugs:
+        yield CardProblem(AgentState.NOTICE, f"{health.bugs:,} unexpected errors since it started; see the agent's log")
     if health.stamp == POOR_STAMP:
         yield CardProblem(
             AgentState.NOTICE, "RTTs use timestamps of the program, not the kernel: they include its own delays"
