@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import random
-import resource
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from ipaddress import ip_address
@@ -32,11 +31,6 @@ from probes.throughput.capture.of_test import ThroughputCapture
 from probes.throughput.hosts.inventory import read_inventory, read_tcp_metrics
 from probes.throughput.hosts.spec import HostInventory, HostLoad, TcpMetrics
 from probes.throughput.report import (
-    Json,
-    ServerBusy,
-    ServerRefused,
-    ToolFailure,
-    decode,
     listening_failed,
     not_finished,
     peer_of,
@@ -54,14 +48,23 @@ from probes.throughput.spec import (
     ThroughputSpec,
     with_metrics,
 )
+from probes.throughput.tool.document import Json, decode
+from probes.throughput.tool.errors import ServerBusy, ToolFailure
+from probes.throughput.tool.process import MISSING, STOP_GRACE_S, count_sockets, output_of, running
+
+__all__ = ["MISSING", "STOP_GRACE_S", "Iperf3Probe", "Iperf3Server"]
 
 logger = logging.getLogger(__name__)
 
-MISSING = "iperf3 is not installed; install it (Debian, Ubuntu: apt-get install iperf3)"
-STOP_GRACE_S = 2.0
 LISTEN_AGAIN_S = 0.5
 CONNECT_TIMEOUT_MS = 3000
+SHORTEST_ANSWER_S, LONGEST_ANSWER_S = 1.0, 4.0
+"""For a port of several to answer: four round trips and the start of iperf3."""
 MAX_INTERVALS = 1000
+INTERVALS_BYTES = 24 * 2**20
+"""Of both ends' intervals in a report, which must leave room in the output that is read."""
+STREAM_BYTES = 1000
+"""Of a stream in an interval of both ends' reports."""
 MIN_INTERVAL_S = 0.1
 """The minimum that iperf3 accepts."""
 
@@ -97,8 +100,8 @@ class Iperf3Probe:
         return reasons
 
     def run(self, spec: ThroughputSpec, deadline: Deadline) -> ThroughputRun:
-        """Send for `spec.duration_s` seconds to the server at `spec.address`. Of several ports, those that are busy or
-        where nobody listens are passed over, beginning at any of them. Raises `ProbeError`."""
+        """Send for `spec.duration_s` seconds to the server at `spec.address`. Of several ports, those that fail before
+        any data, or do not answer, are passed over, beginning at any of them. Raises `ProbeError`."""
         address = resolve_address(spec.address, spec.family)
         congestion_control.check(spec.congestion_control)
         check_buffers(spec)
@@ -108,30 +111,48 @@ class Iperf3Probe:
             if failures and deadline.remaining_s < spec.length_s:
                 break
             try:
-                run = self._run_at(msgspec.structs.replace(spec, port=port), address, deadline)
-            except (ServerBusy, ServerRefused) as error:
+                answer_s = None if len(ports) == 1 else _answer_s(spec, deadline)
+                run = self._run_at(msgspec.structs.replace(spec, port=port), address, deadline, answer_s)
+            except ProbeError as error:
+                # A server without our authorization is no fault of this host: another port may have another.
+                if error.figures or (error.permanent and not isinstance(error, NotPermitted)):
+                    raise
                 failures.append(error)
             else:
                 return run if len(ports) == 1 else msgspec.structs.replace(run, detail=_with_port(run.detail, port))
-        if len(ports) == 1 and failures:
-            raise failures[0]
-        busy = [error for error in failures if isinstance(error, ServerBusy)]
-        tried = f"{len(busy)} of {len(ports)} ports busy, {len(failures) - len(busy)} refused"
-        if failures and not busy:
-            raise ServerRefused(f"{tried}: {failures[-1]}")
-        raise ServerBusy(tried)
+        raise failures[0] if len(ports) == 1 else _failure_of_all(failures, len(ports))
 
-    def _run_at(self, spec: ThroughputSpec, address: str, deadline: Deadline) -> ThroughputRun:
+    def _run_at(self, spec: ThroughputSpec, address: str, deadline: Deadline, answer_s: float | None) -> ThroughputRun:
         inventory, metrics = read_inventory(address), read_tcp_metrics(address, spec.source)
         started_at = datetime.now(UTC)
         with (
             authentication.client_credentials(spec.one_time_key, spec.peer_iperf3) as credentials,
             ThroughputCapture(spec, address) as capture,
         ):
-            run = run_client(client_arguments(spec, address), spec, address, started_at, deadline, credentials)
+            run = run_client(
+                client_arguments(spec, address), spec, address, started_at, deadline, credentials, answer_s=answer_s
+            )
         transfer = None if run.transfer is None else with_metrics(run.transfer, metrics, of_sender=not spec.reverse)
         captured = msgspec.UNSET if capture.result is None else capture.result
         return msgspec.structs.replace(run, inventory=inventory, transfer=transfer, capture=captured)
+
+
+def _answer_s(spec: ThroughputSpec, deadline: Deadline) -> float:
+    """How long one of several ports may take to answer: half of the time that the test does not need, so that others
+    can be tried after it."""
+    return min(LONGEST_ANSWER_S, max(SHORTEST_ANSWER_S, (deadline.remaining_s - spec.length_s) / 2))
+
+
+def _failure_of_all(failures: Sequence[ProbeError], ports: int) -> ProbeError:
+    """The failure of a test of which every port that was tried failed: busy where any is."""
+    outcomes = Counter(error.outcome for error in failures)
+    tried = f"{outcomes[Outcome.BUSY]} of {ports} ports busy, {outcomes[Outcome.REFUSED]} refused"
+    others = len(failures) - outcomes[Outcome.BUSY] - outcomes[Outcome.REFUSED]
+    tried += f", {others} failed" if others else ""
+    if not failures or outcomes[Outcome.BUSY]:
+        return ServerBusy(tried if not others else f"{tried}: {failures[-1]}")
+    (most_common, _), *_ = outcomes.most_common()
+    return ProbeError(f"{tried}: {failures[-1]}", outcome=most_common)
 
 
 def _with_port(detail: str | None, port: int) -> str:
@@ -146,15 +167,17 @@ def run_client(
     deadline: Deadline,
     credentials: Credentials,
     file: OpenFile | None = None,
+    answer_s: float | None = None,
 ) -> ThroughputRun:
-    """Run a client's command, sample its streams, and parse its report. Raises `ProbeError`."""
+    """Run a client's command, sample its streams, and parse its report; the server must answer within `answer_s`.
+    Raises `ProbeError`."""
     sends = spec.protocol == "tcp" and not spec.reverse
     streams = StreamAddress(address, spec.port) if sends else None
     with (
-        _running(arguments, credentials, file) as process,
+        _running(arguments, credentials, file, spec.streams) as process,
         ToolSampler(process.pid, streams, spec.streams, peer=address) as sampler,
     ):
-        output = _output(process, deadline)
+        output = _client_output(process, deadline, answer_s, f"iperf3 to {address} port {spec.port}")
     try:
         run = read_report(output, spec, address, started_at)
     except NotPermitted as error:
@@ -261,7 +284,8 @@ def server_arguments(spec: ThroughputSpec, address: str) -> list[str]:
 
 def interval(spec: ThroughputSpec) -> str:
     """Report interval of iperf3 in seconds: its minimum, or more if there would be too many intervals."""
-    interval_s = math.ceil(10 * (spec.duration_s + spec.omit_s) / MAX_INTERVALS) / 10
+    intervals = min(MAX_INTERVALS, INTERVALS_BYTES // (STREAM_BYTES * (spec.streams + 1)))
+    interval_s = math.ceil(10 * (spec.duration_s + spec.omit_s) / intervals) / 10
     return f"{max(MIN_INTERVAL_S, interval_s):g}"
 
 
@@ -276,7 +300,7 @@ def _serve_once(
     """Run a server until it ends or the deadline passes; returns its report (empty if unreadable) and statistics."""
     sends_to = StreamAddress(peer, spec.port, from_port=True) if peer is not None and spec.reverse else None
     with (
-        _running(server_arguments(spec, address), credentials, file) as process,
+        _running(server_arguments(spec, address), credentials, file, spec.streams) as process,
         ToolSampler(
             process.pid, sends_to if spec.protocol == "tcp" else None, spec.streams, peer=peer, waits=True
         ) as sampler,
@@ -287,7 +311,7 @@ def _serve_once(
             filter_listener(source_program(peer), process.pid, deadline)
             if spec.protocol == "udp":
                 filters.enter_context(DatagramFilter(peer, process.pid, spec.streams))
-        output = _output(process, deadline, deadline_is_failure=False)
+        output, _ = output_of(process, deadline)
     if file is not None and process.returncode == -signal.SIGXFSZ:
         raise ToolFailure(f"iperf3 server: received more than the {file.max_bytes:,} bytes of the file", permanent=True)
     statistics = ServerStatistics(
@@ -310,55 +334,34 @@ def _served_peer(report: Json, peer: str | None) -> bool:
     return False
 
 
-@contextmanager
 def _running(
-    arguments: list[str], credentials: Credentials, file: OpenFile | None
-) -> Iterator[subprocess.Popen[bytes]]:
-    """Run iperf3 as a child process that ends with the context. Raises `ToolFailure`."""
-    try:
-        process = subprocess.Popen(
-            [*arguments, *credentials.arguments, *(() if file is None else file.arguments)],
-            pass_fds=() if file is None else (file.descriptor,),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **credentials.environment},
-        )
-    except FileNotFoundError as error:
-        raise ToolFailure(MISSING, permanent=True) from error
-    except OSError as error:
-        raise ToolFailure(f"cannot start iperf3: {error.strerror}") from error
-    try:
-        if file is not None:
-            # A peer that sends more must not fill the disk.
-            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (file.max_bytes, file.max_bytes))
-        yield process
-    finally:
-        if process.poll() is None:
-            _stop(process)
+    arguments: list[str], credentials: Credentials, file: OpenFile | None, streams: int
+) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """Run iperf3 with these credentials and this file. Raises `ToolFailure`."""
+    return running(
+        [*arguments, *credentials.arguments, *(() if file is None else file.arguments)],
+        credentials.environment,
+        streams=streams,
+        descriptors=() if file is None else (file.descriptor,),
+        max_file_bytes=None if file is None else file.max_bytes,
+    )
 
 
-def _output(process: subprocess.Popen[bytes], deadline: Deadline, *, deadline_is_failure: bool = True) -> bytes:
-    """The output of iperf3 until it ends or the deadline passes. Raises `ToolFailure`."""
-    try:
-        output, _ = process.communicate(timeout=deadline.remaining_s)
-    except subprocess.TimeoutExpired:
-        output = _stop(process)
-        if deadline_is_failure:
-            raise not_finished(output) from None
-    if process.returncode < 0 and deadline_is_failure:
+def _client_output(process: subprocess.Popen[bytes], deadline: Deadline, answer_s: float | None, where: str) -> bytes:
+    """The output of a client. Raises `ToolFailure` where it does not end, or has no stream within `answer_s`."""
+    until = None if answer_s is None else Deadline(answer_s)
+
+    def is_hung() -> bool:
+        # The control connection is one; the streams come when the server has answered on it.
+        return until is not None and until.passed and count_sockets(process.pid) < 2
+
+    output, has_ended = output_of(process, deadline, is_hung)
+    if not has_ended:
+        if not deadline.passed:
+            raise ToolFailure(f"{where}: no answer within {answer_s:.1f} s")
+        raise not_finished(output)
+    if process.returncode < 0:
         raise ToolFailure(f"iperf3 was killed by {signal.Signals(-process.returncode).name}")
-    return output
-
-
-def _stop(process: subprocess.Popen[bytes]) -> bytes:
-    """Stop iperf3, by SIGTERM and then SIGKILL; returns its output."""
-    process.terminate()
-    try:
-        output, _ = process.communicate(timeout=STOP_GRACE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        output, _ = process.communicate()
     return output
 
 

@@ -21,10 +21,10 @@ from typing import Self
 
 from probes.contract import Deadline
 from probes.ping.icmp.packet_filter import Instruction, attach
-from probes.throughput.iperf3 import MISSING, STOP_GRACE_S
 from probes.throughput.limits import Iperf3ServerLimits
-from probes.throughput.report import ToolFailure
 from probes.throughput.source_filter import DatagramFilter, filter_listener, networks_program
+from probes.throughput.tool.errors import ToolFailure
+from probes.throughput.tool.process import MISSING, STOP_GRACE_S, limit_memory
 
 LISTEN_S = 10.0
 """For iperf3 to start and listen, on a busy machine."""
@@ -35,10 +35,11 @@ COOKIE_BYTES = 37
 ACCESS_DENIED = b"\xff"
 """The state that a busy iperf3 sends in answer (-1, ACCESS_DENIED in its iperf_api.h)."""
 COOKIE_TIMEOUT_S = 1.0
+LONGEST_LINE = 1000
 
 CLIENT_LINE = re.compile(r"Accepted connection from (\S+), port \d+")
 STREAM_LINE = re.compile(r"\[ *\d+\]\S* local \S+ port \d+ connected to ")
-INTERVAL_LINE = re.compile(r"\[ *\d+\]\S* +([\d.]+)-([\d.]+) +sec +[\d.]+ \S+ +([\d.]+) Kbits/sec")
+INTERVAL_LINE = re.compile(r"\[ *\d+\]\S* +(\d+\.?\d*)-(\d+\.?\d*) +sec +[\d.]+ \S+ +(\d+\.?\d*) Kbits/sec")
 SUMMARY_LINE = re.compile(r"(- ){10}")
 
 
@@ -119,12 +120,13 @@ class OfferedServer:
             raise ToolFailure(f"cannot start iperf3: {error.strerror}") from error
         finally:
             os.close(terminal)
+        limit_memory(process, MAX_STREAMS)
         return process, output
 
     def _read(self, process: subprocess.Popen[bytes], output: int) -> None:
         """Follow the output of iperf3 until its end, at which reading from a terminal raises OSError."""
         with ExitStack() as filters, contextlib.suppress(OSError), open(output, errors="replace") as lines:
-            for line in lines:
+            while line := lines.readline(LONGEST_LINE):
                 self._last_line = line.strip() or self._last_line
                 if (accepted := CLIENT_LINE.match(line)) is not None:
                     self.client = accepted[1]
