@@ -84,7 +84,7 @@ def test_mesh_resolver_and_commands_refuse_alike(text):
         assert isinstance(answer, NameNotResolved)
         assert answer.permanent
     assert addresses.fault(text) == fault(text)
-    assert addresses.literal(text) is None
+    assert addresses.family_of(text) is None
 
 
 @pytest.mark.parametrize(
