@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from probes.bounds import MAX_ICMP_ERRORS
 from probes.contract import LoadedPeriods, LoadPeriod
 from probes.ping.addresses import FAMILY
 from probes.ping.arrays import Bools, Int64s
@@ -168,8 +169,9 @@ class BurstCounts:
         return None if stamp < 0 else STAMPS[stamp]
 
     def errors(self, row: int, column: int) -> tuple[IcmpError, ...]:
-        """ICMP errors about the requests of a burst."""
-        return tuple(self._errors.get((row, column), ()))
+        """ICMP errors about the requests of a burst, the most frequent where there are many."""
+        errors = self._errors.get((row, column), ())
+        return tuple(sorted(errors, key=lambda error: -error.count)[:MAX_ICMP_ERRORS])
 
 
 def sent_under_load(results: EchoResults, rows: Sequence[Sequence[int]], loads: LoadedPeriods) -> Bools:

@@ -233,7 +233,7 @@ def _remarks(burst: Burst) -> list[str]:
         "delayed by a full send buffer": burst.waited,
     }
     remarks = [f"{count} {event}" for event, count in counted.items() if count]
-    remarks += [f"{error.count} × {error.name} from {error.router}" for error in burst.errors]
+    remarks += [error.text for error in burst.errors]
     if burst.path_mtu_bytes is not None:
         remarks.append(f"path MTU {burst.path_mtu_bytes} bytes")
     if burst.rate_limited:

@@ -90,11 +90,20 @@ class PingTask(msgspec.Struct, frozen=True, kw_only=True):
     spec: PingSpec
 
 
+OTHER_ADDRESS = "reply_from_another_address"
+ALTERED = "altered_reply"
+UNCOUNTED = {
+    OTHER_ADDRESS: "a reply counts only from the address that was asked",
+    ALTERED: "a reply counts only with the length and sequence of its request",
+}
+"""The replies that do not count, though they carry the secret of a request, and why."""
+
+
 class IcmpError(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An ICMP error that a router or the target sent about `count` requests of a burst, all of them lost.
 
-    `name` is the standard term for type and code, such as `administratively_prohibited`. `mtu_bytes` is the next-hop
-    MTU if the error carries it.
+    `name` is the standard term for type and code, such as `administratively_prohibited`; for a reply that does not
+    count, a key of `UNCOUNTED`. `mtu_bytes` is the next-hop MTU if the error carries it.
     """
 
     name: Text
@@ -103,6 +112,16 @@ class IcmpError(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     router: ShortText
     count: PositiveSmallCount
     mtu_bytes: Count | None = None
+
+    @property
+    def text(self) -> str:
+        """The error for people."""
+        if self.name in UNCOUNTED:
+            came = (
+                f"1 reply from {self.router} does" if self.count == 1 else f"{self.count} replies from {self.router} do"
+            )
+            return f"{came} not count: {UNCOUNTED[self.name]}"
+        return f"{self.count} × {self.name} from {self.router}"
 
 
 Stamp = Literal["hardware", "kernel", "user"]

@@ -233,7 +233,7 @@ class StampCycle:
         fields = counts.fields(row, 0)
         rtts_ms = fields["rtts_ms"]
         sent = len(rtts_ms) + len(fields["loaded_rtts_ms"] or ())
-        notes = []
+        notes = shared.session.uncounted_notes().get(row, [])
         if error_name is not None and None in rtts_ms:
             notes.append(f"ICMP error: {error_name} (UDP port {target.port})")
         notes += unsent_note(self._spec.count, sent, refused, "packets were not sent")

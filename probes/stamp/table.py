@@ -78,7 +78,7 @@ def _remarks(burst: StampBurst) -> list[str]:
     if burst.outcome is not Outcome.MEASURED:
         return [f"{burst.outcome.value}: {burst.detail}"]
     remarks = []
-    if burst.sent and not burst.received and not burst.late:
+    if burst.sent and not burst.received and not burst.late and burst.detail is None:
         remarks.append(
             "no reply at all: does the reflector list the address of this host in --peer, with the same key (or none), "
             f"and do firewalls pass UDP port {burst.port}?"

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from probes.contract import Outcome
+from probes.ping.spec import UNCOUNTED
 from probes.quantities import counted
 from probes.trace.spec import Hop, TraceRun
 
@@ -60,6 +61,8 @@ def end_text(run: TraceRun) -> str:
     if not run.hops:
         return "no replies"
     last = run.hops[-1]
+    if last.error in UNCOUNTED:
+        return f"ends at hop {last.ttl}: the reply from {last.address} does not count: {UNCOUNTED[last.error]}"
     if last.error is not None:
         return f"ends at hop {last.ttl}: {last.error} from {last.address}"
     return f"destination not reached; last reply from hop {last.ttl}"

@@ -202,11 +202,13 @@ class PartialSession:
 
     @property
     def errors(self) -> list[tuple[int, int, int, int, bytes]]:
-        """The stored errors: packet, type, code, MTU and router of each, by packet."""
+        """The stored ICMP errors: packet, type, code, MTU and router of each, by packet. Without replies that do not
+        count."""
         errors = self.table.results(np.arange(self.targets), 2 * SECOND, 0).errors
         packets = (errors.turn * self.targets + errors.target).tolist()
         about = (packets, errors.icmp_type.tolist(), errors.icmp_code.tolist(), errors.mtu_bytes.tolist())
-        return sorted(zip(*about, [bytes(router) for router in errors.router.tolist()], strict=True))
+        stored = sorted(zip(*about, [bytes(router) for router in errors.router.tolist()], strict=True))
+        return [error for error in stored if error[1] != REPLY[self.family]]
 
 
 def rows_of(messages: Sequence[bytes], width: int, stale: bytes) -> tuple[np.ndarray, np.ndarray]:

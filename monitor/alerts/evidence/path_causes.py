@@ -19,14 +19,13 @@ from monitor.alerts.evidence.comparison import (
 from monitor.alerts.evidence.facts import Direction, Facts, PathFacts, PathTests, PeriodFigures
 from monitor.alerts.evidence.one_way.outage import CutDirection, cut_direction
 from monitor.alerts.evidence.one_way.stated import counted_direction
-from monitor.alerts.evidence.stated import BY_STAMP, Fault, LikelyCause
+from monitor.alerts.evidence.stated import BY_STAMP, Fault, LikelyCause, reported_by
 from monitor.alerts.evidence.tested_direction import tested_direction
 from monitor.analysis import binomial
 from monitor.analysis import figures as shown
 from monitor.analysis.directions import LostDirection
 from monitor.analysis.transfer import Verdict
 from monitor.mesh.document.addresses import is_private
-from probes.quantities import counted
 
 CONFIDENCE = 0.975
 BEHIND_NAT = "if nothing may come in, behind_nat = true for this host, which is then measured outwards only"
@@ -82,15 +81,7 @@ def interrupted(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None
         return None
     was, period = ("Was interrupted", _outage(facts)) if facts.ended_at else ("Interrupted", _last_reply(facts))
     if facts.routers:
-        router = facts.routers[0]
-        said = router.name.replace("_", " ")
-        verb, replies = ("was", "replied") if facts.ended_at else ("is", "replies")
-        return LikelyCause(
-            Fault.INTERRUPTED,
-            f"The path {verb} interrupted at {router.router}, which {replies} {said} "
-            f"({counted(router.count, 'time')}).",
-            f"Report it to the operator of {router.router}.",
-        )
+        return reported_by(facts.routers[0], is_over=facts.ended_at is not None)
     back = [path.back.after for path in facts.paths if path.back is not None and path.back.after.sent]
     cut = cut_direction(facts)
     if cut is not None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from monitor.alerts.evidence.facts import RouterErrors
+from probes.ping.spec import UNCOUNTED
+from probes.quantities import counted
+
 BY_TESTS = "TCP tests"
 BY_STAMP = "STAMP"
 
@@ -57,3 +61,20 @@ class LikelyCause:
     def is_certain(self) -> bool:
         """Whether it names a fault."""
         return self.fault is not Fault.UNKNOWN
+
+
+def reported_by(error: RouterErrors, *, is_over: bool) -> LikelyCause:
+    """The cause of an outage during which a router replied with errors, or a host with replies that do not count."""
+    times, said = counted(error.count, "time"), error.name.replace("_", " ")
+    if error.name in UNCOUNTED:
+        return LikelyCause(
+            Fault.INTERRUPTED,
+            f"{error.router} replies to the pings, which does not count ({times}): {UNCOUNTED[error.name]}.",
+            f"Write {error.router} into mesh.toml if it is an address of the same host; else find out who it is.",
+        )
+    verb, replies = ("was", "replied") if is_over else ("is", "replies")
+    return LikelyCause(
+        Fault.INTERRUPTED,
+        f"The path {verb} interrupted at {error.router}, which {replies} {said} ({times}).",
+        f"Report it to the operator of {error.router}.",
+    )

@@ -123,6 +123,7 @@ class PacketTable:
         self.refused_errno: npt.NDArray[np.int16] = np.zeros(total, np.int16)
         self.waited: Bools = np.zeros(total, np.bool_)
         self._errored: Bools = np.zeros(total, np.bool_)
+        self._has_uncounted: Bools = np.zeros(total, np.bool_)
         self._errors: list[tuple[Int64s, Errors, Bytes]] = []
         self._hardware_ns: dict[str, Int64s] = {}
 
@@ -155,12 +156,16 @@ class PacketTable:
         by_cell = values if self._packet_of_cell is None else values[self._packet_of_cell]
         return by_cell.reshape(-1, self.targets)[self._turns_by_size].T[rank_of_target]
 
-    def enter_errors(self, packets: Int64s, errors: Errors, routers: Bytes, arrived_ns: Int64s) -> None:
-        """Store ICMP errors about these packets: the first per packet, to bound memory. Pings need no arrival times."""
+    def enter_errors(
+        self, packets: Int64s, errors: Errors, routers: Bytes, arrived_ns: Int64s, *, may_be_answered: bool = False
+    ) -> None:
+        """Store ICMP errors about these packets: the first per packet, to bound memory. Pings need no arrival times.
+        Where they `may_be_answered`, the packets' replies and errors are still awaited."""
         _, first = np.unique(packets, return_index=True)
-        new = first[~self._errored[packets[first]]]
+        noted = self._has_uncounted if may_be_answered else self._errored
+        new = first[~noted[packets[first]]]
         if len(new):
-            self._errored[packets[new]] = True
+            noted[packets[new]] = True
             self._errors.append((packets[new], errors.take(new), routers[new]))
 
     def has_pending(self) -> bool:

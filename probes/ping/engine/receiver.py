@@ -1,7 +1,8 @@
 """Reads replies, ICMP errors and send timestamps from a socket and stores them in the packet table, in batches.
 
-A reply counts only if it matches a request we sent: identifier, secret, number, sequence, length and source. An ICMP
-error counts only if it quotes such a request. All other messages (forged, truncated or stale) are ignored.
+A reply counts only if it matches a request we sent: identifier, secret, number, sequence, length and source. One with
+the secret and number of a request that does not match otherwise is kept as an error about that request (ADR 21). An
+ICMP error counts only if it quotes such a request. All other messages (forged, truncated or stale) are ignored.
 """
 
 from __future__ import annotations
@@ -151,6 +152,10 @@ class ReplyMatcher:
         ours = self._ours(replies, sources)
         hop_limits = controls.hop_limit if replies.hop_limit is None else replies.hop_limit
         self._store_replies(replies.number, controls, hop_limits, np.flatnonzero(ours), now_ns)
+        if not ours.all():
+            self._enter_uncounted(
+                replies, sources, controls.stamp_ns, np.flatnonzero(replies.plausible & ~ours), now_ns
+            )
         if self._format.errors_among_replies and not ours.all():
             others = np.flatnonzero(replies.intact & ~ours)
             starts = replies.start[others]
@@ -180,14 +185,31 @@ class ReplyMatcher:
 
     def _ours(self, replies: echo.Replies, sources: Bytes) -> Bools:
         sent = replies.plausible & self._was_sent(replies.number)
-        turn, rank = self._table.places(np.where(sent, replies.number, 0))
-        ours: Bools = (
-            sent
-            & (replies.sequence == self._format.sequences(turn))
-            & (replies.icmp_bytes == self._table.packet_bytes[turn] + echo.ICMP_HEADER_BYTES)
-            & (sources == self._hosts[rank]).all(axis=1)
-        )
+        _, rank = self._table.places(np.where(sent, replies.number, 0))
+        ours: Bools = sent & self._is_whole(replies, sent) & (sources == self._hosts[rank]).all(axis=1)
         return ours
+
+    def _is_whole(self, replies: echo.Replies, sent: Bools) -> Bools:
+        """Which replies to packets that were `sent` have the sequence and length of their request."""
+        turn, _ = self._table.places(np.where(sent, replies.number, 0))
+        is_long = replies.icmp_bytes == self._table.packet_bytes[turn] + echo.ICMP_HEADER_BYTES
+        whole: Bools = is_long & (replies.sequence == self._format.sequences(turn))
+        return whole
+
+    def _enter_uncounted(
+        self, replies: echo.Replies, sources: Bytes, stamps_ns: Int64s, rows: Int64s, now_ns: int
+    ) -> None:
+        """Keep the replies of these rows, which carry our secret and do not count, as errors about their requests."""
+        was_sent = self._was_sent(replies.number)
+        rows = rows[was_sent[rows]]
+        if not len(rows):
+            return
+        packets = replies.number[rows]
+        whole = self._is_whole(replies, was_sent)[rows]
+        codes = np.where(whole, icmp_errors.OTHER_ADDRESS_CODE, icmp_errors.ALTERED_CODE)
+        errors = icmp_errors.uncounted_replies(self._format.family, codes, self._hosts[self._table.places(packets)[1]])
+        arrived_ns, _ = self._clock.to_monotonic(stamps_ns[rows], self._table.called_ns[packets], now_ns)
+        self._table.enter_errors(packets, errors, sources[rows], arrived_ns, may_be_answered=True)
 
     def _was_sent(self, numbers: Int64s) -> Bools:
         reached = numbers < self._table.next

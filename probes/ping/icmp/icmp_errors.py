@@ -14,6 +14,7 @@ import numpy as np
 
 from probes.ping.arrays import Bools, Bytes, Int64s
 from probes.ping.icmp.echo import (
+    ECHO_REPLY,
     ECHO_REQUEST,
     HEAD,
     HEAD_BYTES,
@@ -21,6 +22,7 @@ from probes.ping.icmp.echo import (
     IPV4_HEADER_BYTES,
     IPV4_MAX_HEADER_BYTES,
 )
+from probes.ping.spec import ALTERED, OTHER_ADDRESS
 
 IPV6_HEADER_BYTES = 40
 FRAGMENT_HEADER = 44
@@ -45,7 +47,11 @@ TYPES = {4: (3, 11, 12), 6: (1, 2, 3, 4)}
 TOO_BIG = {4: (3, 4), 6: (2, 0)}
 """Type and code of the errors that carry an MTU; over IPv6 the code is ignored."""
 
+OTHER_ADDRESS_CODE, ALTERED_CODE = 0, 1
 NAMES: dict[tuple[int, int, int], str] = {
+    # Echo replies that do not count; these codes are ours, on the wire there is only 0.
+    **{(family, reply, OTHER_ADDRESS_CODE): OTHER_ADDRESS for family, reply in ECHO_REPLY.items()},
+    **{(family, reply, ALTERED_CODE): ALTERED for family, reply in ECHO_REPLY.items()},
     (4, 3, 0): "net_unreachable",
     (4, 3, 1): "host_unreachable",
     (4, 3, 2): "protocol_unreachable",
@@ -136,6 +142,14 @@ class Errors:
     def with_mtu_below(self, ip_bytes: Int64s) -> Errors:
         """Drop MTUs that the packet would have fitted: they are stale or forged (RFC 8201, section 4)."""
         return replace(self, mtu_bytes=np.where(self.mtu_bytes < ip_bytes, self.mtu_bytes, 0))
+
+
+def uncounted_replies(family: int, codes: Int64s, hosts: Bytes) -> Errors:
+    """Replies that do not count as errors about their requests to `hosts`, with the codes of ours in `NAMES`."""
+    none = np.zeros(len(codes), np.int64)
+    nothing = np.zeros((len(codes), 0), np.uint8)
+    icmp_type = np.full(len(codes), ECHO_REPLY[family], np.int64)
+    return Errors(icmp_type, codes, none, hosts, nothing, none, nothing, none, none)
 
 
 def read_errors(family: int, data: Bytes, lengths: Int64s, starts: Int64s) -> tuple[Errors, Int64s]:

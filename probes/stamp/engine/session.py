@@ -7,6 +7,7 @@ where the session has keys, if it is authentic. SSIDs and first sequence numbers
 from __future__ import annotations
 
 import secrets
+import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from probes.contract import ProbeError
-from probes.ping.addresses import SocketAddress
+from probes.ping.addresses import FAMILY, SocketAddress
 from probes.ping.arrays import Bools, Bytes, Int64s
 from probes.ping.engine.packet_outcomes import PacketTable, SendPattern
 from probes.ping.engine.receiver import Receiver, ReplyMatcher
@@ -28,7 +29,7 @@ from probes.ping.icmp.echo import SECRET_BYTES, EchoFormat
 from probes.ping.icmp.stamp_keys import StampKeys
 from probes.stamp import tlv
 from probes.stamp.engine.channel import StampChannel
-from probes.stamp.engine.table import ReplyFigures, StampTable
+from probes.stamp.engine.table import ReplyFigures, StampTable, Uncounted
 from probes.stamp.packets import (
     AUTHENTICATED_BYTES,
     REPLY,
@@ -154,9 +155,15 @@ class StampMatcher(ReplyMatcher):
         ours = has_reply_length(lengths, layout.is_authenticated) & (ranks >= 0) & self._was_sent(packets)
         known = np.where(ours, packets, 0)
         ours &= table.sent_stamps[known] == replies["sender_sent"].astype(np.uint64)
-        ours &= (sources == self._hosts[np.maximum(ranks, 0)]).all(axis=1)
+        from_target = (sources == self._hosts[np.maximum(ranks, 0)]).all(axis=1)
+        self._note_uncounted(Uncounted.OTHER_ADDRESS, ours & ~from_target, ranks, sources)
+        ours &= from_target
         if layout.is_authenticated:
-            ours &= self._authentic(data, ours, ranks)
+            authentic = self._authentic(data, ours, ranks)
+            self._note_uncounted(Uncounted.NOT_AUTHENTIC, ours & ~authentic, ranks, sources)
+            ours &= authentic
+        if not ours.all():
+            self._note_echoes(data, lengths, sources)
         rows = np.flatnonzero(ours)
         new = self._first_replies(packets[rows])
         self._store_replies(packets, controls, controls.hop_limit, rows, now_ns)
@@ -168,6 +175,21 @@ class StampMatcher(ReplyMatcher):
         counters = replies["sequence"][further].astype(np.int64)
         table.enter_further(packets[further], counters, arrived_ns, received_ns)
         self._store_follow_ups(data, lengths, ranks, rows[extended])
+
+    def _note_uncounted(self, reason: Uncounted, which: Bools, ranks: Int64s, sources: Bytes) -> None:
+        rows = np.flatnonzero(which)
+        self._table.enter_uncounted(ranks[rows], reason, sources[rows])
+
+    def _note_echoes(self, data: Bytes, lengths: Int64s, sources: Bytes) -> None:
+        """Note our own packets that came back as they were sent."""
+        layout, table = self._format.layout, self._table
+        requests = fields(data, REQUEST[layout.is_authenticated])
+        ranks: Int64s = self._rank_of_ssid[requests["ssid"].astype(np.int64)]
+        turns = (requests["sequence"].astype(np.int64) - self._format.identities.first_sequences[ranks]) % SEQUENCES
+        packets = np.where(turns < len(table.packet_bytes), table.packets_at(turns, ranks), table.total)
+        echoes = (lengths >= layout.base_bytes) & (ranks >= 0) & self._was_sent(packets)
+        echoes &= table.sent_stamps[np.where(echoes, packets, 0)] == requests["sent"].astype(np.uint64)
+        self._note_uncounted(Uncounted.ECHO, echoes, ranks, sources)
 
     def _ranks(self, ssids: Bytes, sources: Bytes) -> Int64s:
         """The target of each reply; -1 if none. Reflectors of TWAMP-Light return no SSID: theirs is told by address."""
@@ -329,3 +351,19 @@ class StampSession(PingSession):
         """The name of the first ICMP error about each target that has any."""
         target_of_rank = np.argsort(self._rank_of_target)
         return {int(target_of_rank[rank]): name for rank, name in self._table.error_names.items()}
+
+    def uncounted_notes(self) -> dict[int, list[str]]:
+        """Sentences on the replies of each target that do not count: how many, from where, and why."""
+        target_of_rank = np.argsort(self._rank_of_target)
+        return {
+            int(target_of_rank[rank]): [
+                f"{count} × {reason.value.format(sender=self._sender_text(source))}"
+                for (reason, source), count in counts.most_common()
+            ]
+            for rank, counts in self._table.uncounted.items()
+        }
+
+    def _sender_text(self, source: bytes) -> str:
+        """Address and UDP port of a sender, from the columns `PEER_COLUMNS` of its sockaddr."""
+        port, host = int.from_bytes(source[:2]), source[-4:] if self.channel.family == 4 else source[6:22]
+        return f"{socket.inet_ntop(FAMILY[self.channel.family], host)} port {port}"

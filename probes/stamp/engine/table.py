@@ -6,19 +6,31 @@ and DSCP of both directions, further replies to a packet, and follow-up send tim
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from enum import Enum
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from probes.ping.arrays import Bools, Int64s
+from probes.ping.arrays import Bools, Bytes, Int64s
 from probes.ping.engine.packet_outcomes import PacketTable, SendPattern
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 UNKNOWN = -1
+MOST_UNCOUNTED = 8
+"""Senders and reasons that are kept of each target's replies that do not count: anybody may send them."""
 LONGEST_SEND_NS = 1_000_000_000
+
+
+class Uncounted(Enum):
+    """Why a packet that carries the identity of ours is no reply that counts."""
+
+    ECHO = "a packet came back unchanged from {sender}: that is an echo service, no STAMP reflector"
+    OTHER_ADDRESS = "a reply from {sender} does not count: it is not the address and port that was asked"
+    NOT_AUTHENTIC = "a reply from {sender} does not count: it was made with another key, or changed on the way"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +71,17 @@ class StampTable(PacketTable):
         self.forward_dscp: Int64s = np.full(total, UNKNOWN, np.int64)
         self.reverse_dscp: Int64s = np.full(total, UNKNOWN, np.int64)
         self.error_names: dict[int, str] = {}
+        self.uncounted: dict[int, Counter[tuple[Uncounted, bytes]]] = {}
         self._further: list[Int64s] = []
         self._follow_ups: list[Int64s] = []
+
+    def enter_uncounted(self, ranks: Int64s, reason: Uncounted, sources: Bytes) -> None:
+        """Count packets that carry the identity of ours and do not count, by their reason and sender."""
+        for rank, source in zip(ranks.tolist(), sources, strict=True):
+            counts = self.uncounted.setdefault(rank, Counter())
+            key = reason, source.tobytes()
+            if key in counts or len(counts) < MOST_UNCOUNTED:
+                counts[key] += 1
 
     def enter_further(self, packets: Int64s, counters: Int64s, arrived_ns: Int64s, far_received_ns: Int64s) -> None:
         """Store further replies to packets that have one."""

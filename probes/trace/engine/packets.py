@@ -62,7 +62,9 @@ class TraceTable(PacketTable):
     def packets_at(self, turns: Int64s, ranks: Int64s) -> Int64s:
         return turns
 
-    def enter_errors(self, packets: Int64s, errors: Errors, routers: Bytes, arrived_ns: Int64s) -> None:
+    def enter_errors(
+        self, packets: Int64s, errors: Errors, routers: Bytes, arrived_ns: Int64s, *, may_be_answered: bool = False
+    ) -> None:
         """Keep the first error about each packet, until it is taken out."""
         for row, packet in enumerate(packets.tolist()):
             icmp_type, icmp_code = int(errors.icmp_type[row]), int(errors.icmp_code[row])

@@ -18,6 +18,7 @@ from monitor.archive.diagnosis.pending import diagnose_awaited
 from monitor.archive.models import ThroughputTest
 from monitor.mesh.models import Host
 from monitor.web.pages.sites.load import AgentState, load_sites
+from probes.ping.spec import OTHER_ADDRESS
 from tests.db.alert_rows import make_mesh
 from tests.db.evidence_rows import BEGAN, MINUTE, NOW, bursts, finding, gathered, incident, lossy
 from tests.db.mesh_of_three import batch, delivered, throughput
@@ -340,6 +341,18 @@ def test_an_interruption_reported_by_a_router_is_named(paths):
     assert lacks(facts.likely, "interrupted", " 203.0.113.7,", "host unreachable", "(200 times)") == []
     last_reply = BEGAN - timedelta(minutes=1) + timedelta(seconds=9)  # to the tenth packet of the burst before
     assert (facts.began.at, facts.began.latest) == (last_reply, BEGAN + timedelta(milliseconds=20)), "an RTT later"
+
+
+def test_replies_from_another_address_are_named(paths):
+    out = paths["slac → cern"]
+    bursts(out, NOW - timedelta(hours=6), BEGAN, [20.0] * 10)
+    reply = {"name": OTHER_ADDRESS, "icmp_type": 0, "icmp_code": 0, "router": "192.0.2.99", "count": 10}
+    bursts(out, BEGAN, NOW, [], lost=10, errors=[reply], ttl=None)
+
+    cause = gathered(incident(finding(out, "unreachable", since=BEGAN))).cause
+
+    assert lacks(f"{cause.sentence} {cause.next_step}", "192.0.2.99", "does not count", "(200 times)", "asked") == []
+    assert lacks(cause.sentence, "interrupted at", "is down") == ["interrupted at", "is down"]
 
 
 def test_a_silent_agent_and_a_failing_agent_are_distinguished(paths):

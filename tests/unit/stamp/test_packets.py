@@ -15,7 +15,7 @@ from probes.ping.engine.packet_outcomes import SendPattern
 from probes.ping.icmp.clock import StampClock
 from probes.ping.icmp.kernel import Controls
 from probes.stamp.engine.session import Identities, StampFormat, StampMatcher
-from probes.stamp.engine.table import ReplyFigures, StampTable
+from probes.stamp.engine.table import MOST_UNCOUNTED, ReplyFigures, StampTable, Uncounted
 from probes.stamp.packets import PTP, decode_estimate, encode_estimate, is_authentic, to_ntp, to_unix_ns
 from probes.stamp.reflector.peers import Peers, RateCap, SenderSessions
 from probes.stamp.reflector.replies import ReplyMaker, Requests
@@ -29,6 +29,12 @@ FIRST_SEQUENCE = 1000
 
 def read(name: str, *, length: int = 200, source: bytes = PEER, change: int | None = None) -> ReplyFigures:
     """Read the recorded replies to our three packets, cut to a length, from a source, with a changed byte."""
+    return read_table(name, length=length, source=source, change=change).figures(np.array([0]), 0)
+
+
+def read_table(
+    name: str, *, length: int = 200, source: bytes = PEER, change: int | None = None, is_echo: bool = False
+) -> StampTable:
     is_authenticated = name == "reflector_authenticated"
     layout = RequestFormat.of_size(200, is_authenticated=is_authenticated)
     identities = Identities(np.array([0x0707]), np.array([FIRST_SEQUENCE]), (KEY if is_authenticated else None,))
@@ -44,11 +50,11 @@ def read(name: str, *, length: int = 200, source: bytes = PEER, change: int | No
     for row, (_, reply) in enumerate(packets):
         if change is not None:
             reply[change] ^= 1
-        data[row, :length] = np.frombuffer(bytes(reply[:length]), np.uint8)
+        data[row, :length] = np.frombuffer(bytes((packets[row][0] if is_echo else reply)[:length]), np.uint8)
     controls = Controls(3)
     sources = np.frombuffer(source * 3, np.uint8).reshape(3, 6)
     matcher.match_messages(data, np.full(3, length), sources, controls, 10**9)
-    return table.figures(np.array([0]), 0)
+    return table
 
 
 @pytest.mark.parametrize("name", ["reflector_open", "reflector_authenticated"])
@@ -164,3 +170,33 @@ def test_error_estimates_are_rounded_up_by_less_than_a_percent(error_s: float) -
 @pytest.mark.parametrize("estimate", [encode_estimate(None), 0x8000, 0x0101])
 def test_a_clock_that_claims_nothing_has_no_estimate(estimate: int) -> None:
     assert decode_estimate(estimate) is None
+
+
+OTHER = struct.pack(">H4s", 862, ipaddress.ip_address("192.0.2.99").packed)
+
+
+@pytest.mark.parametrize("name", ["reflector_open", "reflector_authenticated"])
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ({"source": OTHER}, Uncounted.OTHER_ADDRESS),
+        ({"is_echo": True}, Uncounted.ECHO),
+        ({"change": 100}, Uncounted.NOT_AUTHENTIC),
+    ],
+)
+def test_replies_that_do_not_count_are_told(name, how, reason) -> None:
+    table = read_table(name, **how)
+
+    if name == "reflector_open" and reason is Uncounted.NOT_AUTHENTIC:
+        assert not table.uncounted
+    else:
+        assert table.uncounted == {0: {(reason, how.get("source", PEER)): 3}}
+        assert not table.replies.any()
+
+
+def test_senders_of_replies_that_do_not_count_are_bounded() -> None:
+    table = StampTable(1, SendPattern((200,), 3, 1.0, 2.0))
+
+    table.enter_uncounted(np.zeros(100, np.int64), Uncounted.ECHO, np.arange(600, dtype=np.uint8).reshape(100, 6))
+
+    assert len(table.uncounted[0]) == MOST_UNCOUNTED
