@@ -15,7 +15,7 @@ from django.db.models.fields.json import KT
 from monitor.alerts.evidence.facts import FailedTest, HostTest, PathTests
 from monitor.alerts.incidents.earlier_times import LOOK_BACK, EarlierTimes
 from monitor.alerts.models import Incident, IncidentEvidence
-from monitor.analysis.transfer.congestion import QUEUE_FIGURE
+from monitor.analysis.transfer.queues import QUEUE_FIGURE
 from monitor.archive.queries.around import TestAround, diagnosed_tests, tests_around
 from monitor.mesh.kinds import filling_s
 from monitor.mesh.models import Path, Slot

@@ -80,7 +80,12 @@ def loss_starts(series: IntervalSeries) -> list[int]:
 
 
 def pauses(series: IntervalSeries, mss_bytes: int) -> tuple[Pause, ...]:
-    """Periods of at least the current RTT in which the sender sent nothing though loss and window allowed it."""
+    """Periods of at least the current RTT in which the sender sent nothing though loss and window allowed it.
+
+    None where losses are not known: silence is a retransmission timeout too.
+    """
+    if not series.losses_known:
+        return ()
     silent = silent_intervals(series) & ~_after_loss(series)
     silent &= ~(series.peer_window_bytes < CLOSED_WINDOW_SEGMENTS * mss_bytes)
     events = []
@@ -147,7 +152,8 @@ def _after_loss(series: IntervalSeries) -> Bools:
     lossy_end_s = series.end_s[series.lossy]
     if not lossy_end_s.size:
         return np.zeros(series.start_s.size, dtype=np.bool_)
-    margin_s = series.base_rtt_s + TIMEOUT_MARGIN_S
+    longest_ms = np.fmax.reduce(series.rtt_ms)
+    margin_s = (0.0 if np.isnan(longest_ms) else longest_ms / 1000.0) + TIMEOUT_MARGIN_S
     near = (series.start_s[:, None] <= lossy_end_s + margin_s) & (series.end_s[:, None] >= lossy_end_s - margin_s)
     return np.asarray(near.any(axis=1))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from monitor.analysis.figures import bit_rate, count, percent
-from monitor.analysis.transfer.congestion import LEAST_LOSS_EVENTS
 from monitor.analysis.transfer.finding import (
     EvidenceFigure,
     TransferFinding,
@@ -18,6 +17,7 @@ from monitor.analysis.transfer.finding import (
     rounded_up,
     size_text,
 )
+from monitor.analysis.transfer.queues import LEAST_LOSS_EVENTS
 from monitor.analysis.transfer.record import CoreUse, HostState, Recording
 from monitor.analysis.transfer.signs import Signs
 

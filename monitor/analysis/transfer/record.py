@@ -26,7 +26,8 @@ class RecordingError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SenderInterval:
-    """An interval as the sender saw it. Windows are sums over the streams, `rtt_ms` their mean, taken at its end."""
+    """An interval as the sender saw it. Windows are sums over the streams, RTTs their mean, taken at its end. The
+    variation is the kernel's `rttvar` (RFC 6298): the mean deviation of the RTT."""
 
     start_s: float
     end_s: float
@@ -35,6 +36,7 @@ class SenderInterval:
     cwnd_bytes: int | None = None
     peer_window_bytes: int | None = None
     rtt_ms: float | None = None
+    rtt_variation_ms: float | None = None
     path_mtu_bytes: int | None = None
 
 
@@ -88,6 +90,7 @@ class HostState:
     tool_core: int | None = None
     tool_ratio: float | None = None
     queue_drops: int | None = None
+    speed_bps: float | None = None
 
     @property
     def tool_core_use(self) -> CoreUse | None:
@@ -127,6 +130,7 @@ class Recording:
     asked_bps: float | None = None
     idle_rtt_ms: float | None = None
     capacity_bps: float | None = None
+    promised_bps: float | None = None
     delivered_bytes: int | None = None
     earlier_bps: float | None = None
     sender_cpu_ratio: float | None = None
@@ -138,6 +142,19 @@ class Recording:
     window_bytes: int | None = None
     trains: TrainsResult | None = None
     ends: tuple[str, str] | None = None
+
+    @property
+    def known_capacity_bps(self) -> float | None:
+        """The rate that the path carries: as measured, else the least of promise and interfaces. None where unknown."""
+        if self.capacity_bps is not None:
+            return self.capacity_bps
+        speeds = (host.speed_bps for host in (self.sender_host, self.receiver_host) if host is not None)
+        return min((bps for bps in (self.promised_bps, *speeds) if bps), default=None)
+
+    @property
+    def usual_bps(self) -> float | None:
+        """The rate of the earlier tests, or without them the path's capacity."""
+        return self.capacity_bps if self.earlier_bps is None else self.earlier_bps
 
     def cpu_ratio(self, end: str) -> float | None:
         """The CPU ratio of an end, sender or receiver."""
@@ -171,8 +188,10 @@ class IntervalSeries:
     cwnd_bytes: Floats
     peer_window_bytes: Floats
     rtt_ms: Floats
+    rtt_variation_ms: Floats
     base_rtt_ms: float
     arrivals_known: bool
+    losses_known: bool
     total_delivered_bytes: float
 
     @property
@@ -216,8 +235,10 @@ def series(recording: Recording) -> IntervalSeries:
         cwnd_bytes=_array([sample.cwnd_bytes for sample in samples]),
         peer_window_bytes=_array([sample.peer_window_bytes for sample in samples]),
         rtt_ms=rtt_ms,
+        rtt_variation_ms=_array([sample.rtt_variation_ms for sample in samples]),
         base_rtt_ms=_least(np.append(rtt_ms, _array([recording.idle_rtt_ms]))),
         arrivals_known=bool(recording.arrivals),
+        losses_known=any(sample.retransmits is not None for sample in samples),
         total_delivered_bytes=arrived_bytes if recording.arrivals else float(delivered_bytes.sum()),
     )
 

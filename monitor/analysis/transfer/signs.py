@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.analysis.transfer.drained_bucket import fit_drained_bucket
 from monitor.analysis.transfer.events import CLOSED_WINDOW_SEGMENTS, Pause, Recovery, loss_starts
 from monitor.analysis.transfer.record import WINDOW_USED, Bools, Floats, IntervalSeries, Recording, is_bbr
-from monitor.analysis.transfer.token_bucket import TokenBucket, fit_token_bucket
+from monitor.analysis.transfer.token_bucket import TokenBucket, fit_drained_bucket, fit_token_bucket
 from monitor.analysis.transfer.window_use import WindowUse, window_use
 
 OVERSHOOT_RTTS = 10.0
@@ -29,7 +28,8 @@ class Signs:
 
     `window_limited_ratio` is the share of the time in which the peer's window bound, `window_collapsed_ratio` that in
     which it was less than half of its maximum. `rate_deviation_ratio` is the deviation of the rate over its mean,
-    `busy_ratio` the share of the time in which the sender had something to send, `median_group` the segments
+    `loss_window_deviation_ratio` that of the congestion window at later loss events, NaN of fewer than three.
+    `busy_ratio` is the share of the time in which the sender had something to send, `median_group` the segments
     retransmitted in the median loss event, `duplicate_ratio` the share of them that the peer had already.
     `sent_segments` are those delivered and those retransmitted. `later_loss_events` leaves out those that ended slow
     start or followed them at once, as `rtt_at_loss_ms` does; `loses_later` is whether segments were retransmitted later
@@ -42,6 +42,7 @@ class Signs:
     steady_intervals: int
     throughput_bps: float
     rtt_ms: float
+    rtt_variation_ms: float
     base_rtt_ms: float
     rtt_at_loss_ms: float
     cwnd_bytes: float
@@ -56,6 +57,7 @@ class Signs:
     loss_events: int
     later_loss_events: int
     loses_later: bool
+    loss_window_deviation_ratio: float
     median_group: float
     resent_segments: int
     sent_segments: float
@@ -97,6 +99,7 @@ def read_signs(
         steady_intervals=int(steady.sum()),
         throughput_bps=throughput_bps,
         rtt_ms=rtt_ms,
+        rtt_variation_ms=_median(series.rtt_variation_ms[steady]),
         base_rtt_ms=series.base_rtt_ms,
         rtt_at_loss_ms=_median(_rtt_at_loss(series, later)),
         cwnd_bytes=cwnd_bytes,
@@ -110,13 +113,14 @@ def read_signs(
         send_buffer_limited_ratio=_send_buffer_limited_ratio(recording),
         loss_events=len(events),
         later_loss_events=len(later),
+        loss_window_deviation_ratio=_deviation(_window_at_loss(series, later)) if len(later) >= 3 else float("nan"),
         loses_later=bool((series.lossy & is_later).any()),
         median_group=group,
         resent_segments=resent,
         sent_segments=series.total_delivered_bytes / recording.mss_bytes + resent,
         duplicate_ratio=_duplicate_ratio(recording, resent),
         token_bucket=fit_token_bucket(
-            series.start_s, series.delivered_bytes, loss_starts(series), group, series.base_rtt_s
+            series.start_s, series.delivered_bytes, loss_starts(series), group / recording.streams, series.base_rtt_s
         )
         or fit_drained_bucket(series, recording.mss_bytes),
         window=window_use(series, steady, slow_start_end_s),
@@ -152,6 +156,12 @@ def _rtt_at_loss(series: IntervalSeries, losses: list[int]) -> Floats:
     if not starts.size:
         return np.array([])
     return np.fmax(series.rtt_ms[starts], series.rtt_ms[np.maximum(starts - 1, 0)])
+
+
+def _window_at_loss(series: IntervalSeries, losses: list[int]) -> Floats:
+    """The larger congestion window of the two intervals up to each loss event, before it is cut."""
+    starts = np.array(losses, dtype=np.intp)
+    return np.fmax(series.cwnd_bytes[starts], series.cwnd_bytes[np.maximum(starts - 1, 0)])
 
 
 def _window_limited_ratio(series: IntervalSeries, steady: Bools) -> float:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from monitor.analysis.figures import bit_rate, duration
-from monitor.analysis.transfer.congestion import DUPLICATES
 from monitor.analysis.transfer.finding import (
     EvidenceFigure,
     TransferFinding,
@@ -19,6 +18,7 @@ from monitor.analysis.transfer.finding import (
     rate_figure,
     size_text,
 )
+from monitor.analysis.transfer.queues import DUPLICATES
 from monitor.analysis.transfer.record import Recording, TrainsResult
 from monitor.analysis.transfer.signs import Signs
 from monitor.analysis.transfer.token_bucket import LEAST_GROUP

@@ -12,23 +12,7 @@ from collections.abc import Callable
 
 from monitor.analysis.figures import bit_rate, milliseconds, percent
 from monitor.analysis.tcp import buffer_bytes
-from monitor.analysis.transfer.congestion import (
-    BUFFER_BINDS,
-    BUSY,
-    DUPLICATES,
-    FINE_INTERVAL_S,
-    LEAST_LOSS_EVENTS,
-    LINE_RATES_BPS,
-    at_line_rate,
-    cut_by_loss,
-    heavy_loss,
-    lossy,
-    paced_by_bbr,
-    policed,
-    queue_at_loss,
-    queue_stands,
-    queued,
-)
+from monitor.analysis.transfer.congestion import cut_by_loss, heavy_loss, lossy, policed
 from monitor.analysis.transfer.finding import (
     EvidenceFigure,
     TransferFinding,
@@ -39,6 +23,23 @@ from monitor.analysis.transfer.finding import (
     size_text,
 )
 from monitor.analysis.transfer.host_limits import buffer_advice, cpu_bound, own_queue, starved
+from monitor.analysis.transfer.queues import (
+    BUFFER_BINDS,
+    BUSY,
+    DUPLICATES,
+    FINE_INTERVAL_S,
+    LEAST_FLIGHT_SEGMENTS,
+    LEAST_LOSS_EVENTS,
+    LINE_RATES_BPS,
+    at_capacity,
+    at_line_rate,
+    outgrew_flight,
+    paced_by_bbr,
+    queue_at_loss,
+    queue_stands,
+    queued,
+    short_queue,
+)
 from monitor.analysis.transfer.record import Recording, is_bbr
 from monitor.analysis.transfer.signs import Signs
 from monitor.analysis.transfer.start import wanted_seconds
@@ -47,7 +48,7 @@ from monitor.analysis.transfer.trains import with_trains
 
 LEAST_STEADY_S = 0.5
 LEAST_STEADY_RTTS = 10.0
-LEAST_STEADY_INTERVALS = 4
+LEAST_STEADY_INTERVALS = 3
 """Minimum length of the steady part; a test with less than all three is mostly slow start."""
 
 PAUSED = 0.1
@@ -57,8 +58,8 @@ COLLAPSES = 0.1
 WINDOW_BINDS = 0.5
 """Share of the time in which the peer's window must bind; half of it where the window collapses, as it then varies."""
 
-REQUESTED = 0.9
-"""Share of the requested rate from which on the request was the limit."""
+REQUESTED = 0.97
+"""Share of the requested rate from which on the request was the limit, whatever the queues that its bursts fill."""
 
 WINDOW_IN_BUFFER = 2.0
 """Linux offers about half of its buffer as window; the rest holds its own bookkeeping."""
@@ -71,18 +72,11 @@ WINDOW_OPEN = 0.8
 """Share of the steady time in which the congestion window is not used up, or stands still, above which another window
 binds."""
 
-MOST_OVER_FLIGHT = 2.5
-"""Median ratio of the congestion window to the bytes in flight above which no constant window or buffer holds the
-flight: with it the congestion window ends at twice the flight, at 2.3 times with pauses and writes in blocks."""
-
 LEAST_STILL_S = 5.0
 """Minimum time for which the window stands still: CUBIC's plateau takes 2 to 3 s."""
 
 STEADY_DEVIATION = 0.25
 """Maximum deviation of the rate behind a window; writes of a megabyte give 0.15 at 80 Mbit/s and a second."""
-
-LEAST_FLIGHT_SEGMENTS = 10
-"""No buffer is smaller than the initial window (RFC 6928): less in flight is held back by the sender's interface."""
 
 HOST_BUSY = 0.5
 """CPU use of either end above which the process may be the limit between the samples."""
@@ -285,8 +279,10 @@ def _window_open(signs: Signs, recording: Recording) -> TransferFinding | None:
 
 
 def _may_be_window(signs: Signs, recording: Recording) -> bool:
-    """Whether neither the congestion control, the hosts, an interface nor a requested rate explains an open window."""
-    if is_bbr(recording) or recording.asked_bps is not None or _outgrew_flight(signs, recording):
+    """Whether neither losses, the congestion control, the hosts, an interface nor a request explain an open window."""
+    if is_bbr(recording) or recording.asked_bps is not None or outgrew_flight(signs, recording):
+        return False
+    if signs.later_loss_events >= LEAST_LOSS_EVENTS:
         return False
     if not math.isnan(signs.send_buffer_limited_ratio) or queue_stands(signs):
         return False
@@ -302,14 +298,6 @@ def _may_be_window(signs: Signs, recording: Recording) -> bool:
     if deviation <= ROUND_DEVIATION and _is_round(signs.throughput_bps):
         return False
     return deviation <= STEADY_DEVIATION
-
-
-def _outgrew_flight(signs: Signs, recording: Recording) -> bool:
-    """Whether far more was in flight when the congestion window grew. The initial window did not grow, and BBR's has
-    room for bursts of acknowledgements."""
-    if is_bbr(recording) or flight_bytes(signs) < LEAST_FLIGHT_SEGMENTS * recording.mss_bytes:
-        return False
-    return signs.window.over_flight_ratio > MOST_OVER_FLIGHT
 
 
 def _is_round(rate_bps: float) -> bool:
@@ -330,12 +318,14 @@ JUDGES: tuple[Judge, ...] = (
     _buffer_limited,
     own_queue,
     _reordered,
+    _rate_requested,
     policed,
+    at_capacity,
     heavy_loss,
     queued,
     paced_by_bbr,
+    short_queue,
     lossy,
-    _rate_requested,
     at_line_rate,
     _window_open,
     cut_by_loss,
@@ -353,8 +343,8 @@ def _undetermined(signs: Signs, recording: Recording) -> TransferFinding:
     elif signs.loss_events:
         reason = f"{loss_events_text(signs)}, too few to find the cause"
     elif math.isnan(signs.cwnd_bytes):
-        reason = "the sender's system reports neither windows nor losses"
-    elif _outgrew_flight(signs, recording):
+        reason = "the sender reports neither windows nor losses"
+    elif outgrew_flight(signs, recording):
         reason = (
             f"no loss, and no full window or buffer: {size_text(flight_bytes(signs))} in flight of a congestion window"
             f" of {size_text(signs.cwnd_bytes)}, which grew with far more; the application, or a queue that was never"

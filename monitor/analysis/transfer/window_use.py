@@ -30,26 +30,27 @@ was far larger within the interval than at its end."""
 SMOOTHED_INTERVALS = 3
 """Writes of a megabyte make single seconds of a slow transfer uneven."""
 
-QUEUE_GROWTH = 1.25
+QUEUE_GROWTH = 0.5
 QUEUE_CORRELATION = 0.8
-"""A queue lengthens the RTT with the window: both grow by a quarter, in step."""
+"""A queue lengthens the RTT with the window: in step, and by half of the window's growth at least (of logarithms). On
+an idle path the RTT stays as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowUse:
     """Shares of the steady time; NaN is unknown.
 
-    `over_flight_ratio` is no share: the median of the window over the bytes in flight. `open_ratio`: the window was
-    larger than the flight. `still_ratio`: the window was that of the interval before.
-    `bound_ratio`: the window was in flight. `after_cut_ratio`: the time after a loss first cut it, 0 without a cut;
+    Two are no shares: `over_flight_ratio`, the median of the window over the bytes in flight, and `deviation_ratio`,
+    the window's deviation over its mean. `open_ratio`: the window was larger than the flight. `still_ratio`: the window
+    was that of the interval before. `after_cut_ratio`: the time after a loss first cut it, 0 without a cut;
     `cut_in_start` whether that loss ended slow start. `fills_queue`: RTT and window grew in step while the rate that
     they give was steady to within `fill_deviation_ratio`, up to an RTT of `filled_rtt_ms`.
     """
 
     over_flight_ratio: float
+    deviation_ratio: float
     open_ratio: float
     still_ratio: float
-    bound_ratio: float
     after_cut_ratio: float
     cut_in_start: bool
     fills_queue: bool
@@ -68,15 +69,19 @@ def window_use(series: IntervalSeries, steady: Bools, slow_start_end_s: float) -
     implied_bps = implied_bps[defined & np.isfinite(implied_bps) & (implied_bps > 0.0)]
     return WindowUse(
         over_flight_ratio=float(np.median(over_flight[defined])) if defined.any() else float("nan"),
+        deviation_ratio=_deviation(series.cwnd_bytes[defined]),
         open_ratio=_share(series, defined, over_flight >= OPEN),
         still_ratio=_share(series, defined, np.append([False], np.diff(series.cwnd_bytes) == 0.0)),
-        bound_ratio=_share(series, defined, (over_flight < OPEN) & (over_flight >= OVERUSED)),
         after_cut_ratio=_share(series, defined, after_cut),
         cut_in_start=cut_at < defined.size and bool(series.start_s[cut_at] <= slow_start_end_s + 1e-6),
         fills_queue=_grows_in_step(series.cwnd_bytes[defined], series.rtt_ms[defined]),
-        fill_deviation_ratio=float(implied_bps.std() / implied_bps.mean()) if implied_bps.size else float("nan"),
+        fill_deviation_ratio=_deviation(implied_bps),
         filled_rtt_ms=float(series.rtt_ms[defined].max()) if defined.any() else float("nan"),
     )
+
+
+def _deviation(values: Floats) -> float:
+    return float(values.std() / values.mean()) if values.size and values.mean() > 0.0 else float("nan")
 
 
 def _smoothed_bps(series: IntervalSeries) -> Floats:
@@ -108,9 +113,10 @@ def _first_cut(series: IntervalSeries, slow_start_end_s: float) -> int:
 def _grows_in_step(windows_bytes: Floats, rtts_ms: Floats) -> bool:
     if windows_bytes.size < 4 or windows_bytes.min() <= 0.0 or rtts_ms.min() <= 0.0:
         return False
-    if windows_bytes.max() < QUEUE_GROWTH * windows_bytes.min() or rtts_ms.max() < QUEUE_GROWTH * rtts_ms.min():
+    windows, rtts = np.log(windows_bytes), np.log(rtts_ms)
+    if rtts.std() < QUEUE_GROWTH * windows.std() or windows.std() <= 0.0:
         return False
-    return bool(np.corrcoef(np.log(windows_bytes), np.log(rtts_ms))[0, 1] >= QUEUE_CORRELATION)
+    return bool(np.corrcoef(windows, rtts)[0, 1] >= QUEUE_CORRELATION)
 
 
 def _share(series: IntervalSeries, defined: Bools, mask: Bools) -> float:

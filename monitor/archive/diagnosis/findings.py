@@ -41,9 +41,9 @@ USUAL_MSS_BYTES = 1448
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """State of a path when a test of it began; None where unknown. `capacity_bps` is that of the whole path,
-    `earlier_bps` the median throughput of its earlier tests of the same kind. The `trains_…` are those of its newest
-    policer test; the addresses those of its ends."""
+    """State of a path when a test of it began; None where unknown. `capacity_bps` is that of the whole path as
+    measured, `promised_bps` as mesh.toml promises it, `earlier_bps` the median throughput of its earlier tests of the
+    same kind. The `trains_…` are those of its newest policer test; the addresses those of its ends."""
 
     path_id: int
     at: datetime
@@ -56,6 +56,7 @@ class Background:
     trains_age_s: float | None = None
     source_address: str | None = None
     destination_address: str | None = None
+    promised_bps: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ class RunDiagnosis:
 
 def diagnose_run(run: ThroughputRun, background: Background, hosts: HostPair = NO_HOSTS) -> RunDiagnosis | None:
     """Diagnose a test; None where it carried no TCP data or its intervals are missing."""
-    if run.protocol != "tcp" or run.transfer is None or run.transfer.sent is None:
+    if run.protocol != "tcp" or run.transfer is None or not (run.transfer.sent or run.transfer.received):
         return None
     try:
         diagnosis = diagnose(recording(run, background, hosts))
@@ -135,9 +136,10 @@ def recording(run: ThroughputRun, background: Background, hosts: HostPair = NO_H
     """Convert a delivered test to the input of the analysis."""
     transfer = Transfer() if run.transfer is None else run.transfer
     kernel = transfer.kernel
+    arrivals = () if transfer.received is None else _arrivals(transfer.received)
     return Recording(
-        samples=() if transfer.sent is None else _samples(transfer.sent),
-        arrivals=() if transfer.received is None else _arrivals(transfer.received),
+        samples=_as_sent(arrivals) if transfer.sent is None else _samples(transfer.sent),
+        arrivals=arrivals,
         omitted_s=transfer.omitted_s,
         streams=run.streams,
         mss_bytes=segment_bytes(transfer),
@@ -152,6 +154,7 @@ def recording(run: ThroughputRun, background: Background, hosts: HostPair = NO_H
             default=None,
         ),
         capacity_bps=background.capacity_bps,
+        promised_bps=background.promised_bps,
         delivered_bytes=_delivered_bytes(run, transfer),
         earlier_bps=background.earlier_bps,
         sender_cpu_ratio=_cpu_ratio(transfer.sender_cpu),
@@ -207,6 +210,7 @@ def _host_state(inventory: HostInventory | None, load: HostLoad | None) -> HostS
         tool_core=during.tool_core,
         tool_ratio=during.tool_ratio,
         queue_drops=during.queue_drops,
+        speed_bps=settings.speed_bps,
     )
 
 
@@ -228,6 +232,7 @@ def _samples(sent: SentIntervals) -> tuple[SenderInterval, ...]:
         "cwnd_bytes": sent.cwnd_bytes,
         "peer_window_bytes": sent.peer_window_bytes,
         "rtt_ms": sent.rtt_ms,
+        "rtt_variation_ms": sent.rtt_variation_ms,
         "path_mtu_bytes": sent.path_mtu_bytes,
     }
     columns_present = {name: column for name, column in columns.items() if column is not None}
@@ -239,6 +244,13 @@ def _samples(sent: SentIntervals) -> tuple[SenderInterval, ...]:
         )
         for place, (start_s, end_s) in enumerate(itertools.pairwise((0.0, *sent.end_s)))
         if end_s - start_s >= SHORTEST_S
+    )
+
+
+def _as_sent(arrivals: tuple[ReceiverInterval, ...]) -> tuple[SenderInterval, ...]:
+    """The receiver's intervals alone, where the sender reported none: rates without windows, RTTs and losses."""
+    return tuple(
+        SenderInterval(start_s=each.start_s, end_s=each.end_s, sent_bytes=each.received_bytes) for each in arrivals
     )
 
 

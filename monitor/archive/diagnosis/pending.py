@@ -8,7 +8,8 @@ same transaction as its diagnosis is stored, so a crash leaves nothing undiagnos
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -22,7 +23,9 @@ from monitor.archive.ingest.jsonb import for_jsonb
 from monitor.archive.ingest.store_results import INVENTORY_ID, mark_dirty
 from monitor.archive.models import StoredInventory, ThroughputTest, UndiagnosedTest
 from monitor.archive.queries.throughput.transfers import backgrounds
-from monitor.mesh.models import Slot
+from monitor.mesh.document.service_levels import settings_for
+from monitor.mesh.models import Mesh, Path, Slot
+from monitor.mesh.queries import groups_of_sites, place_of
 from probes.contract import Outcome
 from probes.throughput.hosts.spec import HostInventory
 from probes.throughput.spec import ServerReport, ThroughputRun, Transfer, merge_server_report
@@ -41,12 +44,14 @@ def diagnose_awaited(now: datetime, most: int = AT_ONCE) -> int:
         if not keys:
             return 0
         background_of = backgrounds(keys)
+        promised_of = _promised_rates({path_id for path_id, _ in keys})
         tests = {(test.path_id, test.measured_at): test for test in ThroughputTest.objects.filter(pk__in=keys)}
         served = _server_reports([test.slot_id for test in tests.values() if test.slot_id is not None])
         inventory_of = _inventories(tests.values(), [number for _, number in served.values()])
         for key, test in tests.items():
             far_end = None if test.slot_id is None else served.get(test.slot_id)
-            _diagnose(test, background_of[key], far_end, inventory_of)
+            background = replace(background_of[key], promised_bps=promised_of.get(test.path_id))
+            _diagnose(test, background, far_end, inventory_of)
         mark_dirty(
             np.array([path_id for path_id, _ in keys], np.int64),
             np.array([microseconds(at) for _, at in keys], np.int64),
@@ -54,6 +59,16 @@ def diagnose_awaited(now: datetime, most: int = AT_ONCE) -> int:
         )
         UndiagnosedTest.objects.filter(pk__in=keys).delete()
     return len(keys)
+
+
+def _promised_rates(path_ids: Set[int]) -> Mapping[int, float | None]:
+    """The promised rate of each of these paths; empty where mesh.toml promises none."""
+    levels = Mesh.objects.values_list("service_levels", flat=True).first()
+    if not levels:
+        return {}
+    groups = groups_of_sites()
+    paths = Path.objects.filter(pk__in=path_ids).select_related("source__site", "destination__site")
+    return {path.pk: settings_for(levels, place_of(path, groups)).promised_bps for path in paths}
 
 
 def _server_reports(slot_ids: list[int]) -> Mapping[int, tuple[ServerReport, int | None]]:

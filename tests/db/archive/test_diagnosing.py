@@ -13,6 +13,7 @@ from monitor.archive.diagnosis.pending import AT_ONCE, diagnose_awaited
 from monitor.archive.models import ThroughputHour, ThroughputTest, UndiagnosedTest
 from monitor.archive.queries.throughput.transfers import transfer_of
 from monitor.archive.rollup.recompute import roll_up
+from monitor.mesh.models import Mesh
 from probes.contract import Outcome
 from probes.throughput.spec import ServerReport
 from tests.db.archive.test_transfers import real
@@ -145,3 +146,20 @@ def test_two_workers_share_the_work_without_duplicates():
         finally:
             other.close()
     assert diagnose_awaited(NOW) == 1
+
+
+@pytest.mark.parametrize(
+    ("promised_bps", "full"), [(None, False), (10e6, True), (40e6, False)], ids=["unknown", "all of it", "a share"]
+)
+def test_only_the_promised_rate_is_called_a_full_path(mesh, promised_bps, full):
+    """9.65 Mbit/s behind a queue: all of a path of 10 Mbit/s, a share of one of 40."""
+    if promised_bps is not None:
+        Mesh.objects.create(name="Mesh", applied_at=NOW, service_levels={"promised_bps": promised_bps})
+    deliver(mesh, real("queue"))
+
+    diagnose_awaited(NOW)
+
+    stored = ThroughputTest.objects.get()
+    assert stored.verdict == "bottleneck queue"
+    assert ("the path is full" in stored.sentence) == full, stored.sentence
+    assert ("this flow's share" in stored.sentence) == (not full)

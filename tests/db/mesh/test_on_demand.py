@@ -225,7 +225,7 @@ def test_it_has_ended_when_it_is_diagnosed(path):
     diagnose_awaited(slot.ends_at)
     state = on_demand(slot.pk, slot.ends_at)
     assert (state.state, state.verdict) == (TestState.ENDED, "bottleneck queue")
-    assert state.sentence.startswith("bottleneck of 9.65 Mbit/s")
+    assert state.sentence.startswith("bottleneck at 9.65 Mbit/s")
 
 
 def test_a_test_forbidden_by_the_senders_limits_names_the_rule(path):

@@ -320,7 +320,7 @@ def test_the_newest_test_is_shown_with_all_details(page, paths):
 
     html = page(path)
 
-    assert lacks(verdict(html), "bottleneck of 9.65 Mbit/s", "queue raises the RTT") == []
+    assert lacks(verdict(html), "bottleneck at 9.65 Mbit/s", "queue raises the RTT") == []
     rate, windows, rtt = (chart_spec(html, f"transfer-{name}")["datasets"] for name in ("rate", "window", "rtt"))
     run = lab_run("queue")
     assert len(rate["rates"]) == len(run.transfer.received.end_s)

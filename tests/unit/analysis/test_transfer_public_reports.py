@@ -146,11 +146,12 @@ def dropping_queue(seconds):
 
 
 @pytest.mark.parametrize(("seconds", "losses"), [(25, 2), (33, 3)])
-def test_a_queue_shows_at_the_third_loss_in_seconds(seconds, losses):
+def test_a_queue_shows_between_losses_in_seconds(seconds, losses):
+    """The RTT is raised in most seconds, whether or not three losses have been seen."""
     diagnosis = diagnose(dropping_queue(seconds))
 
     assert diagnosis.signs.later_loss_events == losses
-    assert (diagnosis.verdict is Verdict.BOTTLENECK_QUEUE) == (losses == 3), diagnosis.sentence
+    assert diagnosis.verdict is Verdict.BOTTLENECK_QUEUE, diagnosis.sentence
 
 
 def test_losses_in_seconds_never_show_a_policer():

@@ -8,11 +8,12 @@
 --                 control, without a requested rate; null with fewer than three
 --   trains_…      verdict, rate, burst and age (s) of its newest policer test of that week that could tell; null without
 --   …_address     the addresses of its ends
+--   promised_bps  null: mesh.toml promises it, and the diagnosis adds it
 SELECT asked.path_id, asked.at, idle.rtt_ms AS idle_rtt_ms, greatest(coalesce(link.bps, best.full_bps), CASE
     WHEN coalesce(link.bps, best.full_bps) IS NOT NULL THEN best.bps
 END) AS capacity_bps, earlier.bps AS earlier_bps, trains.verdict AS trains_verdict, trains.bps AS trains_bps,
 trains.burst_bytes AS trains_burst_bytes, trains.age_s AS trains_age_s, source.address AS source_address,
-destination.address AS destination_address
+destination.address AS destination_address, NULL::double precision AS promised_bps
 FROM unnest(%(path_ids)s::integer[], %(starts)s::timestamptz[]) AS asked (path_id, at)
 CROSS JOIN LATERAL (
     SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY cycle.rtt_ms) AS rtt_ms
