@@ -6,6 +6,7 @@ this module: a `CaptureTask` on its standard input, the answer on its standard o
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import resource
@@ -26,7 +27,7 @@ from monitor.analysis.packets import (
     read_capture,
 )
 from monitor.archive.diagnosis.capture_findings import CaptureFindings, findings_of, parts_of, unpacked
-from probes.throughput.spec import CapturedPart
+from probes.throughput.spec import MOST_CAPTURED_PACKETS, CapturedPart
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +127,9 @@ def _answer(task: CaptureTask) -> CaptureFindings | CaptureLosses:
 
 
 def _connections(capture: DeliveredCapture) -> list[TcpConnection]:
-    return connections_of(read_capture(unpacked(capture.pcap_zlib)))
+    packets = read_capture(unpacked(capture.pcap_zlib))
+    # An agent captures no more, though more would fit.
+    return connections_of(itertools.islice(packets, MOST_CAPTURED_PACKETS))
 
 
 if __name__ == "__main__":
