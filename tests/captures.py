@@ -109,6 +109,7 @@ ENCAPSULATIONS: dict[str, tuple[int, bytes]] = {
     "Ethernet": (1, MAC + b"\x08\x00"),
     "VLAN": (1, MAC + b"\x81\x00\x00\x05\x08\x00"),
     "QinQ": (1, MAC + b"\x88\xa8\x00\x05\x81\x00\x00\x06\x08\x00"),
+    "SNAP": (1, MAC + b"\x00\x60\xaa\xaa\x03\x00\x00\x00\x08\x00"),
     "raw IP": (101, b""),
     "raw IP of BSD": (12, b""),
     "IPv4": (228, b""),

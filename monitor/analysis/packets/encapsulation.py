@@ -15,13 +15,17 @@ ETHERNET, PPP, RAW, RAW_BSD, NULL, LOOP, COOKED, COOKED_2, IPV4, IPV6 = 1, 9, 10
 
 IP_OF_4, IP_OF_6, VLAN, VLAN_OF_PROVIDER, OLD_VLAN = 0x0800, 0x86DD, 0x8100, 0x88A8, 0x9100
 MPLS, MPLS_MULTICAST, PPPOE, BRIDGED, ERSPAN, ERSPAN_3 = 0x8847, 0x8848, 0x8864, 0x6558, 0x88BE, 0x22EB
+MACSEC, LONGEST_802_3 = 0x88E5, 1535
+"""A smaller number than that of any EtherType is the length of a frame of IEEE 802.3, with a header of LLC."""
+SNAP = b"\xaa\xaa\x03\x00\x00\x00"
+OTHER_TYPE = 0xFFFF
 PPP_TYPES = {0x0021: IP_OF_4, 0x0057: IP_OF_6}
 
 IP_IN_IP, TCP, UDP, IPV6_IN_IP, GRE, ESP, AH, L2TP = 4, 6, 17, 41, 47, 50, 51, 115
 EXTENSION_HEADERS = {0, 43, 60}
 VXLAN_PORTS, GENEVE_PORT = (4789, 8472), 6081
 """Linux took 8472 for VXLAN before it had a number, and Flannel and Cilium still do."""
-UDP_TUNNELS = {1194: "OpenVPN", 1701: "L2TP", 2152: "GTP-U", 4500: "IPsec", 51820: "WireGuard"}
+UDP_TUNNELS = {1194: "OpenVPN", 1701: "L2TP", 2152: "GTP-U", 4500: "IPsec", 4790: "VXLAN-GPE", 51820: "WireGuard"}
 IP_TUNNELS = {ESP: "IPsec", AH: "IPsec", L2TP: "L2TP"}
 GRE_CHECKSUM, GRE_ROUTING, GRE_KEY, GRE_SEQUENCE, GRE_VERSION = 0x8000, 0x4000, 0x2000, 0x1000, 0x0007
 
@@ -40,7 +44,7 @@ def ip_offset(link: int, frame: bytes) -> int | Unread:
         inner: Inner = LINKS[link](frame)
         while isinstance(inner, tuple):
             ether_type, at = inner
-            inner = READERS.get(ether_type, _not_tcp)(frame, at)
+            inner = READERS.get(ether_type, _llc if ether_type <= LONGEST_802_3 else _not_tcp)(frame, at)
     except (struct.error, IndexError):
         return CUT
     return inner
@@ -52,6 +56,10 @@ def _number(frame: bytes, at: int) -> int:
 
 def _not_tcp(frame: bytes, at: int) -> Inner:
     return NOT_TCP
+
+
+def _llc(frame: bytes, at: int) -> Inner:
+    return (_number(frame, at + 6), at + 8) if frame[at : at + 6] == SNAP else NOT_TCP
 
 
 def _vlan(frame: bytes, at: int) -> Inner:
@@ -75,7 +83,7 @@ def _pppoe(frame: bytes, at: int) -> Inner:
 
 def _ppp(frame: bytes, at: int = 0) -> Inner:
     at += 2 if _number(frame, at) == 0xFF03 else 0
-    return PPP_TYPES.get(_number(frame, at), 0), at + 2
+    return PPP_TYPES.get(_number(frame, at), OTHER_TYPE), at + 2
 
 
 def _any_ip(frame: bytes, at: int = 0) -> Inner:
@@ -135,6 +143,7 @@ READERS: dict[int, Callable[[bytes, int], Inner]] = {
     **dict.fromkeys((MPLS, MPLS_MULTICAST), _mpls),
     PPPOE: _pppoe,
     BRIDGED: _ethernet,
+    MACSEC: lambda frame, at: unread_tunnel("MACsec"),
 }
 TUNNELS: dict[int, Callable[[bytes, int], Inner | None]] = {
     IP_IN_IP: _ip_in_ip,

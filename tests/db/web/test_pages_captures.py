@@ -1,5 +1,6 @@
 """Captures of packets on the path page and in the API, the files that operators get and bring, and who may see them."""
 
+import gzip
 import struct
 import time
 from datetime import timedelta
@@ -16,7 +17,7 @@ from monitor.accounts.models import UserToken, token_digest
 from monitor.web.pages.captures import view
 from monitor.web.pages.captures.view import MOST_FILE_BYTES
 from probes.throughput.spec import CapturedHeaders
-from tests.captures import captured, pcap_of
+from tests.captures import Record, captured, pcap_of, pcapng_file, records_of
 from tests.db.capture_rows import deliver_captures
 from tests.db.mesh_of_three import HOUR, make_mesh
 
@@ -132,6 +133,14 @@ def test_a_file_that_is_brought_is_evaluated(mesh):
     assert "<b>.pcap" not in page
 
 
+def test_the_page_reads_gzip_and_names_the_packets_not_read(mesh):
+    records = [Record(0, bytes(64), 64, 1), *records_of("stalled-sender")]
+    page = bring(logged_in("operator"), gzip.compress(pcapng_file(records, (1, 189)))).content.decode()
+
+    assert "250,000 bytes" in page
+    assert "1 packet of link type 189 (USB)" in page
+
+
 @pytest.mark.parametrize(
     ("data", "status", "says"),
     [
@@ -139,8 +148,9 @@ def test_a_file_that_is_brought_is_evaluated(mesh):
         (bytes(MOST_FILE_BYTES + 1), 413, "larger than"),
         (bytes(MOST_FILE_BYTES + 100_000), 413, "larger than"),
         (pcap_of("stalled-sender")[:24], 422, "no TCP packets"),
+        (gzip.compress(pcap_of("stalled-sender")[:24] + bytes(70 << 20)), 422, "when unpacked"),
     ],
-    ids=["other file", "large file", "large request", "empty"],
+    ids=["other file", "large file", "large request", "empty", "bomb"],
 )
 def test_a_file_that_cannot_be_read_is_refused_with_the_reason(mesh, data, status, says):
     answer = bring(logged_in("operator"), data)
@@ -158,7 +168,7 @@ def test_without_a_file_or_a_token_against_forgery_nothing_is_read(mesh):
     assert bring(operator, pcap_of("stalled-sender")).status_code == 403
 
 
-def records_of(data):
+def raw_records(data):
     records, at = [], 24
     while at < len(data):
         length = 16 + struct.unpack_from("<I", data, at + 8)[0]
@@ -172,7 +182,7 @@ def test_the_largest_hostile_file_takes_bounded_time(mesh, monkeypatch):
     minutes here already."""
     monkeypatch.setattr(view, "MOST_PACKETS", 15_000)
     data = pcap_of("stalled-sender")
-    with_sack = max(records_of(data), key=lambda record: len(record) * (record[16 + 47] & 16 != 0))
+    with_sack = max(raw_records(data), key=lambda record: len(record) * (record[16 + 47] & 16 != 0))
     worst = bytearray(data[:24])
     for number in range((MOST_FILE_BYTES - 24) // len(with_sack)):
         record = bytearray(with_sack)

@@ -76,9 +76,10 @@ def test_packets_without_a_stamp_are_counted():
         (ipv4(17) + struct.pack(">HHHH", 4500, 4500, 0, 0), "within IPsec"),
         (ipv4(17) + struct.pack(">HHHH", 50000, 2152, 0, 0), "within GTP-U"),
         (ipv4(47) + b"\x20\x01\x88\x0b" + bytes(8), "within PPTP"),
+        (ipv4(47) + b"\x00\x00\x88\xe5", "within MACsec"),
         (ipv4(6, fragment=0x2000), "fragments of TCP"),
     ],
-    ids=["ESP", "ESP over UDP", "GTP-U", "PPTP", "fragments"],
+    ids=["ESP", "ESP over UDP", "GTP-U", "PPTP", "MACsec", "fragments"],
 )
 def test_tunnels_that_are_not_read_are_named(header, says):
     sentence = unread_in(pcap_file(behind(RECORDS, header), RAW))
