@@ -93,7 +93,7 @@ class TcpConnection:
 
     directions: tuple[TcpDirection, TcpDirection]
     clock_back_ns: int | None = None
-    clock_steps: int = 0
+    clock_steps: int | None = None
 
     @property
     def sender(self) -> TcpDirection:
@@ -155,16 +155,17 @@ def connections_of(packets: Iterable[CapturedPacket], unread: Counter[Unread] | 
             if unread is not None:
                 unread[tcp] += 1
             continue
-        clocks.read(packet)
         ends = frozenset((tcp.source, tcp.destination))
         connection = latest.get(ends)
         if connection is None or _begins_anew(connection, tcp):
             connection = latest[ends] = _opened(tcp)
-            connection.clock_steps = clocks.steps
             connections.append(connection)
-        if connection.clock_steps != clocks.steps:
-            connection.clock_steps, connection.clock_back_ns = clocks.steps, clocks.last_step_ns
-        _add(connection, tcp, packet.at_ns)
+        if not _add(connection, tcp, packet.at_ns):
+            continue
+        clocks.read(packet)
+        if connection.clock_steps not in (None, clocks.steps):
+            connection.clock_back_ns = clocks.last_step_ns
+        connection.clock_steps = clocks.steps
     for connection in connections:
         _leave_out_copies(connection)
     return connections
@@ -206,18 +207,19 @@ def _direction_of(connection: TcpConnection, tcp: _TcpPacket) -> TcpDirection:
     return first if first.source_end == tcp.source else second
 
 
-def _add(connection: TcpConnection, tcp: _TcpPacket, at_ns: int) -> None:
+def _add(connection: TcpConnection, tcp: _TcpPacket, at_ns: int) -> bool:
+    """Whether it was added: a copy is not."""
     direction = _direction_of(connection, tcp)
     other = connection.other(direction)
     key, is_sure = (tcp.ip_id, tcp.header, tcp.payload_bytes), bool(tcp.ip_id or tcp.flags & SYN)
     if direction.recent.is_copy(key, is_sure, at_ns, len(direction.segments)):
-        return
+        return False
     direction.cut_packets += not tcp.has_options
     if tcp.flags & SYN and tcp.has_options:
         _add_syn_options(direction, tcp.options)
     begin, payload_bytes = direction.offset(tcp.sequence), tcp.payload_bytes
     if payload_bytes > 1 and direction.recent.is_copied_part(tcp.ip_id, begin, payload_bytes, at_ns, direction.newest):
-        return
+        return False
     if not tcp.flags & (SYN | FIN | RST):
         begin, payload_bytes = _without_probe(direction, other, begin, payload_bytes)
     end = begin + payload_bytes + bool(tcp.flags & SYN) + bool(tcp.flags & FIN)
@@ -228,6 +230,7 @@ def _add(connection: TcpConnection, tcp: _TcpPacket, at_ns: int) -> None:
     sack = tuple((other.offset(left), other.offset(right)) for left, right in _sack_blocks(tcp.options))
     segment = TcpSegment(at_ns, begin, end, payload_bytes, tcp.flags, ack, tcp.window, sack)
     direction.segments.append(segment)
+    return True
 
 
 def _without_probe(direction: TcpDirection, other: TcpDirection, begin: int, payload_bytes: int) -> tuple[int, int]:

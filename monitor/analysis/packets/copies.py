@@ -8,7 +8,6 @@ sends none again within a second.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 
 MS = 1_000_000
@@ -41,7 +40,7 @@ class RecentPackets:
     copies: int = 0
     likely_copies: list[int] = field(default_factory=list)
     _at_ns: dict[tuple[int, bytes, int], int] = field(default_factory=dict)
-    _data: deque[_Data] = field(default_factory=lambda: deque(maxlen=MOST_RECENT_DATA))
+    _data: list[_Data] = field(default_factory=list)
 
     def is_copy(self, key: tuple[int, bytes, int], is_sure: bool, at_ns: int, place: int) -> bool:
         """Note the next packet, by its identification, TCP header and length; whether it is a copy of another. A copy
@@ -68,6 +67,7 @@ class RecentPackets:
             self.copies += 1
             return True
         self._data.append(data)
+        del self._data[:-MOST_RECENT_DATA]
         return False
 
     def forget(self) -> None:

@@ -104,6 +104,16 @@ def test_copies_without_an_id_count_once(options):
     assert figures.copies == len(records)
 
 
+def test_copies_behind_all_packets_are_no_step_of_the_clock():
+    """Two captures of the same transfer, in one file after the other."""
+    records = Conversation().open().transfer().records
+    later = [replace(record, at_ns=record.at_ns + 40_000) for record in records]
+
+    figures = of_records([*records, *later])
+
+    assert (figures.copies, figures.rate_bps) == (len(records), of_records(records).rate_bps)
+
+
 def test_copies_of_a_real_transfer_count_once():
     """With losses, SACK and retransmissions; mirrored with delays that differ, so that packets overtake copies."""
     chance, records = random.Random(1), records_of("lossy-sender")
