@@ -56,7 +56,7 @@ def test_a_connection_is_compared_once():
     assert lost_between(near, far).sent_bytes == 100
 
 
-def test_the_plot_of_scattered_data_has_a_bounded_number_of_marks():
+def test_the_plot_of_scattered_data_has_a_bounded_size():
     plot = time_sequence(jumping(4 * MOST_FRESH), (KeptPart(MIB, MIB, None),))
 
     assert len(plot.fresh) <= MOST_FRESH
