@@ -16,6 +16,7 @@ threads = 4
 preload_app = True
 worker_tmp_dir = "/dev/shm"
 accesslog = "-"
+access_log_format = '%(h)s %(l)s %(u)s %(t)s "%(r)s" %(s)s %(b)s "%(f)s" "%(a)s" %({soundings.refusal}e)s'
 # Below 1,024, the number of open files that many systems allow a process.
 worker_connections = 800
 # It would lie in the home folder, one for all servers of a user.

@@ -1,0 +1,77 @@
+"""Log refused requests on a line each, and few of a kind: any stranger can send as many as he likes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass
+
+REASON = "soundings.refusal"
+"""Key in a request's environment, which no header can set: the reason, for the line of the web server's log."""
+MOST_AT_ONCE = 20
+ONE_IN_S = 10.0
+LONGEST_REASON = 300
+SERVER_ERROR = 500
+
+
+@dataclass(slots=True)
+class _Kind:
+    left: float
+    counted_s: float
+    unlogged: int = 0
+
+
+class LineLimit:
+    """Allows twenty lines of a kind at once, and then one in ten seconds."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, _Kind] = {}
+        self._lock = threading.Lock()
+
+    def unlogged_before(self, kind: str) -> int | None:
+        """The number of lines of this kind that were left out since the last; None where this line is left out too."""
+        now_s = time.monotonic()
+        with self._lock:
+            state = self._kinds.setdefault(kind, _Kind(MOST_AT_ONCE, now_s))
+            state.left = min(MOST_AT_ONCE, state.left + (now_s - state.counted_s) / ONE_IN_S)
+            state.counted_s = now_s
+            if state.left < 1:
+                state.unlogged += 1
+                return None
+            state.left -= 1
+            unlogged, state.unlogged = state.unlogged, 0
+            return unlogged
+
+
+class RefusalsOnALine(logging.Filter):
+    """Filter of a handler: Django's records of refused requests get no traceback. Behind the web server, whose log has
+    a line for each refused request, they only give it their reason."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._limit = LineLimit()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        status = getattr(record, "status_code", None)
+        is_refusal = record.name.startswith("django.security") if status is None else status < SERVER_ERROR
+        if not is_refusal or not record.name.startswith("django."):
+            return True
+        reason = one_line(record.getMessage())
+        environ = getattr(getattr(record, "request", None), "META", {})
+        if "gunicorn.socket" in environ:
+            environ[REASON] = reason
+            return False
+        unlogged = self._limit.unlogged_before(record.name)
+        record.msg, record.args, record.exc_info, record.exc_text = reason + more(unlogged or 0), (), None, None
+        return unlogged is not None
+
+
+def one_line(text: str) -> str:
+    """The beginning of a text, without signs that begin another line or control a terminal."""
+    return "".join(sign if sign.isprintable() else " " for sign in text[:LONGEST_REASON])
+
+
+def more(unlogged: int) -> str:
+    """The end of a line that follows lines that were left out."""
+    return f" ({unlogged} more of this kind not logged)" if unlogged else ""
