@@ -17,6 +17,8 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import msgspec
 
+from probes.free_text import cleaned
+
 
 class Outcome(StrEnum):
     """The outcome of a planned measurement. Total loss is `MEASURED`: it is a result, not a failure."""
@@ -46,7 +48,8 @@ class ProbeError(Exception):
         permanent: bool | None = None,
         figures: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        super().__init__(message)
+        # Texts of other programs and machines are in it, and it goes into results, logs and mails.
+        super().__init__(cleaned(message))
         self.figures = figures
         if outcome is not None:
             self.outcome = outcome

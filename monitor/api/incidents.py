@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Header, Query, Router, Schema
 from ninja.errors import HttpError
-from pydantic import StringConstraints
+from pydantic import AfterValidator, StringConstraints
 
 from monitor.accounts.access import may_operate
 from monitor.alerts.detect.rules.by_direction import DIRECTION
@@ -37,14 +37,30 @@ from monitor.api.freshness import EVALUATED_HEADER
 from monitor.api.parameters import Limit, Moment, Offset, ProblemOut
 from monitor.archive.upkeep import freshness
 from monitor.mesh.models import Family
+from probes import free_text
 
 InState = Literal[IncidentState.PENDING, IncidentState.OPEN, IncidentState.ACKNOWLEDGED, IncidentState.RESOLVED]
 """Spelt out, since the OpenAPI description needs unique class names, and cells of the grid have a State too."""
 TOTAL_HEADER = "X-Total-Count"
 
-Line = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]+$")]
+
+def on_one_line(text: str) -> str:
+    """Check a text by the rule for texts from outside. Raises `ValueError`, which the answer names with its place."""
+    if (fault := free_text.fault(text)) is not None:
+        raise ValueError(f"must {fault}")
+    return text
+
+
+def on_lines(text: str) -> str:
+    """The same for each line of a comment."""
+    for line in text.splitlines():
+        on_one_line(line)
+    return text
+
+
+Line = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(on_one_line)]
 """A name or a key."""
-Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4000, pattern=r"^[^\x00]+$")]
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4000), AfterValidator(on_lines)]
 """Text written by a person."""
 RequestKey = Annotated[
     Line | None,

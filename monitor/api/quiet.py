@@ -13,14 +13,14 @@ from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Query, Router, Schema
 from ninja.errors import HttpError
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from monitor.alerts.incidents import actions, listing, quiet
 from monitor.alerts.models import QuietPeriod
-from monitor.api.incidents import Line, RequestKey, user_name
+from monitor.api.incidents import Line, RequestKey, on_one_line, user_name
 from monitor.api.parameters import Limit, Moment, Offset, ProblemOut
 
-Reason = Annotated[str, StringConstraints(strip_whitespace=True, max_length=1000, pattern=r"^[^\x00]*$")]
+Reason = Annotated[str, StringConstraints(strip_whitespace=True, max_length=1000), AfterValidator(on_one_line)]
 Past = Annotated[bool, Query(description="include those in the past")]
 
 router = Router(tags=["quiet times"])

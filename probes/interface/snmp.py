@@ -15,6 +15,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from probes.contract import Deadline, ProbeError
+from probes.free_text import cleaned
 from probes.interface.counters import Reading
 from probes.interface.limits import SnmpRouter, secret
 
@@ -187,7 +188,7 @@ def _authentication(hlapi: Any, router: SnmpRouter) -> Any:
 
 
 def _text(value: Any) -> str:
-    return "" if value is None else bytes(value).decode(errors="replace")
+    return "" if value is None else cleaned(bytes(value).decode(errors="replace"))
 
 
 def _number(value: Any) -> int | None:

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import msgspec
 from msgspec import Meta, inspect, structs
 
+from probes import free_text
 from probes.toml.lines import suggestion
 
 Text = Annotated[str, Meta(pattern=r"\S")]
@@ -80,6 +81,9 @@ class Key:
             given = "" if self.meta.get("is_secret") else f", not {string}{to_short_toml(value)}"
             hint = suggestion(value, map(str, self.choices)) if isinstance(value, str) else ""
             raise InvalidValue(f"{self.name}{each} must be {self._needed}{given}{hint}") from error
+        unprintable = free_text.fault(value) if isinstance(value, str) else None
+        if unprintable is not None:
+            raise InvalidValue(f"{self.name}{': each' if self.is_element else ''} must {unprintable}")
         fault = self.meta["check"](value) if "check" in self.meta else None
         if fault is not None:
             raise InvalidValue(f"{self.name}{':' if self.is_element else ' ='} {to_toml(value)} {fault}")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 import msgspec
 from msgspec import Meta
@@ -20,6 +20,7 @@ from msgspec import Meta
 from monitor.archive.ingest.jsonb import for_jsonb
 from monitor.archive.ingest.kinds import KIND_OF_RESULT
 from probes.bounds import LARGEST_BIGINT, NO_NUL, Count, Moment, Text
+from probes.free_text import cleaned_tree
 from probes.ping.columns import BurstArrays
 from probes.site.health import Health
 from probes.site.spool.blocks import read_block, values_at
@@ -149,16 +150,14 @@ class ParsedBatch:
 
     def read(self, places: Iterable[int]) -> tuple[dict[int, Delivered], list[MalformedResult]]:
         """Parse the results at these positions: valid results by position, and the refused ones."""
-        decode = self.format.delivered.decode
         results: dict[int, Delivered] = {}
         unreadable = []
         for place in places:
             try:
-                delivered = decode(_bounded(self.encoded(place)))
+                delivered, contradiction = read_result(self.format, _bounded(self.encoded(place)))
             except UNDECODABLE as error:
                 unreadable.append(MalformedResult(place, self.sequence_at(place), _reason(error)))
                 continue
-            contradiction = KIND_OF_RESULT[type(delivered.result)].contradiction(delivered.result)
             if contradiction is None:
                 results[place] = delivered
             else:
@@ -205,6 +204,53 @@ class ParsedBatch:
         return value if len(written) <= LONGEST_KEPT else written[:LONGEST_KEPT].decode(errors="replace")
 
 
+def read_result(how: Format, encoded: msgspec.Raw) -> tuple[Delivered, str | None]:
+    """Read a result, and why it is impossible: None if it is not. Where it is not valid its texts are cleaned, since
+    no reading is refused for the name of a device. Raises `UNDECODABLE`."""
+    try:
+        delivered = cast("Delivered", how.delivered.decode(encoded))
+        contradiction = contradiction_of(delivered)
+        if contradiction is None:
+            return delivered, None
+    except UNDECODABLE as error:
+        message = _with_cleaned_texts(how, encoded)
+        if message is None:
+            raise error from None
+    else:
+        message = _with_cleaned_texts(how, encoded)
+        if message is None:
+            return delivered, contradiction
+    delivered = cast("Delivered", MESSAGE_PACK.delivered.decode(message))
+    return delivered, contradiction_of(delivered)
+
+
+def contradiction_of(delivered: Delivered) -> str | None:
+    return KIND_OF_RESULT[type(delivered.result)].contradiction(delivered.result)
+
+
+def _with_cleaned_texts(how: Format, encoded: msgspec.Raw) -> bytes | None:
+    """The message with all its texts cleaned; None where they are clean, or it cannot be read at all."""
+    try:
+        whole = _anything(how, encoded)
+        cleaned = cleaned_tree(whole)
+        return None if cleaned == whole else msgspec.msgpack.encode(cleaned)
+    except (*UNDECODABLE, ValueError, OverflowError):
+        return None
+
+
+def _anything(how: Format, encoded: msgspec.Raw) -> Any:
+    """A message as dicts and lists. JSON may have half a character alone, which msgspec does not read."""
+    return (
+        json.loads(bytes(encoded), parse_int=_number, parse_constant=_refuse)
+        if how is JSON
+        else how.anything.decode(encoded)
+    )
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no number")
+
+
 def _bounded(encoded: msgspec.Raw) -> msgspec.Raw:
     """Check that an encoded result is small enough to parse. Raises `ValidationError`."""
     if len(encoded) > LARGEST_RESULT_BYTES:
@@ -214,7 +260,7 @@ def _bounded(encoded: msgspec.Raw) -> msgspec.Raw:
 
 
 def _reason(error: Exception) -> str:
-    """Message of a msgspec error without regular expressions."""
+    """Message of a msgspec error without regular expressions, as of the fields of a batch."""
     said = str(error).replace(f"Expected `str` matching regex {NO_NUL!r}", "A text holds a NUL character")
     return said.replace("\0", "\ufffd")
 

@@ -20,6 +20,7 @@ from monitor.reports.formats.page import HEADS
 from monitor.reports.formats.sparklines import text
 from monitor.reports.formats.view import View, view_of
 from monitor.reports.numbers import Numbers
+from probes.free_text import cleaned
 
 MOST_PATHS = 60
 MOST_LINES = 25
@@ -41,7 +42,7 @@ def message(report: Report, numbers: Numbers, *, to: str, format_: Format, unsub
     """Compose the mail to a recipient; with `pdf` the whole report is attached."""
     view = view_of(report, numbers)
     made = EmailMultiAlternatives(
-        subject=f"{view.title}, {view.name}",
+        subject=cleaned(f"{view.title}, {view.name}"),
         body=render_to_string("reports/mail.txt", {"view": view, "unsubscribe": unsubscribe}),
         from_email=settings.DEFAULT_FROM_EMAIL,
         to=[to],

@@ -180,8 +180,6 @@ BAD_BURSTS = {
     "started_at 2023-03-14T12:30:00+00:00 is before 2024-03-14T12:30:00+00:00, the oldest that is kept": burst(
         1.0, at=datetime(2023, 3, 14, 12, 30, tzinfo=UTC)
     ),
-    "A text holds a NUL character - at `$.result.detail`": burst(1.0, detail="a\0b"),
-    f"clock_source holds a NUL character{RESULT}": burst(1.0, clock_source="\0"),
 }
 
 
@@ -220,7 +218,6 @@ BAD_RUNS = {
     "end_s runs backwards - at `$.result.transfer.sent`": throughput(
         1e6, transfer=Transfer(sent=SentIntervals(end_s=(1.0, 0.5), sent_bytes=(1, 2)))
     ),
-    "A text holds a NUL character - at `$.result.detail`": throughput(detail="\0"),
 }
 
 
