@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from probes.free_text import cleaned
 from probes.toml import lines
 from probes.toml.keys import InvalidValue, Key, keys_of, tag_key, to_short_toml, to_toml
 from probes.toml.lines import Place, TomlSyntaxError, closest_match
@@ -37,7 +38,9 @@ class FileError(Exception):
 
     @property
     def lines(self) -> list[str]:
-        return [f"{self.file}:{p.line}: {p.message}" if p.line else f"{self.file}: {p.message}" for p in self.problems]
+        # A key of the file, which may hold anything, is in the message.
+        told = [(f":{p.line}" if p.line else "", cleaned(p.message)) for p in self.problems]
+        return [f"{self.file}{line}: {message}" for line, message in told]
 
 
 def read(path: Path | str, struct: type[msgspec.Struct], error: type[FileError]) -> Table:
