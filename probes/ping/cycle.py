@@ -103,7 +103,7 @@ class PingCycle:
         self._addresses: dict[int, SocketAddress] = {}
         self._bursts: dict[int, list[Burst]] = {}
         self._sockets: list[_SharedSocket] = []
-        self._rate_limited: dict[int, bool] = {}
+        self._rate_limited: dict[int, bool | None] = {}
         try:
             for (family, source, egress), members in self._group_targets(answers).items():
                 self._open_sockets(family, source, egress, members)
@@ -254,23 +254,45 @@ class PingCycle:
             return
         most = rate_limit.max_targets(len(shared.rows), spec.spacing_s, spec.min_spacing_s)
         suspects = sorted(random.sample(suspects, min(most, len(suspects))))
-        limited = dict.fromkeys(suspects, True)
-        spacing_s = rate_limit.faster_spacing_s(spec.spacing_s, spec.min_spacing_s)
-        pattern = SendPattern((min(spec.packet_bytes),), rate_limit.REQUESTS, spacing_s, spec.timeout_s)
-        for _ in range(rate_limit.ROUNDS):
-            session = PingSession(shared.channel, [shared.addresses[row] for row in suspects], pattern)
-            run_sessions([session], deadline, spec.timeout_s)
-            results = session.results()
-            if self._under_load(results, [shared.rows[row] for row in suspects]).any():
-                # The load would lose packets too, and look like a rate limit.
-                return
-            faster = BurstCounts(results, 1, shared.family)
-            for place, row in enumerate(suspects):
-                sent, received = faster.sent[place][0], faster.received[place][0]
-                slow_sent, slow_received = sum(counts.sent[row]), sum(counts.received[row])
-                limited[row] &= rate_limit.loses_more(slow_sent, slow_sent - slow_received, sent, sent - received)
-        for row, verdict in limited.items():
+        slow = {row: rate_limit.Answered(sum(counts.sent[row]), sum(counts.received[row])) for row in suspects}
+        spacings_s = {
+            row: slower_s
+            for row in suspects
+            if (slower_s := rate_limit.slower_spacing_s(slow[row], spec.spacing_s, spec.min_spacing_s)) is not None
+        }
+        slower: dict[int, rate_limit.Answered] | None = {}
+        if spacings_s:
+            slower_s = max(spacings_s.values())
+            slower = self._extra_round(shared, list(spacings_s), rate_limit.SLOWER_REQUESTS, slower_s, deadline)
+        faster_s = rate_limit.faster_spacing_s(spec.spacing_s, spec.min_spacing_s)
+        rounds = [
+            self._extra_round(shared, suspects, rate_limit.REQUESTS, faster_s, deadline)
+            for _ in range(rate_limit.ROUNDS)
+        ]
+        fast = [answered for answered in rounds if answered is not None]
+        if slower is None or len(fast) < len(rounds):
+            # The load would lose packets too, and look like a rate limit.
+            return
+        for row in suspects:
+            of_row = [answered[row] for answered in fast]
+            verdict = rate_limit.is_limited(slow[row], of_row, slower.get(row), spec.spacing_s, spec.min_spacing_s)
             self._rate_limited.update(dict.fromkeys(shared.rows[row], verdict))
+
+    def _extra_round(
+        self, shared: _SharedSocket, rows: Sequence[int], requests: int, spacing_s: float, deadline: Deadline
+    ) -> dict[int, rate_limit.Answered] | None:
+        """Send more requests to the targets of some rows; None if a test of ours loaded any of their paths."""
+        spec = self._spec
+        pattern = SendPattern((min(spec.packet_bytes),), requests, spacing_s, spec.timeout_s)
+        session = PingSession(shared.channel, [shared.addresses[row] for row in rows], pattern)
+        run_sessions([session], deadline, spec.timeout_s)
+        results = session.results()
+        if self._under_load(results, [shared.rows[row] for row in rows]).any():
+            return None
+        counts = BurstCounts(results, 1, shared.family)
+        return {
+            row: rate_limit.Answered(counts.sent[place][0], counts.received[place][0]) for place, row in enumerate(rows)
+        }
 
     def _burst(
         self, shared: _SharedSocket, index: int, counts: BurstCounts, row: int, column: int, flow: int, dropped: int

@@ -1,18 +1,38 @@
 """Detects ICMP rate limiting: loss caused by our own request rate, at a target or a router on the path.
 
 A target with partial loss is sent more requests at a higher rate, twice, with a pause between. If loss is significantly
-higher both times, it depends on our rate and says little about the path.
+higher both times, it depends on our rate and says little about the path. Where most requests are lost, loss cannot rise
+significantly; a limit then answers as many a second at any rate, so that requests sent more slowly than that are all
+answered. They are sent first, so that a path that has recovered answers the faster ones too.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 REQUESTS = 15
 ROUNDS = 2
 RATE_FACTOR = 20
 SHORTEST_SPACING_S = 0.02
 SIGNIFICANCE = 0.01
+SLOWER_REQUESTS = 10
+SLOWER_FACTOR = 1.5
+"""Of the interval between two answered requests: a limit's rate is known from a few of them."""
+LONGEST_SLOWER_SPACING_S = 2.0
+LONGEST_SLOWDOWN = 10
+
+
+class Answered(NamedTuple):
+    """The requests to a target at some rate, and those that were answered in time."""
+
+    sent: int
+    received: int
+
+    @property
+    def lost(self) -> int:
+        return self.sent - self.received
 
 
 def faster_spacing_s(spacing_s: float, min_spacing_s: float) -> float:
@@ -22,7 +42,48 @@ def faster_spacing_s(spacing_s: float, min_spacing_s: float) -> float:
 
 def longest_s(spacing_s: float, timeout_s: float, min_spacing_s: float = 0.0) -> float:
     """Maximum duration of the check."""
-    return ROUNDS * (REQUESTS * faster_spacing_s(spacing_s, min_spacing_s) + timeout_s)
+    faster_s = ROUNDS * (REQUESTS * faster_spacing_s(spacing_s, min_spacing_s) + timeout_s)
+    slower_s = _longest_slower_spacing_s(spacing_s)
+    return faster_s + (SLOWER_REQUESTS * slower_s + timeout_s if slower_s else 0.0)
+
+
+def _longest_slower_spacing_s(spacing_s: float) -> float:
+    """0 if requests answered at half of their rate, where faster rounds tell little, would need a longer one."""
+    longest_s = min(LONGEST_SLOWER_SPACING_S, LONGEST_SLOWDOWN * spacing_s)
+    return longest_s if longest_s >= 2 * SLOWER_FACTOR * spacing_s else 0.0
+
+
+def slower_spacing_s(slow: Answered, spacing_s: float, min_spacing_s: float) -> float | None:
+    """Seconds between requests of the slower round that tell a limit of the answered rate from other loss; None where
+    the faster rounds tell it, or where the requests would take too long or tell nothing."""
+    if slow.received == 0 or _faster_rounds_tell(slow, spacing_s, min_spacing_s):
+        return None
+    slower_s = SLOWER_FACTOR * spacing_s * slow.sent / slow.received
+    tells = loses_more(SLOWER_REQUESTS, 0, slow.sent, slow.lost)
+    return slower_s if tells and slower_s <= _longest_slower_spacing_s(spacing_s) else None
+
+
+def _faster_rounds_tell(slow: Answered, spacing_s: float, min_spacing_s: float) -> bool:
+    """Whether loss would be significantly higher in a faster round under a limit of the answered rate."""
+    fast_s = REQUESTS * faster_spacing_s(spacing_s, min_spacing_s)
+    answered = 1 + math.ceil(slow.received / (slow.sent * spacing_s) * fast_s)
+    return loses_more(slow.sent, slow.lost, REQUESTS, max(0, REQUESTS - answered))
+
+
+def is_limited(
+    slow: Answered, fast: Sequence[Answered], slower: Answered | None, spacing_s: float, min_spacing_s: float
+) -> bool | None:
+    """Whether loss depends on our rate; None where these requests cannot tell."""
+    if all(loses_more(slow.sent, slow.lost, each.sent, each.lost) for each in fast):
+        return True
+    if _faster_rounds_tell(slow, spacing_s, min_spacing_s):
+        return False
+    if slower is None or not loses_more(slower.sent, 0, slow.sent, slow.lost):
+        return None
+    if not loses_more(slower.sent, slower.lost, slow.sent, slow.lost):
+        return False
+    # Without loss at the higher rate again, the path may have recovered, or a limit lets bursts pass.
+    return True if all(loses_more(slower.sent, slower.lost, each.sent, each.lost) for each in fast) else None
 
 
 def can_detect(spacing_s: float, min_spacing_s: float) -> bool:

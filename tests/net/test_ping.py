@@ -35,6 +35,12 @@ NOBODY_USER = 65534
 NARROW_MTU = 1300
 NAMED_OTHERWISE = {(6, "unreachable"): "net_unreachable"}
 """A Linux router says "no route" over IPv6 where it says "host unreachable" over IPv4."""
+LIMIT = """table ip limit_icmp {{
+    chain input {{
+        type filter hook input priority 0;
+        meta l4proto icmp limit rate over {rate} burst 1 packets drop
+    }}
+}}"""
 FIREWALL = """
 table ip forbid {{
     chain output {{ type filter hook output priority 0; ip daddr {host} drop; }}
@@ -227,6 +233,17 @@ def far_sysctl(sites: Sites, settings: dict[str, str]) -> Iterator[None]:
             undo.callback(run, *command, "-qw", f"{name}={before}")
             run(*command, "-qw", f"{name}={value}")
         yield
+
+
+@contextmanager
+def far_limit(sites: Sites, rate: str) -> Iterator[None]:
+    """A limit of the ICMP packets that the far end takes, one at a time, removed afterwards."""
+    nft = ("ip", "netns", "exec", sites.far, "nft")
+    run(*nft, LIMIT.format(rate=rate))
+    try:
+        yield
+    finally:
+        run(*nft, "delete table ip limit_icmp")
 
 
 @pytest.fixture
@@ -494,6 +511,15 @@ def test_a_target_that_limits_its_replies_is_detected(sites):
         [limited] = sites.measure(far(4), count=25, spacing_s=0.4)
 
     assert limited.received < limited.sent
+    assert limited.rate_limited is True
+
+
+@pytest.mark.parametrize("count", [10, 20])
+def test_a_limit_far_below_our_rate_is_detected(sites, count):
+    with far_limit(sites, "1/second"):
+        [limited] = sites.measure(far(4), count=count, spacing_s=0.2)
+
+    assert 1 < limited.received < count / 2
     assert limited.rate_limited is True
 
 

@@ -1,8 +1,24 @@
+import random
+from collections.abc import Callable
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import fisher_exact
 
-from probes.ping.rate_limit import REQUESTS, ROUNDS, can_detect, faster_spacing_s, longest_s, loses_more, max_targets
+from probes.ping.rate_limit import (
+    REQUESTS,
+    ROUNDS,
+    SLOWER_REQUESTS,
+    Answered,
+    can_detect,
+    faster_spacing_s,
+    is_limited,
+    longest_s,
+    loses_more,
+    max_targets,
+    slower_spacing_s,
+)
 
 spacings_s = st.floats(0.01, 3600)
 floors_s = st.floats(0.0, 60)
@@ -51,7 +67,9 @@ def test_the_check_lasts_for_its_requests_and_their_timeouts(spacing_s, timeout_
 
     last_request_s = (REQUESTS - 1) * faster_spacing_s(spacing_s, floor_s)
     assert longest >= ROUNDS * (last_request_s + timeout_s)
-    assert longest <= ROUNDS * (REQUESTS * spacing_s + timeout_s)
+    slower_s = SLOWER_REQUESTS * min(10 * spacing_s, 2.0) + timeout_s
+    assert longest <= ROUNDS * (REQUESTS * spacing_s + timeout_s) + slower_s
+    assert spacing_s < 1 or longest <= ROUNDS * (REQUESTS * spacing_s + timeout_s)
 
 
 @given(st.integers(1, 10_000), spacings_s, floors_s)
@@ -60,3 +78,74 @@ def test_the_check_sends_no_faster_than_the_measurement(targets, spacing_s, floo
 
     assert 1 <= together <= targets
     assert together == 1 or together / faster_spacing_s(spacing_s, floor_s) <= targets / spacing_s * (1 + 1e-9)
+
+
+SPACING_S, MIN_SPACING_S = 0.2, 0.02
+
+
+class Limit:
+    """A token bucket of one reply."""
+
+    def __init__(self, per_s: float) -> None:
+        self.per_s, self.tokens, self.at_s = per_s, 1.0, 0.0
+
+    def answers(self, at_s: float) -> bool:
+        self.tokens = min(1.0, self.tokens + (at_s - self.at_s) * self.per_s)
+        self.at_s = at_s
+        if self.tokens < 1 - 1e-9:
+            return False
+        self.tokens -= 1
+        return True
+
+
+def judged(answers: Callable[[float], bool], sent: int = 10, spacing_s: float = SPACING_S) -> bool | None:
+    """The verdict on a target that answers, or not, at each time."""
+    now_s = 0.0
+
+    def sent_every(each_s: float, count: int) -> Answered:
+        nonlocal now_s
+        received = 0
+        for _ in range(count):
+            now_s += each_s
+            received += answers(now_s)
+        now_s += 2.0
+        return Answered(count, received)
+
+    slow = sent_every(spacing_s, sent)
+    if not 0 < slow.received < slow.sent:
+        return None
+    slower_s = slower_spacing_s(slow, spacing_s, MIN_SPACING_S)
+    slower = None if slower_s is None else sent_every(slower_s, SLOWER_REQUESTS)
+    fast = [sent_every(faster_spacing_s(spacing_s, MIN_SPACING_S), REQUESTS) for _ in range(ROUNDS)]
+    return is_limited(slow, fast, slower, spacing_s, MIN_SPACING_S)
+
+
+@pytest.mark.parametrize("sent", [10, 20, 40])
+def test_a_limit_of_one_reply_a_second_is_found(sent):
+    assert judged(Limit(1.0).answers, sent) is True
+
+
+@pytest.mark.parametrize("per_s", [0.2, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 4.5])
+@pytest.mark.parametrize("sent", [10, 20, 40, 100])
+@pytest.mark.parametrize("spacing_s", [0.1, 0.2, 0.5, 1.0])
+def test_a_limit_is_never_called_none(per_s, sent, spacing_s):
+    assert judged(Limit(per_s).answers, sent, spacing_s) is not False
+
+
+@pytest.mark.parametrize("loss", [0.05, 0.2, 0.5, 0.65, 0.8, 0.9, 0.95])
+@pytest.mark.parametrize("sent", [10, 20, 40])
+def test_random_loss_is_called_a_limit_in_under_one_percent(loss, sent):
+    chance = random.Random(f"{loss} {sent}")
+
+    verdicts = [judged(lambda _: chance.random() >= loss, sent) for _ in range(1000)]
+
+    assert verdicts.count(True) <= 10
+
+
+def test_a_path_that_recovers_is_not_called_limited():
+    assert judged(lambda at_s: at_s > 1.6) is not True
+
+
+def test_without_power_there_is_no_verdict():
+    assert is_limited(Answered(10, 2), [Answered(15, 0)] * 2, None, SPACING_S, MIN_SPACING_S) is None
+    assert is_limited(Answered(100, 90), [Answered(15, 13)] * 2, None, SPACING_S, MIN_SPACING_S) is False
