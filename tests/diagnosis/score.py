@@ -16,7 +16,7 @@ import msgspec
 from monitor.analysis.transfer import Verdict
 from monitor.archive.diagnosis.findings import Background, RunDiagnosis, diagnose_run
 from probes.throughput.report import read_report
-from probes.throughput.spec import ThroughputSpec
+from probes.throughput.spec import ThroughputRun, ThroughputSpec
 from tests.diagnosis.reports import OF_KERNEL, Json, joined, recorded
 from tests.diagnosis.settings import Setting
 
@@ -48,12 +48,16 @@ FORMS: dict[str, Callable[[Json], Json]] = {
 }
 
 
+def run_of(setting: Setting, report: Json) -> ThroughputRun:
+    """A report as the agent delivers it."""
+    spec = ThroughputSpec(address=ADDRESS, reverse=setting.reverse)
+    return read_report(msgspec.json.encode(report), spec, ADDRESS, AT)
+
+
 def diagnosed(setting: Setting, report: Json, *, capacity: bool = False) -> RunDiagnosis | None:
     """The diagnosis of a report."""
-    spec = ThroughputSpec(address=ADDRESS, reverse=setting.reverse)
-    run = read_report(msgspec.json.encode(report), spec, ADDRESS, AT)
     known_bps = setting.rate_mbps * 1e6 * PAYLOAD_RATIO if capacity else None
-    return diagnose_run(run, Background(1, AT, capacity_bps=known_bps))
+    return diagnose_run(run_of(setting, report), Background(1, AT, capacity_bps=known_bps))
 
 
 def judged(setting: Setting, diagnosis: RunDiagnosis | None) -> str:

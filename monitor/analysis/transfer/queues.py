@@ -190,8 +190,9 @@ def _link_text(how: str, signs: Signs, recording: Recording) -> str:
     if capacity_bps is not None:
         full = f"the path is full, it carries {bit_rate(capacity_bps)}"
         return f"bottleneck of {bit_rate(signs.throughput_bps)}: {how}; {full}"
-    known_bps = recording.known_capacity_bps
-    of_path = "" if known_bps is None else f" of a path that carries {bit_rate(known_bps)}"
+    # A promise or an interface is a bound: the path need not carry it.
+    measured_bps = recording.capacity_bps
+    of_path = "" if measured_bps is None else f" of a path that carries {bit_rate(measured_bps)}"
     return f"bottleneck at {bit_rate(signs.throughput_bps)}: {how}; this flow's share{of_path}, others may share it"
 
 

@@ -10,9 +10,10 @@ from msgspec import structs
 
 from monitor.analysis.transfer import HostState, Verdict, diagnose
 from tests.diagnosis.generated import Moment, recorded, steady
+from tests.diagnosis.reading import recording
 from tests.diagnosis.reports import joined
 from tests.diagnosis.reports import recorded as reports
-from tests.diagnosis.score import FORMS, RIGHT, counts, diagnosed, tables
+from tests.diagnosis.score import FORMS, RIGHT, counts, diagnosed, run_of, tables
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "method" / "diagnosis.md").read_text()
 REPORTED_RTT = [form for form in FORMS if "without RTT" not in form]
@@ -156,3 +157,30 @@ def test_silence_without_known_losses_is_no_pause_of_the_sender():
 
     assert diagnose(made).verdict is Verdict.APPLICATION_LIMITED
     assert diagnose(dataclasses.replace(made, samples=tuple(unknown))).verdict is Verdict.UNDETERMINED
+
+
+def test_a_rise_of_the_rtt_at_losses_alone_is_no_queue():
+    """About 100 of 500 Mbit/s: bursts raise the RTT by 15% before losses, which come at any window."""
+
+    def moment(now_s):
+        step = round(now_s * 10)
+        window = (4e5, 3e5, 6e5, 2.5e5, 8e5)[step // 6 % 5]
+        raised = step % 6 in (4, 5) and step > 5
+        return Moment(window * 8 / 0.04, window, rtt_ms=46.0 if raised else 40.0, retransmits=int(step % 6 == 5))
+
+    diagnosis = diagnose(recorded(moment, 10))
+
+    assert diagnosis.verdict is Verdict.RANDOM_LOSS, diagnosis.sentence
+
+
+def test_no_interface_says_what_a_path_carries():
+    """It may be that of a virtual machine, 10 Gbit/s before any link."""
+    setting, report = next(row for row in all_reports() if row[0].truth == "share")
+    queued = recording(run_of(setting, report))
+
+    sentence = diagnose(dataclasses.replace(queued, sender_host=HostState(speed_bps=10e9))).sentence
+    measured = diagnose(dataclasses.replace(queued, capacity_bps=40e6)).sentence
+
+    assert "others may share it" in sentence
+    assert "Gbit/s" not in sentence
+    assert "share of a path that carries 40 Mbit/s" in measured
