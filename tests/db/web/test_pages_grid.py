@@ -13,7 +13,7 @@ from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, of_a_day, throug
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
-GRID_QUERIES = 25
+GRID_QUERIES = 26
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.db.pages_mesh import HOUR, MINUTE, burst, hour, of_a_day
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
-MAP_QUERIES = 18
+MAP_QUERIES = 19
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from tests.db.web.test_pages_grid import cell
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
-QUERIES = 28
+QUERIES = 29
 
 
 @pytest.fixture
