@@ -31,11 +31,11 @@ from monitor.archive.ingest.store_batch import LATEST, receive
 from monitor.archive.upkeep import trouble
 from monitor.prepared import SqlStatement, run_prepared, single_statement
 from probes.site.delivery.centre_clock import CLOCK_OFF_S
-from probes.site.health import ClockOff, Health
+from probes.site.health import SAME_OFFSET_S, ClockOff, Health
 from probes.site.wire import Receipt
 
 SAME_PERIOD = timedelta(minutes=5)
-"""Periods of clock error closer than this are merged."""
+"""Periods of about the same clock error closer than this are merged."""
 DROPS_EVERY_S = 60
 DROPS_KEPT_S = 3600
 """Interval and retention of the counters of dropped packets, which only grow."""
@@ -121,7 +121,7 @@ def receive_with_health(site_id: int, arrival: ParsedBatch, now: datetime) -> Re
         receipt = receive(site_id, arrival, now)
         record(site_id, arrival, now)
         return receipt
-    if health is not None and health.clock_off is not None:
+    if health is not None and health.periods_off:
         record(site_id, arrival, now)
     return receipt
 
@@ -146,9 +146,10 @@ def record(site_id: int, arrival: ParsedBatch, now: datetime) -> None:
 def _record(site_id: int, arrival: ParsedBatch, health: Health | None, now: datetime) -> None:
     with single_statement():
         run_prepared(*_statement(site_id, arrival, health, now))
-    if health is not None and health.clock_off is not None:
+    if health is not None and health.periods_off:
         with transaction.atomic():
-            _note_clock_off(site_id, health.clock_off)
+            for period in health.periods_off:
+                _note_clock_off(site_id, period)
 
 
 def _statement(site_id: int, arrival: ParsedBatch, health: Health | None, now: datetime) -> SqlStatement:
@@ -172,12 +173,15 @@ def _statement(site_id: int, arrival: ParsedBatch, health: Health | None, now: d
 
 
 def _note_clock_off(site_id: int, off: ClockOff) -> None:
-    """Extend the period that this belongs to, or begin another."""
+    """Extend the period that this belongs to, of about the same offset, or begin another."""
     if not EARLIEST <= off.since <= off.until <= LATEST:
         logger.warning("site %d: invalid period of clock error from %s to %s", site_id, off.since, off.until)
         return
     near = ClockOffPeriod.objects.filter(
-        site_id=site_id, since__lte=off.until + SAME_PERIOD, until__gte=off.since - SAME_PERIOD
+        site_id=site_id,
+        since__lte=off.until + SAME_PERIOD,
+        until__gte=off.since - SAME_PERIOD,
+        offset_s__range=(off.offset_s - SAME_OFFSET_S, off.offset_s + SAME_OFFSET_S),
     ).first()
     if near is None:
         ClockOffPeriod.objects.create(site_id=site_id, since=off.since, until=off.until, offset_s=off.offset_s)

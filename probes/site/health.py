@@ -21,6 +21,9 @@ NET_DEV = Path("/proc/net/dev")
 LOADAVG = Path("/proc/loadavg")
 LOOPBACK = "lo"
 INTERFACES_TOLD = 16
+CLOCK_OFFS_TOLD = 64
+SAME_OFFSET_S = 1.0
+"""Offsets further apart are of different settings of the clock."""
 
 UNSYNCHRONISED = 0x0040
 NANOSECONDS = 0x2000
@@ -56,12 +59,21 @@ class Dropped(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClockOff(msgspec.Struct, frozen=True, kw_only=True):
-    """Results of a batch that were spooled with this site's clock off: when they began, by that clock, and how far it
-    was ahead of the centre's at most."""
+    """Results of a batch that were measured while this site's clock was off by as much: when they began, as stored, and
+    how far it was ahead of the centre's at most."""
 
     since: Moment
     until: Moment
     offset_s: Real
+
+
+def join_clock_offs(earlier: ClockOff, later: ClockOff) -> ClockOff:
+    """The period of both, with the larger offset."""
+    return ClockOff(
+        since=min(earlier.since, later.since),
+        until=max(earlier.until, later.until),
+        offset_s=max(earlier.offset_s, later.offset_s, key=abs),
+    )
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +81,8 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
     `clock_offset_s` is this site's clock less the centre's. `load_1min` are processes that run or wait, for `cpus`
     CPUs. `stamp` is the poorest among the batch's bursts. `lost_ticks` are cycles that were due and did not begin,
-    since the agent started. `dropped` and `set_aside` are of the agent's spool. `iperf3` is its version, as `3.12`.
+    since the agent started. `clock_offs` are the batch's periods with a wrong clock, the oldest first; an older agent
+    reports one, in `clock_off`. `dropped` and `set_aside` are of the agent's spool. `iperf3` is its version, as `3.12`.
     `bugs` are unexpected exceptions since the agent started.
     """
 
@@ -82,10 +95,16 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     lost_ticks: int = 0
     drops: Annotated[tuple[InterfaceDrops, ...], msgspec.Meta(max_length=INTERFACES_TOLD)] = ()
     clock_off: ClockOff | None = None
+    clock_offs: Annotated[tuple[ClockOff, ...], msgspec.Meta(max_length=CLOCK_OFFS_TOLD)] = ()
     dropped: Annotated[tuple[Dropped, ...], msgspec.Meta(max_length=64)] = ()
     set_aside: int = 0
     iperf3: ShortText | None = None
     bugs: int = 0
+
+    @property
+    def periods_off(self) -> tuple[ClockOff, ...]:
+        """The batch's periods with a wrong clock, of an older agent too."""
+        return self.clock_offs or ((self.clock_off,) if self.clock_off is not None else ())
 
 
 class _Timex(ctypes.Structure):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
+from operator import itemgetter
 
 import msgspec
 
 from probes.ping.columns import STAMPS
 from probes.ping.spec import Stamp
 from probes.site.delivery.centre_clock import CentreClock
-from probes.site.health import ClockOff, Health, read_health
+from probes.site.health import CLOCK_OFFS_TOLD, SAME_OFFSET_S, ClockOff, Health, join_clock_offs, read_health
 from probes.site.spool.blocks import stamps_of, starts_of
+from probes.site.spool.clock_correction import MAX_CLOCK_ERROR_S
 from probes.site.spool.results import UncheckedResult
 from probes.site.spool.spool import Spool
 from probes.site.wire import Batch, BurstBlock, ToDeliver
@@ -62,7 +65,14 @@ class HealthReporter:
     def for_batch(self, batch: Batch) -> Health:
         """The health to send with `batch`."""
         messages: tuple[ToDeliver, ...] = (*batch.results, *batch.all_blocks)
-        return msgspec.structs.replace(self.current(), stamp=poorest_stamp(messages), clock_off=clock_off(messages))
+        periods = clock_offs(messages)
+        return msgspec.structs.replace(
+            self.current(),
+            stamp=poorest_stamp(messages),
+            # An older centre reads a single period.
+            clock_off=periods[-1] if periods else None,
+            clock_offs=periods,
+        )
 
 
 def poorest_stamp(messages: Iterable[ToDeliver]) -> Stamp | None:
@@ -73,18 +83,26 @@ def poorest_stamp(messages: Iterable[ToDeliver]) -> Stamp | None:
     return max((stamp for stamp in STAMPS if stamp in stamps), key=STAMPS.index, default=None)
 
 
-def clock_off(messages: Iterable[ToDeliver]) -> ClockOff | None:
-    """The stretch of the results that were spooled with a wrong clock; None where there are none."""
-    flagged = [
-        (started_at, message.clock_off_s)
-        for message in messages
-        if message.clock_off_s is not None and not isinstance(message, UncheckedResult)
-        for started_at in (starts_of(message) if isinstance(message, BurstBlock) else (message.result.started_at,))
-    ]
-    if not flagged:
-        return None
-    return ClockOff(
-        since=min(started_at for started_at, _ in flagged),
-        until=max(started_at for started_at, _ in flagged),
-        offset_s=max((offset_s for _, offset_s in flagged), key=abs),
-    )
+def clock_offs(messages: Iterable[ToDeliver]) -> tuple[ClockOff, ...]:
+    """The periods of the results that were measured with a wrong clock, a period for each time that it was set."""
+    periods: list[ClockOff] = []
+    is_right = True
+    for _, since, until, off_s in sorted(_measured(messages), key=itemgetter(0)):
+        if off_s is not None:
+            period = ClockOff(since=since, until=until, offset_s=off_s)
+            if is_right or abs(off_s - periods[-1].offset_s) > SAME_OFFSET_S:
+                periods.append(period)
+            else:
+                periods[-1] = join_clock_offs(periods[-1], period)
+        is_right = off_s is None
+    return tuple(periods[-CLOCK_OFFS_TOLD:])
+
+
+def _measured(messages: Iterable[ToDeliver]) -> Iterator[tuple[datetime, datetime, datetime, float | None]]:
+    """When the results began, by the centre's clock; their first and last start as stored; the error of the clock."""
+    for message in messages:
+        if not isinstance(message, UncheckedResult):
+            since, until = starts_of(message) if isinstance(message, BurstBlock) else (message.result.started_at,) * 2
+            off_s = message.clock_off_s
+            uncorrected_s = off_s if off_s is not None and abs(off_s) <= MAX_CLOCK_ERROR_S else 0.0
+            yield since - timedelta(seconds=uncorrected_s), since, until, off_s

@@ -87,14 +87,32 @@ def test_a_clock_is_off_only_if_surely_over_a_second(mesh, offset_s, uncertainty
 
 def test_adjacent_stretches_with_a_wrong_clock_are_one_period(mesh):
     deliver_off(mesh.slac, HOUR, HOUR + MINUTE, -3.0)
-    deliver_off(mesh.slac, HOUR + 2 * MINUTE, HOUR + 4 * MINUTE, 5.0)
+    deliver_off(mesh.slac, HOUR + 2 * MINUTE, HOUR + 4 * MINUTE, -3.5)
     deliver_off(mesh.slac, HOUR + 30 * MINUTE, HOUR + 31 * MINUTE, 2.0)
     deliver_off(mesh.cern, HOUR + MINUTE, HOUR + MINUTE, 9.0)
 
     assert clock_off_periods(HOUR, HOUR + timedelta(hours=1)) == [
-        ClockWasOff(mesh.slac.pk, HOUR, HOUR + 4 * MINUTE, 5.0),
+        ClockWasOff(mesh.slac.pk, HOUR, HOUR + 4 * MINUTE, -3.5),
         ClockWasOff(mesh.cern.pk, HOUR + MINUTE, HOUR + MINUTE, 9.0),
         ClockWasOff(mesh.slac.pk, HOUR + 30 * MINUTE, HOUR + 31 * MINUTE, 2.0),
+    ]
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_steps_of_a_clock_are_periods_with_their_own_offsets(mesh, at_once):
+    steps_s = (3600.0, -3600.0, 86_400.0, -86_400.0, 3.0, 5.0)
+    starts = [HOUR + 2.5 * place * MINUTE for place in range(len(steps_s))]
+    periods = [
+        ClockOff(since=since, until=since + MINUTE, offset_s=offset_s)
+        for since, offset_s in zip(starts, steps_s, strict=True)
+    ]
+
+    for _ in range(2):
+        for health in [periods] if at_once else [[period] for period in periods]:
+            deliver(mesh.slac, Health(clock_off=health[-1], clock_offs=tuple(health)))
+
+    assert clock_off_periods(HOUR, HOUR + timedelta(hours=1)) == [
+        ClockWasOff(mesh.slac.pk, period.since, period.until, period.offset_s) for period in periods
     ]
 
 

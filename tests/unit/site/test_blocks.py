@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from probes.contract import Outcome, Target
 from probes.ping.columns import RECORD, BurstArrays, PingResults, PlacedColumns
 from probes.ping.spec import Burst
-from probes.site.delivery.health_report import clock_off
+from probes.site.delivery.health_report import clock_offs
 from probes.site.spool.blocks import (
     LARGEST_BLOCK,
     SMALLEST_BLOCK,
@@ -175,8 +175,9 @@ def test_the_stamps_and_starts_of_a_block_are_known():
 
     assert stamps_of(block) == {"kernel", "user"}
     assert starts_of(block) == (AT + timedelta(microseconds=2), AT + timedelta(microseconds=9))
-    assert clock_off([msgspec.structs.replace(block, clock_off_s=3.0)]).offset_s == 3.0
-    assert clock_off([block]) is None
+    (period,) = clock_offs([msgspec.structs.replace(block, clock_off_s=3.0)])
+    assert period.offset_s == 3.0
+    assert clock_offs([block]) == ()
 
 
 def test_a_batch_for_an_earlier_centre_has_each_result_in_order():

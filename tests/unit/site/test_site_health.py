@@ -11,7 +11,7 @@ import pytest
 from probes.contract import Outcome
 from probes.ping.spec import Burst
 from probes.site.delivery.centre_clock import CentreClock
-from probes.site.delivery.health_report import HealthReporter, clock_off, poorest_stamp
+from probes.site.delivery.health_report import HealthReporter, clock_offs, poorest_stamp
 from probes.site.health import (
     TIMEX_BYTES,
     ClockOff,
@@ -118,18 +118,42 @@ def test_the_period_of_a_batch_with_a_wrong_clock_is_reported():
     results = [
         delivered(AT),
         delivered(AT + 2 * minute, clock_off_s=-3.0),
-        delivered(AT + minute, clock_off_s=1.5),
+        delivered(AT + minute, clock_off_s=-2.5),
         delivered(AT + 3 * minute),
     ]
 
-    assert clock_off(results) == ClockOff(since=AT + minute, until=AT + 2 * minute, offset_s=-3.0)
-    assert clock_off(results[:1]) is None
+    assert clock_offs(results) == (ClockOff(since=AT + minute, until=AT + 2 * minute, offset_s=-3.0),)
+    assert clock_offs(results[:1]) == ()
+
+
+@pytest.mark.parametrize(
+    "steps_s",
+    [
+        (3600.0, None, -3600.0, None, 86_400.0, None, -86_400.0, None),
+        (120.0, -120.0, None, 120.0),
+        (3600.0, None, 3600.0),
+        (3600.0, 3605.0),
+    ],
+    ids=str,
+)
+def test_each_setting_of_a_clock_is_a_period_of_its_own(steps_s):
+    """Starts far off are corrected when they are spooled; the others are stored by the site's clock."""
+    results = []
+    for place, off_s in enumerate(steps_s):
+        began = AT + timedelta(seconds=70 * place)
+        stored = began if off_s is None or abs(off_s) > 300 else began + timedelta(seconds=off_s)
+        results += [delivered(stored + timedelta(seconds=s), clock_off_s=off_s) for s in (0, 20, 40)]
+
+    periods = clock_offs(results[::-1])
+
+    assert [period.offset_s for period in periods] == [off_s for off_s in steps_s if off_s is not None]
+    assert {(period.until - period.since).total_seconds() for period in periods} == {40.0}
 
 
 def test_an_undecodable_result_does_not_prevent_the_report():
     unchecked = UncheckedResult(sequence=3, path_id=7, test="x", result={"kind": "telepathy"}, clock_off_s=9.0)
 
-    assert clock_off([delivered(AT, clock_off_s=2.0), unchecked]) == ClockOff(since=AT, until=AT, offset_s=2.0)
+    assert clock_offs([delivered(AT, clock_off_s=2.0), unchecked]) == (ClockOff(since=AT, until=AT, offset_s=2.0),)
     assert poorest_stamp([unchecked, delivered()]) == "kernel"
 
 
@@ -143,7 +167,7 @@ def test_a_delivery_carries_the_health_of_agent_and_machine(tmp_path):
 
     assert (health.clock_offset_s, health.clock_uncertainty_s) == (0.5, pytest.approx(0.5, abs=1e-5))
     assert (health.stamp, health.lost_ticks) == ("kernel", 0)
-    assert health.clock_off == ClockOff(since=AT, until=AT, offset_s=2.0)
+    assert health.clock_offs == (ClockOff(since=AT, until=AT, offset_s=2.0),) == (health.clock_off,)
     assert health.cpus >= 1
 
 
