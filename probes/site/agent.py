@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -20,6 +19,7 @@ from probes.quantities import counted
 from probes.request_response.service import AnsweringService
 from probes.request_response.spec import AnsweringPlan
 from probes.site.delivery.centre import Centre
+from probes.site.delivery.centre_clock import CycleClock
 from probes.site.delivery.deliver import DeliveryLoop
 from probes.site.delivery.health_report import HealthReporter
 from probes.site.journal import Journal, write_state
@@ -72,7 +72,13 @@ class Agent:
         self.settings = settings
         self.centre = centre
         self.journal = Journal(lambda: centre.url)
-        self.spool = Spool(settings.spool_file, clock_off_s=centre.clock.off_s)
+        self.cycle_clock = CycleClock(centre.clock)
+        self.spool = Spool(
+            settings.spool_file,
+            clock_off_s=centre.clock.off_s,
+            now_s=self.cycle_clock.now_s,
+            ahead_s=self.cycle_clock.ahead_s,
+        )
         self.health_reporter = HealthReporter(centre.clock, self.spool, bugs=lambda: self.journal.handler.bugs)
         self.plans = PlanCache(settings.plan_file)
         self.puller = PlanPuller(self.plans, centre)
@@ -147,7 +153,7 @@ class Agent:
         plan = self.plans.current()
         for task in plan.of(kind) if plan is not None else ():
             if task.test == test and plan is not None:
-                cycle = Cycle.at(test, task.every_s, datetime.now(UTC), phase_s(plan, kind, task.every_s))
+                cycle = Cycle.at(test, task.every_s, self.cycle_clock.now(), phase_s(plan, kind, task.every_s))
                 permitted = self.trace_budget.within(kind, task)
                 self._run(f"{kind.name} {test}", cycle, partial(self.cycles.run, kind, permitted, cycle))
                 if isinstance(task, TraceTask):
@@ -186,7 +192,7 @@ class Agent:
         self.settings.heartbeat_file.touch()
         plan = self.plans.current()
         if plan is not None:
-            self.spool.set_planned(newest_cycles(plan, datetime.now(UTC)))
+            self.spool.set_planned(newest_cycles(plan, self.cycle_clock.now()))
         state = self.journal.state(self.health_reporter.current(), self.delivery.last_accepted_at, self.centre.refusal)
         try:
             write_state(self.settings.state_file, state)

@@ -83,15 +83,24 @@ class CentreClock:
             with self._lock:
                 self._exchanges.append(exchange)
 
+    def wall_ahead_s(self) -> float:
+        """This site's wall clock less its steady one; it changes where the wall clock is set."""
+        return self._wall_s() - self.now_s()
+
     def offset(self) -> Offset | None:
-        """The offset by the exchange with the least uncertainty; None before the first exchange."""
+        """The offset of this site's wall clock; None before the first exchange."""
+        return self.offset_of(self.wall_ahead_s())
+
+    def offset_of(self, ahead_s: float) -> Offset | None:
+        """The offset of a clock that is `ahead_s` ahead of the steady one, by the exchange with the least
+        uncertainty."""
         with self._lock:
             exchanges = list(self._exchanges)
         if not exchanges:
             return None
         now_s = self.now_s()
         best = min(exchanges, key=lambda exchange: exchange.uncertainty_s(now_s))
-        return Offset(self._wall_s() - now_s - best.centre_ahead_s, best.uncertainty_s(now_s))
+        return Offset(ahead_s - best.centre_ahead_s, best.uncertainty_s(now_s))
 
     def off_s(self) -> float | None:
         """Offset of our clock if it is surely wrong; None if it is right or unknown."""
@@ -102,3 +111,35 @@ class CentreClock:
         """The time by our clock, or by the centre's where ours is surely wrong. Slots begin by this time: with a clock
         an hour ahead, all slots of the next hour would be missed."""
         return datetime.fromtimestamp(self._wall_s() - (self.off_s() or 0.0), UTC)
+
+
+class CycleClock:
+    """The clock by which cycles are due and numbered: the centre's to within a second, and never set with this site's.
+
+    Before the centre's first answer it follows this site's wall clock. Any thread may use it.
+    """
+
+    def __init__(self, centre: CentreClock) -> None:
+        self._centre = centre
+        self._lock = threading.Lock()
+        self._ahead_s = centre.wall_ahead_s()
+
+    def ahead_s(self) -> float:
+        """This clock less the steady one. It changes only where this clock proves wrong: by each new estimate of the
+        offset a cycle could begin before its time, and its number be taken for the previous one's."""
+        with self._lock:
+            offset = self._centre.offset_of(self._ahead_s)
+            if offset is None:
+                wall_ahead_s = self._centre.wall_ahead_s()
+                if abs(wall_ahead_s - self._ahead_s) > CLOCK_OFF_S:
+                    self._ahead_s = wall_ahead_s
+            elif offset.is_surely_wrong:
+                self._ahead_s -= offset.seconds
+            return self._ahead_s
+
+    def now_s(self) -> float:
+        """Seconds since the epoch."""
+        return self._centre.now_s() + self.ahead_s()
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.now_s(), UTC)

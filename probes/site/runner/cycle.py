@@ -12,9 +12,10 @@ from __future__ import annotations
 import logging
 import random
 import threading
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -52,6 +53,7 @@ class Cycles:
         own_tests: OwnTests,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        elapsed_s: Callable[[], float] = time.monotonic,
         note: Callable[[Sequence[ToDeliver]], None] = lambda results: None,
         tests_at: Callable[[], Mapping[int, Sequence[LoadPeriod]]] = dict,
     ) -> None:
@@ -63,6 +65,7 @@ class Cycles:
         self._permit = permit
         self._own_tests = own_tests
         self._now = now
+        self._elapsed_s = elapsed_s
         self._lock = threading.Lock()
         self._running: Counter[tuple[str, str]] = Counter()
         self._turns: dict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -112,11 +115,11 @@ class Cycles:
 
     def _measure_in_turn(self, kind: CycleKind, task: CycleTask, cycle: Cycle | None, turn: threading.Lock) -> None:
         """Measure the paths in turn, in random order, so that two agents do not always meet at the same far end."""
-        over_at = self._now() + timedelta(seconds=task.every_s)
+        over_s = self._elapsed_s() + task.every_s
         targets = kind.targets(task)
         for target in random.sample(targets, len(targets)):
             with turn:
-                in_time = self._now() + timedelta(seconds=kind.length_s(task)) <= over_at
+                in_time = self._elapsed_s() + kind.length_s(task) <= over_s
                 results: Sequence[ToDeliver] = (
                     self._measure(kind, task, [target])
                     if in_time

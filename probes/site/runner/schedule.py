@@ -2,8 +2,9 @@
 
 Each repeated test of the plan is an entry, aligned to multiples of its interval since the epoch plus a phase of the
 site, so that sites do not all send in the same instant and a restart does not shift the series. The phase of a kind
-that measures one path at a time is anywhere in its interval: trains of two sites that met would spoil both. The agent's
-own chores are entries too, and due at once when the agent starts. Slots are not here: a chore sends those of the next
+that measures one path at a time is anywhere in its interval: trains of two sites that met would spoil both. A step
+of this host's clock changes none (`probes.site.delivery.centre_clock.CycleClock`). The agent's own chores are entries
+too, and due at once when the agent starts. Slots are not here: a chore sends those of the next
 minute (`probes.site.tasks`).
 """
 
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 import zlib
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -30,14 +30,13 @@ DELIVER, DISPATCH, PULSE = "site.deliver", "site.dispatch_slots", "site.pulse"
 CHORES = {"site.pull_plan": 10.0, DELIVER: 5.0, DISPATCH: 5.0, PULSE: 5.0}
 """Beat also looks for a new plan each time that one of these is due, and in no other moments."""
 LONGEST_PHASE_S = 2.0
-CLOCK_STEP_S = 1.0
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Aligned(BaseSchedule):
     """Due once in each interval [k * every_s + phase_s, (k + 1) * every_s + phase_s) since the epoch.
 
-    It remembers the number of the interval in which it ran last, so a clock step costs a single interval.
+    It remembers the number of the interval in which it ran last, so a step of its clock costs a single interval.
     """
 
     def __init__(self, every_s: float, phase_s: float = 0.0, **options: Any) -> None:
@@ -83,7 +82,7 @@ class PlanScheduler(Scheduler):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._plan: Plan | None = None
         self._entries: dict[str, ScheduleEntry] = {}
-        self._clock_offset_s = _clock_offset_s()
+        self._ahead_s: float | None = None
         super().__init__(*arguments, **options)
 
     def setup_schedule(self) -> None:
@@ -97,12 +96,12 @@ class PlanScheduler(Scheduler):
         return self._entries
 
     def tick(self, *arguments: Any, **options: Any) -> float:
-        """As Celery's, but when the wall clock was set, all due times are computed again."""
-        offset_s = _clock_offset_s()
-        if abs(offset_s - self._clock_offset_s) > CLOCK_STEP_S:
-            logger.warning("the clock was stepped by %.1f s", offset_s - self._clock_offset_s)
+        """As Celery's, but when the clock of the cycles was set, all due times are computed again."""
+        ahead_s = self.app.agent.cycle_clock.ahead_s()
+        if self._ahead_s is not None and ahead_s != self._ahead_s:
+            logger.warning("the clock by which cycles are due was set by %.1f s", ahead_s - self._ahead_s)
             self._heap = None
-        self._clock_offset_s = offset_s
+        self._ahead_s = ahead_s
         wait_s: float = super().tick(*arguments, **options)
         return wait_s
 
@@ -146,7 +145,7 @@ class PlanScheduler(Scheduler):
         return self.Entry(
             name=name,
             task=task,
-            schedule=Aligned(every_s, phase_s, app=self.app),
+            schedule=Aligned(every_s, phase_s, nowfun=self.app.agent.cycle_clock.now, app=self.app),
             args=args,
             last_run_at=last_run_at,
             options={"expires": 0.9 * every_s},
@@ -189,7 +188,3 @@ def newest_cycles(plan: Plan, now: datetime) -> list[Cycle]:
 def spread(plan: Plan | None) -> float:
     """A number from 0 to 1 that belongs to the site."""
     return 0.0 if plan is None else zlib.crc32(plan.site.encode()) / 2**32
-
-
-def _clock_offset_s() -> float:
-    return time.time() - time.monotonic()

@@ -1,4 +1,4 @@
-"""Corrects results measured while this site's clock was wrong: start, flag and cycle, by the centre's clock."""
+"""Corrects results measured while this site's clock was wrong: start by the centre's clock, and flag."""
 
 from __future__ import annotations
 
@@ -17,14 +17,11 @@ MAX_CLOCK_ERROR_S = 300.0
 
 
 def correct_clock(
-    results: Sequence[ToDeliver], cycle: Cycle | None, *, flagged_s: float | None, began_off_s: float, now_s: float
+    results: Sequence[ToDeliver], cycle: Cycle | None, *, flagged_s: float | None, now_s: float
 ) -> Iterator[ToDeliver]:
-    """The results with `flagged_s`, the error of the clock, and with their cycle by the centre's clock.
-
-    `began_off_s` is the error when the cycle began, `now_s` the time by the centre's clock.
-    """
-    planned = None if cycle is None else cycle.by_centre_clock(began_off_s)
-    every_s, number = (None, None) if planned is None else (planned.every_s, planned.number)
+    """The results with their cycle, and with `flagged_s`, the error of the clock. `now_s` is the time by the centre's
+    clock."""
+    every_s, number = (None, None) if cycle is None else (cycle.every_s, cycle.number)
     for result in results:
         if isinstance(result, BurstBlock):
             block = move_start(result, flagged_s, now_s)
@@ -53,7 +50,7 @@ def correct_without_cycle(
         started_at = starts_of(result)[1] if isinstance(result, BurstBlock) else result.result.started_at
         began_before = last_wrong_s is not None and started_at - timedelta(seconds=off_s or 0.0) > latest
         flagged_s = last_wrong_s if began_before else off_s
-        yield from correct_clock([result], None, flagged_s=flagged_s, began_off_s=0.0, now_s=now_s)
+        yield from correct_clock([result], None, flagged_s=flagged_s, now_s=now_s)
 
 
 def correct_start(measured: Any, off_s: float | None, now_s: float) -> Any:

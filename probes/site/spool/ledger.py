@@ -3,7 +3,7 @@
 Functions on the spool's own SQLite file, called by `probes.site.spool.spool` within its transactions: results and
 ledger survive a crash together. A cycle is claimed when it begins; the cycles since the previous claim that did not
 begin are a gap. Gaps are periods of time, however many cycles and paths they contain. Times are seconds since the
-epoch.
+epoch by the clock of the cycles (`probes.site.delivery.centre_clock.CycleClock`).
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Cycle:
         """The newest cycle that has begun, where cycles begin `phase_s` after their time."""
         return cls(test, every_s, math.floor((now.timestamp() - phase_s) / every_s))
 
-    def by_centre_clock(self, off_s: float) -> Cycle:
-        """The same cycle numbered by the centre's clock; `off_s` is how far ours is ahead."""
-        return Cycle(self.test, self.every_s, self.number - round(off_s / self.every_s))
+    def moved(self, by_s: float) -> Cycle:
+        """The same cycle numbered after the clock of the cycles was set by so much."""
+        return Cycle(self.test, self.every_s, self.number + round(by_s / self.every_s))
 
     @property
     def next(self) -> Cycle:
@@ -71,17 +71,17 @@ class Cycle:
         return float((self.number + 1) * self.every_s)
 
 
-def record_start(connection: sqlite3.Connection, now_s: float, off_s: float, last_heartbeat_s: float | None) -> None:
+def record_start(connection: sqlite3.Connection, now_s: float, last_heartbeat_s: float | None) -> None:
     """Record the agent's start: the cycles that ran when it ended, and the time since its last write or heartbeat, are
     gaps."""
     running = connection.execute("SELECT name, every_s, number FROM running").fetchall()
-    for cycle in (Cycle(*row).by_centre_clock(off_s) for row in running):
+    for cycle in (Cycle(*row) for row in running):
         add_gap(connection, GapReason.AGENT_OFFLINE, cycle, cycle)
     connection.execute("DELETE FROM running")
     (alive_s,) = connection.execute("SELECT value FROM meta WHERE name = 'alive_s'").fetchone()
     alive_at_s = [at_s for at_s in (alive_s, last_heartbeat_s) if at_s is not None]
     if alive_at_s:
-        _note(connection, GapReason.AGENT_OFFLINE, max(alive_at_s) - off_s, now_s - off_s)
+        _note(connection, GapReason.AGENT_OFFLINE, max(alive_at_s), now_s)
     record_heartbeat(connection, now_s)
 
 
@@ -89,43 +89,60 @@ def record_heartbeat(connection: sqlite3.Connection, now_s: float) -> None:
     connection.execute("UPDATE meta SET value = ? WHERE name = 'alive_s'", (now_s,))
 
 
-def set_planned(connection: sqlite3.Connection, newest: Iterable[Cycle], now_s: float, off_s: float) -> None:
-    """The plan repeats these tests and no others; the newest cycle of a new test began before it was planned."""
+def set_planned(connection: sqlite3.Connection, newest: Iterable[Cycle], now_s: float) -> set[tuple[str, int]]:
+    """The plan repeats these tests and no others; the newest cycle of a new test began before it was planned. Returns
+    the name and the interval of the new tests."""
     planned = {(cycle.test, cycle.every_s): cycle for cycle in newest}
     stored = connection.execute("SELECT name, every_s, newest FROM test").fetchall()
     for name, every_s, number in stored:
         if (name, every_s) not in planned:
-            _forget(connection, Cycle(name, every_s, number), now_s, off_s)
-    for key in planned.keys() - {(name, every_s) for name, every_s, _ in stored}:
+            _forget(connection, Cycle(name, every_s, number), now_s)
+    new = planned.keys() - {(name, every_s) for name, every_s, _ in stored}
+    for key in new:
         _set_newest(connection, planned[key], taken=False)
+    return new
 
 
-def _forget(connection: sqlite3.Connection, newest: Cycle, now_s: float, off_s: float) -> None:
+def _forget(connection: sqlite3.Connection, newest: Cycle, now_s: float) -> None:
     """Remove a test that left the plan; its cycles that were due before that and did not begin are a gap."""
     last = Cycle(newest.test, newest.every_s, math.floor(now_s / newest.every_s))
-    add_gap(connection, GapReason.LATE, newest.next.by_centre_clock(off_s), last.by_centre_clock(off_s))
+    add_gap(connection, GapReason.LATE, newest.next, last)
     connection.execute("DELETE FROM test WHERE name = ? AND every_s = ?", (newest.test, newest.every_s))
 
 
-def claim(connection: sqlite3.Connection, cycle: Cycle, off_s: float) -> range | None:
+def claim(connection: sqlite3.Connection, cycle: Cycle, *, is_first: bool) -> range | None:
     """Claim a cycle; returns the numbers of earlier cycles that never began. None if it was claimed before.
 
-    After a step back of the clock numbers recur; only the newest number identifies a cycle delivered twice.
+    `is_first` is of the test's first claim since the agent started: the clock may have been set back while it was down,
+    and then numbers recur.
     """
     row = connection.execute(
         "SELECT newest, taken FROM test WHERE name = ? AND every_s = ?", (cycle.test, cycle.every_s)
     ).fetchone()
-    if row == (cycle.number, True):
+    if row == (cycle.number, True) or (not is_first and row is not None and cycle.number < row[0]):
         return None
     _set_newest(connection, cycle, taken=True)
     connection.execute("INSERT OR IGNORE INTO running VALUES (?, ?, ?)", (cycle.test, cycle.every_s, cycle.number))
     lost = range(cycle.number if row is None else row[0] + 1, cycle.number)
     if lost:
-        first, last = (
-            Cycle(cycle.test, cycle.every_s, number).by_centre_clock(off_s) for number in (lost[0], lost[-1])
-        )
+        first, last = (Cycle(cycle.test, cycle.every_s, number) for number in (lost[0], lost[-1]))
         add_gap(connection, GapReason.LATE, first, last)
     return lost
+
+
+def move(connection: sqlite3.Connection, tests: Iterable[tuple[str, int]], by_s: float) -> None:
+    """Renumber the newest and the running cycles of these tests after the clock of the cycles was set by so much: no
+    time has passed in which the numbers between could have begun."""
+    for name, every_s in tests:
+        rows = connection.execute(
+            "DELETE FROM running WHERE name = ? AND every_s = ? RETURNING name, every_s, number", (name, every_s)
+        ).fetchall()
+        for cycle in (Cycle(*row).moved(by_s) for row in rows):
+            connection.execute("INSERT INTO running VALUES (?, ?, ?)", (name, every_s, cycle.number))
+        connection.execute(
+            "UPDATE test SET newest = newest + ? WHERE name = ? AND every_s = ?",
+            (Cycle(name, every_s, 0).moved(by_s).number, name, every_s),
+        )
 
 
 def _set_newest(connection: sqlite3.Connection, cycle: Cycle, *, taken: bool) -> None:
@@ -179,7 +196,7 @@ def _note(
     )
 
 
-def account(connection: sqlite3.Connection, now_s: float, off_s: float, *, is_last: bool) -> tuple[Account, int]:
+def account(connection: sqlite3.Connection, now_s: float, *, is_last: bool) -> tuple[Account, int]:
     """The oldest gaps, and up to when all is accounted for where this is the last batch that waits; and the number of
     the newest gap in it."""
     rows = connection.execute(
@@ -189,7 +206,7 @@ def account(connection: sqlite3.Connection, now_s: float, off_s: float, *, is_la
         Gap(since=_time(since_s), until=_time(until_s), reason=GapReason(reason), test=test, every_s=every_s)
         for _, test, every_s, since_s, until_s, reason in rows
     )
-    until = _accounted_until(connection, now_s, off_s) if is_last and len(rows) < GAPS_AT_ONCE else None
+    until = _accounted_until(connection, now_s) if is_last and len(rows) < GAPS_AT_ONCE else None
     return Account(until=until, gaps=gaps), rows[-1][0] if rows else 0
 
 
@@ -198,13 +215,13 @@ def delete_sent_gaps(connection: sqlite3.Connection, sent_up_to: int) -> None:
     connection.execute("DELETE FROM gap WHERE id <= ?", (sent_up_to,))
 
 
-def _accounted_until(connection: sqlite3.Connection, now_s: float, off_s: float) -> datetime | None:
+def _accounted_until(connection: sqlite3.Connection, now_s: float) -> datetime | None:
     """When the oldest cycle began, or is to begin, that has left nothing yet; None where nothing is planned."""
     (open_s,) = connection.execute(
         "SELECT min(begins_s) FROM (SELECT (newest + 1) * every_s AS begins_s FROM test"
         " UNION ALL SELECT number * every_s FROM running)"
     ).fetchone()
-    return None if open_s is None else _time(min(open_s, now_s) - off_s)
+    return None if open_s is None else _time(min(open_s, now_s))
 
 
 def _time(seconds: float) -> datetime:

@@ -25,6 +25,7 @@ import msgspec
 from probes.contract import Slot
 from probes.site.health import Dropped
 from probes.site.spool import ledger, losses, results, slots
+from probes.site.spool.claimed_cycles import ClaimedCycles
 from probes.site.spool.clock_correction import correct_clock, correct_without_cycle
 from probes.site.spool.database import NoRoom, SpoolDatabase, SpoolError, value
 from probes.site.spool.ledger import Cycle
@@ -42,7 +43,8 @@ FILLING_RATIO = 0.25
 
 class Spool:
     """An open spool. `max_bytes` and `max_age` bound the results in it; beyond, the oldest that wait are dropped and
-    counted. `clock_off_s` gives the error of this site's clock, or None; results are flagged with it."""
+    counted. `clock_off_s` gives the error of this site's clock, or None; results are flagged with it. `now_s` is the
+    clock of the cycles, and `ahead_s` how far it is ahead of a clock that nobody sets."""
 
     def __init__(
         self,
@@ -52,6 +54,7 @@ class Spool:
         max_age: timedelta = MAX_AGE,
         clock_off_s: Callable[[], float | None] = lambda: None,
         now_s: Callable[[], float] = time.time,
+        ahead_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._read_clock_off_s = clock_off_s
         self._last_wrong_s: float | None = None
@@ -60,11 +63,8 @@ class Spool:
         self._max_age_s = max_age.total_seconds()
         self._unsaved = Unsaved()
         self._slots_unsaved: set[int] = set()
-        self._off_s_at_start: dict[Cycle, float | None] = {}
+        self._cycles = ClaimedCycles(ahead_s, now_s())
         self._sent_gap_id = 0
-        self._began_s = now_s()
-        self.lost_cycles = 0
-        """Cycles due since the spool was opened that never began."""
         self._database = SpoolDatabase(path)
         with self._database.reading() as connection:
             self.id: str = connection.execute("SELECT value FROM meta WHERE name = 'id'").fetchone()[0]
@@ -85,7 +85,7 @@ class Spool:
         """A transaction that also writes the changes that found no room before. Raises `NoRoom`."""
         try:
             with self._database.transaction(self._unsaved.clear) as connection:
-                self._unsaved.write(connection, self._clock_off_s() or 0.0, sent_up_to=self._sent_gap_id)
+                self._unsaved.write(connection, sent_up_to=self._sent_gap_id)
                 yield connection
         except BaseException:
             with self._database.reading() as connection:
@@ -116,47 +116,41 @@ class Spool:
         are of `cycle`, which ends with them unless `more` are to come. With `ends_slot`, the results and the end of
         that slot are stored together.
         """
-        off_s = self._clock_off_s()
-        bodies = [results.encode(message) for message in self._corrected(delivered, cycle, off_s)]
+        self._cycles.follow_clock(self._database, self._unsaved)
         now_s = self._now_s()
+        bodies = [results.encode(message) for message in self._corrected(delivered, cycle, now_s)]
         try:
             with self._transaction() as connection:
-                results.insert(connection, bodies, now_s - (off_s or 0))
+                results.insert(connection, bodies, now_s)
                 self._bytes += sum(len(body) for body, _ in bodies)
                 if ends_slot is not None:
                     slots.end(connection, ends_slot)
                 if cycle is not None and not more:
-                    ledger.end(connection, cycle)
-                self._make_room(connection, now_s - (off_s or 0))
+                    ledger.end(connection, self._cycles.find(cycle).cycle)
+                self._make_room(connection, now_s)
                 ledger.record_heartbeat(connection, now_s)
         except NoRoom as error:
-            self._keep_unsaved(delivered, cycle, off_s)
+            self._keep_unsaved(delivered, cycle)
             logger.error("%s: %d results lost", error, sum(block or 1 for _, block in bodies))
             return False
         finally:
             if not more and cycle is not None:
-                self._off_s_at_start.pop(cycle, None)
+                self._cycles.forget(cycle)
         return True
 
-    def _corrected(
-        self, delivered: Sequence[ToDeliver], cycle: Cycle | None, off_s: float | None
-    ) -> Iterator[ToDeliver]:
+    def _corrected(self, delivered: Sequence[ToDeliver], cycle: Cycle | None, now_s: float) -> Iterator[ToDeliver]:
         """The results by the centre's clock; they are flagged with the error when the cycle, or they, began."""
-        now_s = self._now_s() - (off_s or 0.0)
+        off_s = self._clock_off_s()
         if cycle is None:
             return correct_without_cycle(delivered, off_s, self._last_wrong_s, now_s)
-        began_off_s = self._off_s_at_start.get(cycle, off_s)
-        return correct_clock(
-            delivered,
-            cycle,
-            flagged_s=off_s if began_off_s is None else began_off_s,
-            began_off_s=began_off_s or 0.0,
-            now_s=now_s,
-        )
+        begun = self._cycles.find(cycle)
+        flagged_s = off_s if begun.off_s is None else begun.off_s
+        return correct_clock(delivered, begun.cycle, flagged_s=flagged_s, now_s=now_s)
 
-    def _keep_unsaved(self, delivered: Sequence[ToDeliver], cycle: Cycle | None, off_s: float | None) -> None:
+    def _keep_unsaved(self, delivered: Sequence[ToDeliver], cycle: Cycle | None) -> None:
         with self._database.reading():
-            self._unsaved.add(itertools.chain.from_iterable(map(results.kinds_of, delivered)), cycle, off_s or 0.0)
+            kinds = itertools.chain.from_iterable(map(results.kinds_of, delivered))
+            self._unsaved.add(kinds, None if cycle is None else self._cycles.find(cycle).cycle)
 
     def _make_room(self, connection: sqlite3.Connection, now_s: float) -> None:
         """Drop the oldest results that wait, until the rest is neither too much nor too old."""
@@ -183,46 +177,52 @@ class Spool:
 
     def record_start(self, last_heartbeat_s: float | None = None) -> None:
         """Record the agent's start: cycles missed since its last heartbeat become a gap. To be called once, first."""
-        self._began_s = self._now_s()
-        self._unsaved.add_start(self._began_s, last_heartbeat_s)
+        self._cycles.follow_clock(self._database, self._unsaved)
+        self._cycles.began_s = self._now_s()
+        self._unsaved.add_start(self._cycles.began_s, last_heartbeat_s)
         self._try_to_write()
 
     def set_planned(self, newest: Iterable[Cycle]) -> None:
         """The plan repeats these tests and no others; of each the newest cycle that has begun."""
-        off_s = self._clock_off_s() or 0.0
-        self._try_to_write(lambda connection: ledger.set_planned(connection, newest, self._now_s(), off_s))
+        self._cycles.follow_clock(self._database, self._unsaved)
+        self._try_to_write(lambda connection: self._cycles.set_planned(connection, newest, self._now_s()))
 
     def claim_cycle(self, cycle: Cycle) -> bool:
         """Claim a cycle, and account for earlier cycles that never began.
 
         False if it was claimed before: each runs once. A full disk does not prevent the claim: measuring continues.
         """
+        self._cycles.follow_clock(self._database, self._unsaved)
         off_s = self._clock_off_s()
         try:
             with self._transaction() as connection:
-                lost = ledger.claim(connection, cycle, off_s or 0.0)
+                lost = self._cycles.claim(connection, cycle)
                 ledger.record_heartbeat(connection, self._now_s())
         except NoRoom as error:
             logger.error("%s; measurements continue", error)
-            self._off_s_at_start[cycle] = off_s
-            return True
-        if lost is None:
-            return False
-        self.lost_cycles += sum(number * cycle.every_s >= self._began_s for number in lost)
-        self._off_s_at_start[cycle] = off_s
-        return True
+            lost = range(0)
+        if lost is not None:
+            self._cycles.begin(cycle, off_s, lost)
+        return lost is not None
+
+    @property
+    def lost_cycles(self) -> int:
+        """Cycles due since the agent began that never began."""
+        return self._cycles.lost
 
     def end_cycle(self, cycle: Cycle, *, failed: bool = False) -> None:
         """End a cycle that will store no more results; a failed cycle may have stored none."""
-        off_s = self._off_s_at_start.pop(cycle, None) or 0.0
+        self._cycles.follow_clock(self._database, self._unsaved)
 
         def end(connection: sqlite3.Connection) -> None:
-            ledger.end(connection, cycle)
+            now_as = self._cycles.find(cycle).cycle
+            ledger.end(connection, now_as)
             if failed:
-                self._note_gap(connection, GapReason.AGENT_FAILED, cycle.by_centre_clock(off_s))
+                self._note_gap(connection, GapReason.AGENT_FAILED, now_as)
 
         if not self._try_to_write(end):
-            self._keep_unsaved([], cycle, off_s)
+            self._keep_unsaved([], cycle)
+        self._cycles.forget(cycle)
 
     def next_batch(
         self,
@@ -240,6 +240,7 @@ class Spool:
         fits. `only` is the sequence of the only result to take; the results in `without` stay queued. Raises `NoRoom`
         where a new batch cannot be stored.
         """
+        self._cycles.follow_clock(self._database, self._unsaved)
         with self._transaction() as connection:
             number = value(connection, "acknowledged") + 1
             batch, blocks = self._read_batch(connection, number)
@@ -253,9 +254,7 @@ class Spool:
                 return None
             queued = results.count_waiting(connection)
             is_last = queued == 0 and not self._unsaved.count
-            account, self._sent_gap_id = ledger.account(
-                connection, now.timestamp(), self._clock_off_s() or 0.0, is_last=is_last
-            )
+            account, self._sent_gap_id = ledger.account(connection, self._now_s(), is_last=is_last)
             return Batch(
                 spool=self.id,
                 number=number,

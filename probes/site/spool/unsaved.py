@@ -16,7 +16,7 @@ class Unsaved:
 
     def __init__(self) -> None:
         self._kinds: Counter[str] = Counter()
-        self._cycles: dict[Cycle, float] = {}
+        self._cycles: set[Cycle] = set()
         self._start: tuple[float, float | None] | None = None
 
     @property
@@ -24,27 +24,32 @@ class Unsaved:
         """Lost results."""
         return self._kinds.total()
 
-    def add(self, kinds: Iterable[str], cycle: Cycle | None, off_s: float) -> None:
-        """Add lost results, and their cycle with the clock's error when it began."""
+    def add(self, kinds: Iterable[str], cycle: Cycle | None) -> None:
+        """Add lost results, and their cycle."""
         self._kinds.update(kinds)
         if cycle is not None:
-            self._cycles[cycle] = off_s
+            self._cycles.add(cycle)
 
     def add_start(self, now_s: float, last_heartbeat_s: float | None) -> None:
         """Add the start of the agent at `now_s`, with the time of its last heartbeat."""
         self._start = now_s, last_heartbeat_s
 
-    def write(self, connection: sqlite3.Connection, off_s: float, *, sent_up_to: int) -> None:
+    def move(self, by_s: float) -> None:
+        """Renumber the cycles after their clock was set by so much."""
+        self._cycles = {cycle.moved(by_s) for cycle in self._cycles}
+        if self._start is not None:
+            self._start = self._start[0] + by_s, self._start[1]
+
+    def write(self, connection: sqlite3.Connection, *, sent_up_to: int) -> None:
         """Write all of it; `clear` when that is committed. `sent_up_to` as for `ledger.add_gap`."""
         if self._start is not None:
             now_s, last_heartbeat_s = self._start
-            ledger.record_start(connection, now_s, off_s, last_heartbeat_s)
+            ledger.record_start(connection, now_s, last_heartbeat_s)
         for kind, count in self._kinds.items():
             losses.add_dropped(connection, kind, losses.DISK_FULL, count)
-        for cycle, began_off_s in self._cycles.items():
+        for cycle in self._cycles:
             ledger.end(connection, cycle)
-            gap = cycle.by_centre_clock(began_off_s)
-            ledger.add_gap(connection, GapReason.DISK_FULL, gap, gap, sent_up_to=sent_up_to)
+            ledger.add_gap(connection, GapReason.DISK_FULL, cycle, cycle, sent_up_to=sent_up_to)
 
     def clear(self) -> None:
         self._start = None

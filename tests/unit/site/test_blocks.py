@@ -197,7 +197,7 @@ def test_a_batch_for_an_earlier_centre_has_each_result_in_order():
 
 @pytest.mark.parametrize(("off_s", "shifted_s"), [(None, 0), (120.0, 0), (3600.0, -3600)])
 def test_the_starts_in_a_block_are_corrected_as_those_of_results(tmp_path, off_s, shifted_s):
-    now_s = AT.timestamp() + (off_s or 0.0) + 30.0
+    now_s = AT.timestamp() + 30.0
     spool = Spool(tmp_path / "spool.sqlite3", clock_off_s=lambda: off_s, now_s=lambda: now_s)
     began = burst([1.0], started_at=AT + timedelta(seconds=off_s or 0.0))
     cycle = Cycle("pinger", 60, 100_000)

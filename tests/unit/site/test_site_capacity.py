@@ -99,7 +99,8 @@ def task(*addresses, test="narrowest", every_s=3600, **fields):
 
 def make_cycles(spool, limits, own_tests, probe, *, now):
     """The runner of cycles for this kind with this probe."""
-    cycles = Cycles(spool, Permit(limits, now=now), own_tests, now=now)
+    permit = Permit(limits, now=now)
+    cycles = Cycles(spool, permit, own_tests, now=now, elapsed_s=lambda: now().timestamp())
     return SimpleNamespace(run=partial(cycles.run, replace(KIND, probe=lambda: probe)))
 
 

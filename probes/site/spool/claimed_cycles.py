@@ -1,0 +1,84 @@
+"""The cycles that this run of the agent has claimed: their numbers as the clock of the cycles is set, and which run.
+
+In memory, beside the ledger. A cycle keeps the number of its claim for its caller; the number by the clock as it is now
+is in the ledger and in the results.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import sqlite3
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from probes.site.spool import ledger
+from probes.site.spool.database import NoRoom, SpoolDatabase
+from probes.site.spool.ledger import Cycle
+from probes.site.spool.unsaved import Unsaved
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class BegunCycle:
+    """A cycle that runs, by its number now, and the error of this site's clock when it began."""
+
+    cycle: Cycle
+    off_s: float | None
+
+
+class ClaimedCycles:
+    """`ahead_s` is how far the clock of the cycles is ahead of a clock that nobody sets; `began_s` is when the agent
+    began. To be used within the spool's transactions."""
+
+    def __init__(self, ahead_s: Callable[[], float], began_s: float) -> None:
+        self.began_s = began_s
+        self.lost = 0
+        """Cycles due since the agent began that never began."""
+        self._read_ahead_s = ahead_s
+        self._ahead_s = ahead_s()
+        self._running: dict[Cycle, BegunCycle] = {}
+        self._numbered: set[tuple[str, int]] = set()
+
+    def follow_clock(self, database: SpoolDatabase, unsaved: Unsaved) -> None:
+        """Renumber them where their clock was set: elapsed time decides which were missed, and not the numbers that the
+        clock passed over."""
+        ahead_s = self._read_ahead_s()
+        if ahead_s == self._ahead_s:
+            return
+        try:
+            with database.transaction(lambda: self._set_clock(ahead_s, unsaved)) as connection:
+                ledger.move(connection, self._numbered, ahead_s - self._ahead_s)
+        except NoRoom as error:
+            logger.error("%s", error)
+
+    def _set_clock(self, ahead_s: float, unsaved: Unsaved) -> None:
+        by_s = ahead_s - self._ahead_s
+        self._ahead_s = ahead_s
+        self.began_s += by_s
+        unsaved.move(by_s)
+        for begun in self._running.values():
+            begun.cycle = begun.cycle.moved(by_s)
+
+    def set_planned(self, connection: sqlite3.Connection, newest: Iterable[Cycle], now_s: float) -> None:
+        """As in the ledger."""
+        self._numbered |= ledger.set_planned(connection, newest, now_s)
+
+    def claim(self, connection: sqlite3.Connection, cycle: Cycle) -> range | None:
+        """As in the ledger."""
+        return ledger.claim(connection, cycle, is_first=(cycle.test, cycle.every_s) not in self._numbered)
+
+    def begin(self, cycle: Cycle, off_s: float | None, lost: range) -> None:
+        """A claimed cycle runs from now on; the numbers `lost` before it never began."""
+        self._numbered.add((cycle.test, cycle.every_s))
+        self.lost += len(range(max(lost.start, math.ceil(self.began_s / cycle.every_s)), lost.stop))
+        self._running[cycle] = BegunCycle(cycle, off_s)
+
+    def find(self, cycle: Cycle) -> BegunCycle:
+        """A cycle that runs, by the number of its claim."""
+        return self._running.get(cycle, BegunCycle(cycle, None))
+
+    def forget(self, cycle: Cycle) -> None:
+        """A cycle has ended."""
+        self._running.pop(cycle, None)
