@@ -122,7 +122,7 @@ def test_cycles_missed_between_steps_are_counted_by_time(tmp_path):
     assert START < gap.since < gap.until <= agent.now()
 
 
-def test_a_clock_wrong_at_start_is_no_gap_once_the_centre_answers(tmp_path):
+def test_a_wrong_clock_at_start_is_no_gap_after_an_answer(tmp_path):
     agent = SteppedAgent(tmp_path / "spool.sqlite3", knows_centre=False, off_s=3600.0)
     agent.run(50)
 
