@@ -9,7 +9,7 @@ from pathlib import Path
 from monitor.routes.formats import libloc, mmdb
 from monitor.routes.formats.range_lines import decode_lines, read_lines
 from monitor.routes.formats.table_file import FileFault, TableContents
-from monitor.routes.formats.unpacking import Member, unpack_members
+from monitor.routes.formats.unpacking import Member, SizeLimit, unpack_members
 from monitor.routes.tables.building import RangeList
 
 SUFFIXES = (".csv", ".tsv", ".mmdb", ".db")
@@ -18,7 +18,7 @@ SUFFIXES = (".csv", ".tsv", ".mmdb", ".db")
 def read_as_tables(paths: Sequence[Path]) -> TableContents:
     """A table from all these files together, such as one of IPv4 and another of IPv6. Raises `FileFault` with the file
     and the line."""
-    files = [member for path in paths for member in read_members(path, SUFFIXES)]
+    files = read_members(paths, SUFFIXES)
     for file in files:
         contents = file.located(read_binary, file)
         if contents is not None:
@@ -35,14 +35,21 @@ def read_as_tables(paths: Sequence[Path]) -> TableContents:
     return TableContents(ranges.table(), names, "", min(dates, default=None))
 
 
-def read_members(path: Path, suffixes: tuple[str, ...]) -> list[Member]:
-    """Files in the file at `path`. Raises `FileFault`."""
-    try:
-        content = path.read_bytes()
-        changed_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    except OSError as error:
-        raise FileFault(f"{path}: {error.strerror}; give a readable file") from error
-    return unpack_members(path, content, changed_at, suffixes)
+def read_members(paths: Sequence[Path], suffixes: tuple[str, ...]) -> list[Member]:
+    """Files in all files at `paths`, which have one limit of size. Raises `FileFault`."""
+    limit = SizeLimit()
+    members = []
+    for path in paths:
+        try:
+            with path.open("rb") as file:
+                content = limit.read(file)
+                changed_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        except OSError as error:
+            raise FileFault(f"{path}: {error.strerror}; give a readable file") from error
+        except FileFault as fault:
+            raise FileFault(f"{path}: {fault}") from fault
+        members += unpack_members(path, content, changed_at, suffixes, limit)
+    return members
 
 
 def read_binary(file: Member) -> TableContents | None:

@@ -23,6 +23,11 @@ from probes.quantities import counted
 SUFFIXES = (".csv", ".json")
 FIX = "write prefix, name"
 JSON_FIX = "give PeeringDB's JSON of ixpfx and ix"
+MOST_VALUES = 10_000_000
+"""A dump of all tables of PeeringDB has less than half of this; in memory a value takes up to 100 bytes."""
+
+IDS = {"ix": ("id",), "ixlan": ("id", "ix_id"), "ixpfx": ("ixlan_id",), "netixlan": ("ixlan_id",)}
+"""Ids by which the tables of PeeringDB are joined."""
 
 Row = dict[str, Any]
 
@@ -30,7 +35,7 @@ Row = dict[str, Any]
 def read_ixp_lists(paths: Sequence[Path]) -> TableContents:
     """A table from all these files together; the labels of its entries are names of exchanges. Raises `FileFault` with
     the file and the line."""
-    files = [member for path in paths for member in read_members(path, SUFFIXES)]
+    files = read_members(paths, SUFFIXES)
     ranges = RangeList()
     rows: dict[str, list[Row]] = defaultdict(list)
     for file in files:
@@ -74,24 +79,36 @@ def _add(prefix: str, name: str, asn: int | None, ranges: RangeList) -> None:
 
 def _json_rows(content: bytes) -> list[tuple[str, Row]]:
     """Rows of a file with the tables of PeeringDB that they are of."""
+    if sum(map(content.count, (b",", b"[", b"{"))) > MOST_VALUES:
+        raise FileFault(f"has more than {MOST_VALUES:,} values; {JSON_FIX}")
     try:
         document = json.loads(content)
     except json.JSONDecodeError as error:
         raise FileFault(f"is not JSON ({error.msg}); {JSON_FIX}", error.lineno) from None
-    except (UnicodeDecodeError, RecursionError):
+    # Also text that is not UTF-8, and numbers of thousands of digits.
+    except (ValueError, RecursionError):
         raise FileFault(f"is not JSON; {JSON_FIX}") from None
-    return list(_rows(document))
+    rows = list(_rows(document))
+    for table, row in rows:
+        _require_ids(table, row)
+    return rows
+
+
+def _require_ids(table: str, row: Row) -> None:
+    """Raise `FileFault` where an id that names an exchange is no number."""
+    for key in IDS.get(table, ()):
+        if not isinstance(row.get(key), int):
+            raise FileFault(f'PeeringDB: "{key}" of a row of {table} is not a number; {JSON_FIX}')
 
 
 def _rows(document: Any) -> Iterator[tuple[str, Row]]:
-    if isinstance(document, dict) and "data" not in document:
-        for part in document.values():
-            yield from _rows(part)
-        return
-    data = document["data"] if isinstance(document, dict) else document
-    for row in data if isinstance(data, list) else []:
-        if isinstance(row, dict) and row.get("status", "ok") == "ok":
-            yield _table_of(row), row
+    """Rows of a dump, which names its tables, or of an answer, whose rows show theirs by their keys."""
+    is_dump = isinstance(document, dict) and "data" not in document
+    for table, part in document.items() if is_dump else [("", document)]:
+        data = part.get("data") if isinstance(part, dict) else part
+        for row in data if isinstance(data, list) else []:
+            if isinstance(row, dict) and row.get("status", "ok") == "ok":
+                yield table or _table_of(row), row
 
 
 def _table_of(row: Row) -> str:
@@ -109,13 +126,13 @@ def _add_peeringdb(rows: dict[str, list[Row]], ranges: RangeList) -> None:
         raise FileFault(f"PeeringDB: the names of {counted(len(nameless), 'exchange')} are missing; {JSON_FIX}")
     try:
         for row in rows["ixpfx"]:
-            _add(str(row["prefix"]), names[row["ixlan_id"]], None, ranges)
+            _add(str(row.get("prefix", "")), names[row["ixlan_id"]], None, ranges)
         for row in rows["netixlan"]:
             name, asn = names.get(row.get("ixlan_id")), row.get("asn")
             if name and isinstance(asn, int) and 0 < asn <= LARGEST_ASN:
                 for address in filter(None, (row.get("ipaddr4"), row.get("ipaddr6"))):
                     _add(str(address), name, asn, ranges)
-    except (KeyError, ValueError) as error:
+    except ValueError as error:
         raise FileFault(f"PeeringDB: {error}") from None
 
 

@@ -25,6 +25,9 @@ SEARCHED_BYTES = 128 * 1024
 """The metadata stands in this many bytes at the end of a file."""
 SEPARATOR_BYTES = 16
 DEEPEST = 32
+MOST_VALUES = 50_000_000
+"""Pointers let a few bytes stand for any number of values; the largest tables of AS have a third of this."""
+TEXT_BYTES_A_VALUE = 16
 
 BROKEN = "the MaxMind database is incomplete; copy or download it again"
 NO_AS = "the MaxMind database has no AS numbers; load one that has, such as GeoLite2-ASN.mmdb"
@@ -63,10 +66,12 @@ class _Values:
 
     def __init__(self, section: bytes) -> None:
         self._section = section
+        self._values_left = MOST_VALUES
 
     def read(self, offset: int, depth: int = 0) -> tuple[Any, int]:
         """Value at an offset, and the offset after it."""
-        if depth > DEEPEST or not 0 <= offset < len(self._section):
+        self._values_left -= 1
+        if self._values_left < 0 or depth > DEEPEST or not 0 <= offset < len(self._section):
             raise ValueError
         control = self._section[offset]
         kind, offset = control >> 5, offset + 1
@@ -82,6 +87,7 @@ class _Values:
             return self._array(size, offset, depth)
         if kind == BOOLEAN:
             return bool(size), offset
+        self._values_left -= size // TEXT_BYTES_A_VALUE
         return self._scalar(kind, self._section[offset : offset + size]), offset + size
 
     def _size(self, size: int, offset: int) -> tuple[int, int]:

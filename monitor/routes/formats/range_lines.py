@@ -8,6 +8,7 @@ A first line without addresses is a header.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from monitor.mesh.document.countries import CODES
@@ -21,6 +22,9 @@ COMMA_FIX = "write first address, last address, AS number, name"
 TAB_FIX = "write first address, last address, AS number, country, name, with tabs between"
 NOT_ROUTED = "Not routed"
 """Name of AS 0 in the tables of iptoasn.com."""
+LARGEST_DIGITS = len(str(LARGEST_ASN))
+# One line after another: a list of all takes many times the bytes of a file of short lines.
+_LINE = re.compile(rb"[^\r\n]*(?:\r\n?|\n|(?<=[^\r\n])\Z)")
 
 
 def read_lines(lines: Iterable[str], ranges: RangeList) -> None:
@@ -91,15 +95,16 @@ def _range(fields: Sequence[str], fix: str) -> tuple[int, int, int]:
 
 def _asn(text: str, fix: str) -> int:
     digits = text.upper().removeprefix("AS")
-    if not (digits.isascii() and digits.isdigit()) or int(digits) > LARGEST_ASN + 1:
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= LARGEST_DIGITS
+    if not is_number or int(digits) > LARGEST_ASN + 1:
         raise ValueError(f'"{text}" is not an AS number; {fix}')
     return int(digits)
 
 
 def decode_lines(content: bytes) -> Iterator[str]:
     """Lines of a file as text. Raises `FileFault` with the line that is not UTF-8."""
-    for number, line in enumerate(content.splitlines(), 1):
+    for number, line in enumerate(_LINE.finditer(content), 1):
         try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+            yield line[0].decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:
             raise FileFault("is not UTF-8 text; save the file as UTF-8", number) from None

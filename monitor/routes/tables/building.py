@@ -33,6 +33,10 @@ class EntryNumbers:
         return list(self._numbers)
 
 
+MOST_RANGES = 5_000_000
+"""The largest tables have a million; in memory a range takes 300 bytes until all are sorted."""
+
+
 class RangeList:
     """Ranges of both families in any order. Of several with an address the smallest counts, of equal ones the first."""
 
@@ -41,10 +45,13 @@ class RangeList:
         self._ranges: dict[int, list[Range]] = {4: [], 6: []}
 
     def add(self, family: int, first: int, last: int, entry: Entry) -> None:
+        """Add a range. Raises ValueError beyond `MOST_RANGES`."""
+        if len(self) >= MOST_RANGES:
+            raise ValueError(f"is beyond the {MOST_RANGES:,} ranges that a table may have; load a smaller one")
         self._ranges[family].append((first, last, self.numbers[entry]))
 
     def __len__(self) -> int:
-        return sum(map(len, self._ranges.values()))
+        return len(self._ranges[4]) + len(self._ranges[6])
 
     def table(self) -> AddressTable:
         ipv4, ipv6 = (_as_arrays(family, disjoint(self._ranges[family])) for family in (4, 6))
@@ -104,7 +111,7 @@ def build(ipv4: Starts, ipv6: Starts, entries: list[Entry]) -> AddressTable:
     new_numbers = np.empty(len(entries), np.uint32)
     new_numbers[order] = np.arange(len(entries), dtype=np.uint32)
     ordered = [entries[number] for number in order]
-    labels = [(entry.label or "").encode() for entry in ordered]
+    labels = [(entry.label or "").encode(errors="replace") for entry in ordered]
     return AddressTable(
         ipv4_starts=ipv4[0].astype(np.uint32),
         ipv4_entries=new_numbers[ipv4[1]],

@@ -9,15 +9,18 @@ import subprocess
 import tarfile
 import zipfile
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.routes.formats import mmdb, unpacking
 from monitor.routes.formats.as_tables import read_as_tables, read_binary
 from monitor.routes.formats.table_file import FileFault
 from monitor.routes.formats.unpacking import Member
+from monitor.routes.tables import building
 from monitor.routes.tables.address_table import Entry
 from monitor.routes.tables.batches import AddressBatch
 from tests import address_files
@@ -344,3 +347,93 @@ def test_a_damaged_database_is_read_or_refused(data):
     except FileFault:
         return
     assert contents is None or len(contents.table.asns) > 0
+
+
+def zip_of(files, date_time=(2026, 3, 1, 0, 0, 0)):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(zipfile.ZipInfo(name, date_time), content, zipfile.ZIP_DEFLATED)
+    return file.getvalue()
+
+
+def test_a_date_in_an_archive_that_is_none_counts_as_unknown(tmp_path):
+    tar = io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        info = tarfile.TarInfo("table.csv")
+        info.size, info.mtime = len(CSV.encode()), 10**13
+        archive.addfile(info, io.BytesIO(CSV.encode()))
+
+    for content in (zip_of({"table.csv": CSV}, (2026, 15, 1, 0, 0, 0)), tar.getvalue()):
+        assert read(tmp_path, content).dated_at is None
+
+
+@pytest.fixture
+def a_small_limit(monkeypatch):
+    monkeypatch.setattr(unpacking, "LARGEST_BYTES", 1 << 20)
+
+
+@pytest.mark.usefixtures("a_small_limit")
+def test_the_limit_of_size_counts_in_all_members_together(tmp_path):
+    part = bytes(300_000)
+
+    assert "more than 1 MB" in fault(tmp_path, zip_of({f"{number}.csv": part for number in range(5)}))
+
+
+@pytest.mark.usefixtures("a_small_limit")
+def test_the_limit_of_size_counts_in_all_files_together(tmp_path):
+    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for file in files:
+        file.write_bytes(bytes(600_000))
+
+    with pytest.raises(FileFault, match=r"b\.csv.*more than 1 MB"):
+        read_as_tables(files)
+
+
+@pytest.mark.usefixtures("a_small_limit")
+def test_a_file_without_an_end_is_refused():
+    with pytest.raises(FileFault, match="more than 1 MB"):
+        read_as_tables([Path("/dev/zero")])
+
+
+def test_an_archive_of_too_many_files_is_refused(tmp_path):
+    tar = io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w") as archive:
+        for number in range(1001):
+            archive.addfile(tarfile.TarInfo(f"{number}.csv"))
+
+    for content in (zip_of({f"{number}.csv": b"" for number in range(1001)}), tar.getvalue()):
+        assert "more than 1000 files" in fault(tmp_path, content)
+
+
+def test_a_file_that_is_compressed_again_and_again_is_refused(tmp_path):
+    content = CSV.encode()
+    for _ in range(4):
+        content = gzip.compress(content)
+
+    assert "more than 3 times" in fault(tmp_path, content)
+
+
+def test_a_table_of_too_many_ranges_is_refused_at_its_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(building, "MOST_RANGES", 2)
+
+    assert lacks(fault(tmp_path, CSV), "table:3:", "2 ranges") == []
+
+
+def test_pointers_that_multiply_values_are_refused_soon(tmp_path, monkeypatch):
+    monkeypatch.setattr(mmdb, "MOST_VALUES", 10_000)
+    # An array of two pointers to an array of two pointers, and so on: 2^30 values of 150 bytes.
+    layers = b"".join(bytes([0x02, 0x04, 0x20, at, 0x20, at]) for at in range(6, 186, 6))
+    metadata = layers + bytes([0x01, 0x04, 0xA0])
+
+    assert "incomplete" in fault(tmp_path, mmdb.MARKER + metadata)
+
+
+def test_a_number_of_thousands_of_digits_is_no_as_number(tmp_path):
+    assert "is not an AS number; write" in fault(tmp_path, f"192.0.2.0,192.0.2.255,{'9' * 5000},x\n")
+
+
+def test_lines_end_as_in_files_of_any_system(tmp_path):
+    for end in ("\n", "\r\n", "\r"):
+        contents = read(tmp_path, CSV.replace("\n", end))
+        assert len(contents.table.asns) == 4

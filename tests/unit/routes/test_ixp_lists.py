@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from monitor.routes.formats import ixp_lists
 from monitor.routes.formats.ixp_lists import read_ixp_lists
 from monitor.routes.formats.table_file import FileFault
 from monitor.routes.tables.address_table import Entry
@@ -104,3 +105,31 @@ def test_prefixes_alone_are_refused_since_they_have_no_names(tmp_path):
 )
 def test_a_bad_list_is_refused_with_a_fix(tmp_path, content, facts):
     assert lacks(fault(tmp_path, ixp=content), *facts) == []
+
+
+def test_an_id_that_is_no_number_is_refused_with_its_table(tmp_path):
+    for odd in ([[1]], {}, "18", None, 1.5):
+        refused = fault(tmp_path, ixpfx={"data": [{**IXPFX[0], "ixlan_id": odd}]}, ix={"data": IX})
+        assert lacks(refused, "ixpfx", '"ixlan_id"', "not a number") == []
+
+
+def test_names_in_a_dump_are_of_exchanges_and_nothing_else(tmp_path):
+    others = {
+        "org": {"data": [{"id": 18, "name": "An organisation"}]},
+        "net": {"data": [{"id": 26, "name": "A network"}]},
+    }
+    dump = {"ix": {"data": IX}, "ixlan": {"data": IXLAN}, "ixpfx": {"data": IXPFX}, **others}
+
+    assert entries(read(tmp_path, dump=dump), "195.66.224.1") == [Entry(None, None, "LINX LON1")]
+
+
+def test_a_name_of_half_a_character_does_not_prevent_loading(tmp_path):
+    text = json.dumps({"ix": [{"id": 18, "name": "LI\ud800NX"}], "ixlan": IXLAN[:1], "ixpfx": IXPFX[:1]})
+
+    assert entries(read(tmp_path, dump=text), "195.66.224.1") == [Entry(None, None, "LI?NX")]
+
+
+def test_json_of_too_many_values_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(ixp_lists, "MOST_VALUES", 5)
+
+    assert "more than 5 values" in fault(tmp_path, ix={"data": IX})
