@@ -24,6 +24,7 @@ from monitor.archive.upkeep.releases import LaterRelease, require_no_later_relea
 from monitor.database_errors import unusable
 from probes.commands.ending import without_traceback
 from probes.commands.own_command import MANAGE
+from probes.commands.subcommands import bound_numbers
 
 REFUSED = {
     "createcachetable": "Soundings has no cache table",
@@ -93,7 +94,7 @@ class SoundingsCommands(ManagementUtility):
         command: Any = super().fetch_command(subcommand)
         create = partial(command.create_parser, allow_abbrev=False)
         is_ours = _is_ours(type(command).__module__)
-        command.create_parser = partial(_without_django_options, create) if is_ours else create
+        command.create_parser = partial(_without_django_options if is_ours else _bounded, create)
         if is_ours or subcommand in DJANGO_WRITING:
             command.handle = partial(_refuse_later_release, subcommand, command.handle)
         return command  # type: ignore[no-any-return]
@@ -103,13 +104,18 @@ def main(arguments: list[str]) -> None:
     """Run a command line. Exit status: 0 done, 1 failed, 2 usage."""
     if os.environ.get("NO_COLOR"):
         os.environ["DJANGO_COLORS"] = "nocolor"  # Django does not read NO_COLOR
-    with without_traceback(" ".join([MANAGE, *arguments[1:2]])):
+    with without_traceback(" ".join([MANAGE, *(part for part in arguments[1:2] if part.isascii())]), arguments[1:]):
         try:
             SoundingsCommands(arguments).execute()
         except OperationalError as error:
             raise SystemExit(f"{MANAGE}: {unusable(error)}") from error
         except LaterRelease as error:
             raise SystemExit(f"{MANAGE}: {error}") from error
+        except LookupError as error:
+            # Django's registry raises this very class for an application that was typed; a KeyError is a bug.
+            if type(error) is not LookupError or not any(f"'{label}'" in str(error) for label in arguments[2:]):
+                raise
+            raise SystemExit(f"{MANAGE} {arguments[1]}: {error} Give the name of one, such as alerts.") from error
 
 
 def _refuse_later_release(name: str, handle: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
@@ -122,10 +128,17 @@ def _refuse_later_release(name: str, handle: Callable[..., Any], /, *arguments: 
 
 def _without_django_options(create: Callable[..., CommandParser], *names: str, **options: Any) -> CommandParser:
     """The parser of a command of ours, whose help leaves out the options that Django adds to every command."""
-    parser = create(*names, **options)
+    parser = _bounded(create, *names, **options)
     for action in parser._actions:
         if action.dest in DJANGO_OPTIONS:
             action.help = argparse.SUPPRESS
+    return parser
+
+
+def _bounded(create: Callable[..., CommandParser], *names: str, **options: Any) -> CommandParser:
+    """The parser of a command, whose numbers are bounded as those of its subcommands."""
+    parser = create(*names, **options)
+    bound_numbers(parser)
     return parser
 
 

@@ -50,8 +50,9 @@ def main(arguments: list[str] | None = None) -> int:
     if not arguments:
         parser.print_help(sys.stderr)
         return USAGE
-    parsed = parser.parse_args(arguments)
-    with without_traceback(parsed.command):
+    with without_traceback("probes", arguments):
+        parsed = parser.parse_args(arguments)
+    with without_traceback(parsed.command, arguments):
         status: int = parsed.run(parsed)
     return status
 

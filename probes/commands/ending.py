@@ -1,23 +1,34 @@
-"""The end of a command that Ctrl-C, a closed pipe or a missing permission cuts short: a sentence and an exit status, no
-traceback. Shared by `python -m probes` and `manage.py`."""
+"""The end of a command that Ctrl-C, a closed pipe, a missing permission or an unusable file of the user cuts short: a
+sentence and an exit status, no traceback. Shared by `python -m probes` and `manage.py`.
+
+Any other exception is a bug and stays a traceback."""
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-FAILED = 1
+FAILED, USAGE = 1, 2
 INTERRUPTED = 130
 """As shells report a program that SIGINT ended."""
+LARGEST_TEXT_BYTES = 1 << 20
 
 
 @contextmanager
-def without_traceback(program: str) -> Iterator[None]:
-    """End the process with a sentence about `program` instead of a traceback."""
+def without_traceback(program: str, arguments: Sequence[str] = ()) -> Iterator[None]:
+    """End the process with a sentence about `program` instead of a traceback.
+
+    `arguments` are those that the user typed. An OSError about another file than these stays a traceback.
+    """
+    for number, argument in enumerate(arguments, 1):
+        if not _is_text(argument):
+            print(f"{program}: argument {number} is not UTF-8 text: {os.fsencode(argument)!r}", file=sys.stderr)
+            raise SystemExit(USAGE)
     try:
         yield
         # Here, since at the exit of Python a closed pipe would be reported after all.
@@ -29,9 +40,47 @@ def without_traceback(program: str) -> Iterator[None]:
         # Python flushes standard output once more at its exit, and would complain there.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(FAILED) from error
+    except (OSError, RuntimeError) as error:
+        # pathlib makes a RuntimeError of the OSError about a loop of symbolic links.
+        refused = error if isinstance(error, OSError) else error.__context__
+        if not isinstance(refused, OSError) or not _is_typed(refused.filename, arguments):
+            raise
+        print(f"{program}: {refused.filename}: {refused.strerror}; give another file or folder", file=sys.stderr)
+        raise SystemExit(FAILED) from error
     except KeyboardInterrupt as error:
         print(f"{program}: interrupted", file=sys.stderr)
         raise SystemExit(INTERRUPTED) from error
+
+
+def read_text(path: Path) -> str:
+    """Text of a small file that the user named. Raises OSError, also for a file that is not UTF-8 or too large."""
+    with path.open("rb") as file:
+        content = file.read(LARGEST_TEXT_BYTES + 1)
+    if len(content) > LARGEST_TEXT_BYTES:
+        raise OSError(errno.EFBIG, f"has more than {LARGEST_TEXT_BYTES >> 20} MB", str(path))
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise OSError(errno.EILSEQ, "is not UTF-8 text", str(path)) from error
+
+
+def _is_text(argument: str) -> bool:
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_typed(filename: object, arguments: Sequence[str]) -> bool:
+    """Whether this file, or a folder that it lies in, is among the arguments, alone or behind an option's `=`."""
+    if not isinstance(filename, str):
+        return False
+    place = Path(filename).absolute()
+    places = [
+        Path(text).absolute() for argument in arguments for text in (argument, argument.partition("=")[2]) if text
+    ]
+    return any(place.is_relative_to(typed) for typed in places)
 
 
 def permission_text(error: OSError) -> str:

@@ -1,5 +1,5 @@
 """Shared by all commands: `add_subcommand`, whose `--help` begins with a sentence and, where needed, ends with the exit
-status, the reader of ratios, and the options that problems of a spec are about."""
+status, the readers of numbers and ratios, and the options that problems of a spec are about."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import argparse
 import difflib
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
+
+LARGEST_NUMBER = 10**15
+"""More than any figure here; a double and a column of 8 bytes hold it exactly."""
+LONGEST_QUOTED = 40
 
 
 def add_subcommand(
@@ -36,8 +40,52 @@ def add_subcommand(
         **options,
     )
     # A subclass would not do: the parsers of Django's commands have a class of their own.
+    bound_numbers(parser)
     parser.parse_known_args = functools.partial(_parse_all, parser, parser.parse_known_args)  # type: ignore[assignment, method-assign]
     return parser
+
+
+def bound_numbers(parser: argparse.ArgumentParser) -> None:
+    """Let the arguments of a parser with `type=int` and `type=float` take no number that overflows later."""
+    parser.register("type", int, _whole_number)
+    parser.register("type", float, _finite_number)
+
+
+def _whole_number(text: str) -> int:
+    try:
+        # Thousands of digits are a ValueError too.
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{_cut(text)} is not a whole number") from None
+    if abs(number) > LARGEST_NUMBER:
+        raise argparse.ArgumentTypeError(f"{_cut(text)} is too large; write a whole number up to {LARGEST_NUMBER}")
+    return number
+
+
+def _finite_number(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{_cut(text)} is not a number") from None
+    if not abs(number) <= LARGEST_NUMBER:
+        raise argparse.ArgumentTypeError(f"{_cut(text)} is no number up to {LARGEST_NUMBER}")
+    return number
+
+
+def positive(most: int) -> Callable[[str], int]:
+    """A reader of whole numbers from 1 to `most`, for argparse."""
+
+    def read(text: str) -> int:
+        is_number = text.isdecimal() and len(text) <= len(str(most))
+        if not is_number or not 1 <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{_cut(text)}: write a whole number from 1 to {most}")
+        return int(text)
+
+    return read
+
+
+def _cut(text: str) -> str:
+    return repr(text if len(text) <= LONGEST_QUOTED else f"{text[:LONGEST_QUOTED]}…")
 
 
 def _parse_all(

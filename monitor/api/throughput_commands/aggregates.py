@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator
 from datetime import timedelta
@@ -15,16 +14,22 @@ from monitor.analysis import figures
 from monitor.api.throughput.aggregates import aggregate_out
 from monitor.archive.outcomes import outcome_words
 from monitor.archive.queries.throughput.aggregates import AggregateResult, HarmedPath, MemberResult, aggregate_results
+from probes.commands.subcommands import positive
 
 SUMMARY = "results of aggregate tests: sum, each member, fairness, and the effect on other paths"
 EXIT_STATUS = "0 shown, also if there are none, 2 usage"
 DAYS = 7
 MOST_SHOWN = 20
+MOST_DAYS, MOST_TESTS = 36_500, 100_000
 
 
 def add_arguments(parser: CommandParser) -> None:
-    parser.add_argument("--days", type=_positive, default=DAYS, help=f"show those of the last days (default {DAYS})")
-    parser.add_argument("--most", type=_positive, default=MOST_SHOWN, help=f"the newest so many (default {MOST_SHOWN})")
+    parser.add_argument(
+        "--days", type=positive(MOST_DAYS), default=DAYS, help=f"show those of the last days (default {DAYS})"
+    )
+    parser.add_argument(
+        "--most", type=positive(MOST_TESTS), default=MOST_SHOWN, help=f"the newest so many (default {MOST_SHOWN})"
+    )
     parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object for each test")
 
 
@@ -75,9 +80,3 @@ def _harmed(path: HarmedPath) -> str:
 
 def _ms(value: float | None) -> str:
     return "–" if value is None else f"{value:.1f} ms"
-
-
-def _positive(text: str) -> int:
-    if not text.isdigit() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
-    return int(text)

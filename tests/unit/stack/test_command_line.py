@@ -1,5 +1,6 @@
 """`manage.py` and `python -m probes`: the list of commands, refused commands, and ends without a traceback."""
 
+import errno
 import io
 import os
 import shutil
@@ -10,7 +11,7 @@ from contextlib import redirect_stdout
 import pytest
 
 from monitor.command_line import REFUSED, SoundingsCommands
-from probes.commands.ending import permission_text, without_traceback
+from probes.commands.ending import permission_text, read_text, without_traceback
 from tests.facts import lacks
 
 OURS = ["alerts", "archive", "database", "estimate", "mesh", "migrate", "report", "site", "throughput", "up", "user"]
@@ -156,3 +157,30 @@ def test_help_of_our_commands_lacks_options_of_django(name, own):
 
     assert own in text
     assert [option for option in ("--settings", "--pythonpath", "--traceback", "--verbosity") if option in text] == []
+
+
+@pytest.mark.parametrize("typed", ["/a/b", "--out=/a/b", "/a"])
+def test_a_file_that_the_user_named_ends_in_a_sentence(typed, capsys):
+    with pytest.raises(SystemExit) as ended, without_traceback("lab", [typed]):
+        raise OSError(errno.ENAMETOOLONG, "File name too long", "/a/b")
+
+    assert ended.value.code == 1
+    assert lacks(capsys.readouterr().err, "lab: /a/b: File name too long; give another") == []
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [FileNotFoundError(2, "No such file", "/c"), OSError("no"), KeyError("a"), UnicodeDecodeError("a", b"", 0, 1, "")],
+)
+def test_a_programming_error_stays_a_traceback(bug):
+    with pytest.raises(type(bug)), without_traceback("lab", ["/a/b", "a"]):
+        raise bug
+
+
+@pytest.mark.parametrize(("content", "reason"), [(b"\xff", "not UTF-8"), (bytes(2_000_000), "more than 1 MB")])
+def test_a_small_text_file_is_refused_with_its_name(content, reason, tmp_path):
+    (tmp_path / "url").write_bytes(content)
+
+    with pytest.raises(OSError, match=reason) as raised:
+        read_text(tmp_path / "url")
+    assert raised.value.filename == str(tmp_path / "url")

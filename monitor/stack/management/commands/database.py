@@ -14,6 +14,7 @@ from monitor import environment
 from monitor.stack.postgres import PostgresError
 from monitor.stack.server_roles import RoleError, prepare
 from monitor.stack.standby import StandbyError, make_standby, promote
+from probes.commands.ending import read_text
 from probes.commands.subcommands import add_subcommand
 
 
@@ -48,16 +49,14 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, action: str, superuser_url_file: Path, folder: Path | None = None, **_: Any) -> None:
         try:
-            url = superuser_url_file.read_text().strip()
+            url = read_text(superuser_url_file).strip()
             if folder is not None:
-                make_standby(url, folder.resolve())
+                make_standby(url, folder.absolute())
                 self.stdout.write(f"{folder} is a standby: start PostgreSQL with it")
             elif action == "promote":
                 self._promote(url)
             else:
                 self._make_role(url)
-        except OSError as error:
-            raise CommandError(f"{superuser_url_file}: {error.strerror}; give a readable file") from error
         except (RoleError, StandbyError, PostgresError) as error:
             raise CommandError(str(error)) from error
         except psycopg.Error as error:

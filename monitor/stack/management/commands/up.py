@@ -21,6 +21,7 @@ from monitor.mesh.document import reader
 from monitor.stack.broker import BrokerError
 from monitor.stack.postgres import PostgresError
 from monitor.stack.services import LOOPBACK, LOOPBACK_IPV6, Stack, require_free_port
+from probes.commands.ending import read_text
 from probes.commands.own_command import probes_command
 from probes.data_folder import default_data
 from probes.lab import breaks, control
@@ -144,7 +145,7 @@ class Command(BaseCommand):
             return
         stack.issue_tokens([home])
         if limits is not None:
-            stack.keep_limits(home, limits.read_text())
+            stack.keep_limits(home, read_text(limits))
         stack.start_agent(home)
 
     def _start_lab(self, stack: Stack, scenario: str) -> None:
