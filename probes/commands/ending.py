@@ -77,9 +77,7 @@ def _is_typed(filename: object, arguments: Sequence[str]) -> bool:
     if not isinstance(filename, str):
         return False
     place = Path(filename).absolute()
-    places = [
-        Path(text).absolute() for argument in arguments for text in (argument, argument.partition("=")[2]) if text
-    ]
+    places = [Path(text).absolute() for argument in arguments for text in (argument, *argument.split("=", 1)[1:])]
     return any(place.is_relative_to(typed) for typed in places)
 
 
