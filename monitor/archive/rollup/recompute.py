@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from django.db import connection, models, transaction
 
-from monitor.analysis.sketches import IPDV_MS, RATE_BPS, RTT_MS, Sketches
+from monitor.analysis.sketches import IPDV_MS, RATE_BPS, RTT_MS, Floats, Sketches
 from monitor.analysis.summaries import QUANTILE_SHARES, burst_figures, grouped_quantiles, slot_minima
 from monitor.archive.columns import nullable
 from monitor.archive.models import (
@@ -57,6 +57,10 @@ STORED_EXPRESSIONS = {
 }
 LOADED_SHARES = (0.5, 0.95)
 RTT_QUANTILES = ("rtt_p25_ms", "rtt_median_ms", "rtt_p75_ms", "rtt_p90_ms", "rtt_p95_ms")
+LOADED_QUANTILES = ("loaded_rtt_median_ms", "loaded_rtt_p95_ms")
+RATE_QUANTILES = ("throughput_median_bps",)
+BUCKET_ERROR = (RTT_MS.growth - 1) / (RTT_MS.growth + 1) * (1 + 1e-6)
+"""Relative error of quantiles from sketches of RTTs and rates, with room for rounding."""
 
 Mark = tuple[int, datetime, datetime]
 """path_id, start of the period, and time when it was marked dirty."""
@@ -220,11 +224,13 @@ def _compute_hours(cursor: Any, marks: list[Mark]) -> None:
 def _compute_merged(cursor: Any, tier: Tier, marks: list[Mark]) -> None:
     path_ids, starts, _ = zip(*sorted(marks), strict=True)
     parameters = {"path_ids": list(path_ids), "starts": list(starts), "since": min(starts), "until": max(starts)}
-    text = _with_plan("merge_of_smaller", "planned_bursts", **tier.names, loss_max_ratio=tier.loss_max_ratio)
+    ranges = _part_ranges((*RTT_QUANTILES, *LOADED_QUANTILES))
+    parts = {**tier.names, "loss_max_ratio": tier.loss_max_ratio, "ranges": ranges}
+    text = _with_plan("merge_of_smaller", "planned_bursts", **parts)
     bursts = _fetch(cursor, text, parameters)
     if bursts:
         _store(cursor, tier.bursts, {**bursts, **_sketch_columns(bursts)})
-    text = _with_plan("merge_of_smaller_throughput", "planned_slots", **tier.names)
+    text = _with_plan("merge_of_smaller_throughput", "planned_slots", **tier.names, ranges=_part_ranges(RATE_QUANTILES))
     tests = _fetch(cursor, text, parameters | _throughput_kinds())
     if tests:
         _store(cursor, tier.throughput, {**tests, **_throughput_sketch_columns(tests)})
@@ -277,10 +283,10 @@ def _sketch_columns(rows: Columns) -> Columns:
     """Columns of longer summaries computed from merged sketches."""
     rtt, ipdv = Sketches.of_bytes(rows["rtt_sketch"]), Sketches.of_bytes(rows["ipdv_sketch"])
     least, greatest = (np.array(rows[name], dtype=np.float64) for name in ("rtt_min_ms", "rtt_max_ms"))
-    quantiles = rtt.quantiles(QUANTILE_SHARES, RTT_MS).T.clip(least, greatest)
+    quantiles = _within_parts(rtt.quantiles(QUANTILE_SHARES, RTT_MS).T.clip(least, greatest), RTT_QUANTILES, rows)
     lower, upper = ipdv.quantiles((0.25, 0.75), IPDV_MS).T
     loaded = Sketches.of_bytes(rows["loaded_rtt_sketch"])
-    loaded_median_ms, loaded_p95_ms = loaded.quantiles(LOADED_SHARES, RTT_MS).T
+    loaded_median_ms, loaded_p95_ms = _within_parts(loaded.quantiles(LOADED_SHARES, RTT_MS).T, LOADED_QUANTILES, rows)
     return {
         **{name: nullable(values) for name, values in zip(RTT_QUANTILES, quantiles, strict=True)},
         "ipdv_ms": nullable(upper - lower),
@@ -290,6 +296,21 @@ def _sketch_columns(rows: Columns) -> Columns:
         "loaded_rtt_p95_ms": nullable(loaded_p95_ms),
         "loaded_rtt_sketch": loaded.to_bytes(),
     }
+
+
+def _within_parts(quantiles: Floats, names: Sequence[str], rows: Columns) -> Floats:
+    """Quantiles of sketches (names × rows), moved by at most a bucket's error to the range of the parts' own.
+
+    Where parts of few values leave the quantile of all of them outside of that range, it stays where it is.
+    """
+    least, greatest = (np.array([rows[f"{name}_{end}"] for name in names], np.float64) for end in ("least", "greatest"))
+    moved = quantiles.clip(least, greatest)
+    return np.where(np.abs(moved - quantiles) <= quantiles * BUCKET_ERROR, moved, quantiles)
+
+
+def _part_ranges(names: Sequence[str]) -> str:
+    """SQL of the least and the greatest of each quantile of the parts."""
+    return ", ".join(f"min({name}) AS {name}_least, max({name}) AS {name}_greatest" for name in names)
 
 
 def _test_rows(rows: Columns) -> Columns:
@@ -309,7 +330,7 @@ def _test_rows(rows: Columns) -> Columns:
 def _throughput_sketch_columns(rows: Columns) -> Columns:
     sketches = Sketches.of_bytes(rows["throughput_sketch"])
     bounds = [np.array(rows[f"throughput_{name}_bps"], dtype=np.float64) for name in ("min", "max")]
-    medians = sketches.quantiles((0.5,), RATE_BPS)[:, 0].clip(*bounds)
+    [medians] = _within_parts(sketches.quantiles((0.5,), RATE_BPS).T.clip(*bounds), RATE_QUANTILES, rows)
     return {"throughput_median_bps": nullable(medians), "throughput_sketch": sketches.to_bytes()}
 
 

@@ -382,6 +382,23 @@ def test_longer_summaries_are_within_1_percent_and_counts_exact(mesh):
             }, key
 
 
+def test_quantiles_of_a_day_lie_within_those_of_its_hours(mesh):
+    values = np.random.default_rng(1).normal(175.34, 0.03, (2, 4, 100))
+    results = [
+        delivered(mesh.slac_cern, burst(*rtts, at=HOUR + timedelta(hours=-hour, minutes=number)), 4 * hour + number)
+        for hour, of_hour in enumerate(values)
+        for number, rtts in enumerate(of_hour.tolist())
+    ]
+    store(mesh.slac.pk, batch(*results), NOW)
+    roll_up_all()
+    merge_all(NOW)
+
+    for model in (BurstDay, BurstYear):
+        for name in ("rtt_p25_ms", "rtt_median_ms", "rtt_p75_ms", "rtt_p90_ms", "rtt_p95_ms"):
+            hours = sorted(BurstHour.objects.values_list(name, flat=True))
+            assert hours[0] <= getattr(model.objects.get(), name) <= hours[1]
+
+
 def test_the_worst_hour_of_a_year_is_not_averaged_away(mesh):
     results = [delivered(mesh.slac_cern, burst(*[5.0] * 10, at=HOUR - timedelta(hours=n)), n + 1) for n in range(50)]
     results.append(delivered(mesh.slac_cern, burst(*[None] * 4, 5.0, 5.0, at=HOUR - timedelta(hours=60)), 99))

@@ -38,7 +38,8 @@ counted AS (
         sum(bursts_excluded ORDER BY {smaller}) AS bursts_excluded,
         sum(loaded_sent)::integer AS loaded_sent,
         sum(loaded_received)::integer AS loaded_received,
-        string_agg(loaded_rtt_sketch, '') AS loaded_rtt_sketch
+        string_agg(loaded_rtt_sketch, '') AS loaded_rtt_sketch,
+        {ranges}
     FROM marked
     CROSS JOIN LATERAL (
         SELECT *

@@ -12,7 +12,8 @@ counted AS (
         max(throughput_max_bps) AS throughput_max_bps,
         sum(throughput_avg_bps * tests_measured ORDER BY {smaller})
         / nullif(sum(tests_measured), 0) AS throughput_avg_bps,
-        string_agg(throughput_sketch, '') AS throughput_sketch
+        string_agg(throughput_sketch, '') AS throughput_sketch,
+        {ranges}
     FROM marked
     CROSS JOIN LATERAL (
         SELECT *
