@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo, available_timezones
 
+from monitor.overview.moments import day_in_bounds
+
 _WRITTEN = re.compile(r"(\d{4})-W(\d{2})")
 YEAR_DAYS = 364
 """52 weeks: a year, to the same weekday."""
@@ -39,9 +41,11 @@ class Week:
         if written is None:
             raise ValueError(f"{text!r} is not an ISO week; write the year and the week, as in 2026-W47")
         try:
-            return cls(int(written[1]), int(written[2]))
+            week = cls(int(written[1]), int(written[2]))
         except ValueError as error:
             raise ValueError(f"{text!r}: there is no such ISO week; weeks are W01 to W52, in some years W53") from error
+        day_in_bounds(week.monday)
+        return week
 
     @classmethod
     def of_day(cls, day: date) -> Week:

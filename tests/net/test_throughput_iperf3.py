@@ -17,7 +17,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from probes.contract import Deadline, Outcome
+from probes.contract import Deadline, Outcome, ProbeError
 from probes.site.limits.limits import Limits
 from probes.site.limits.networks import Networks
 from probes.site.runner.own_tests import OwnTests
@@ -29,6 +29,7 @@ from probes.throughput import kind as throughput
 from probes.throughput.authentication import is_supported
 from probes.throughput.iperf3 import serve
 from probes.throughput.spec import ThroughputSlot, ThroughputSpec
+from probes.throughput.tool.errors import ServerBusy
 from tests.iperf3_runs import measure
 from tests.unit.site.test_spool import next_batch
 
@@ -582,10 +583,12 @@ def test_a_public_server_with_all_ports_busy_is_busy(two_ports):
             run_public_server(bound, number)
             occupy(bound, number)
 
-        with pytest.raises(iperf3.ServerBusy, match="2 of 2 ports busy"):
+        with pytest.raises(ServerBusy, match="2 of 2 ports busy"):
             iperf3.Iperf3Probe().run(public_spec(two_ports), Deadline(20))
 
 
 def test_a_public_server_that_does_not_listen_is_refused(two_ports):
-    with pytest.raises(iperf3.ServerRefused, match="2 refused"):
+    with pytest.raises(ProbeError, match="2 refused") as refused:
         iperf3.Iperf3Probe().run(public_spec(two_ports), Deadline(20))
+
+    assert refused.value.outcome is Outcome.REFUSED

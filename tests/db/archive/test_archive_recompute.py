@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 
 from monitor.archive.models import BurstDay, BurstHour
 from monitor.archive.rollup.recompute import roll_up
@@ -54,6 +55,22 @@ def test_times_may_have_an_offset(mesh, capsys):
     output = recompute(capsys, "--from", "2026-03-14T13:00+01:00", "--to", "2026-03-14T13:01+01:00")
 
     assert output == "recomputed: 2 hours, 2 days, 2 months, 2 years\n"
+
+
+@pytest.mark.parametrize(("since", "until"), [("0001-01-01", "9999-12-31"), ("9999-12-30", "9999-12-31")])
+def test_a_period_of_millennia_is_cut_to_that_of_results(mesh, capsys, monkeypatch, since, until):
+    monkeypatch.setattr("monitor.archive.management.commands.archive.EARLIEST", HOUR - timedelta(days=9))
+    searched = []
+    monkeypatch.setattr(
+        "monitor.archive.management.commands.archive.recompute",
+        lambda since, until, *others: searched.append((since, until)) or (),
+    )
+
+    recompute(capsys, "--from", since, "--to", until)
+
+    [(first, end)] = searched
+    assert HOUR - timedelta(days=9) <= first <= end
+    assert first.year == 9999 or end <= timezone.now() + timedelta(days=2)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from django.utils import timezone
 from monitor import environment
 from monitor.archive.cold import days
 from monitor.archive.cold.files import ColdFileError
+from monitor.archive.ingest.checks import CLOCK_SKEW, EARLIEST
 from monitor.archive.rollup.recompute import recompute
 from monitor.archive.upkeep import backup
 from monitor.archive.upkeep.status import status
@@ -92,9 +93,13 @@ class Command(BaseCommand):
     def _recompute(self, since: datetime, until: datetime, path_ids: list[int] | None) -> None:
         if since >= until:
             raise CommandError(f"--to {until:%Y-%m-%dT%H:%M}: is not after --from {since:%Y-%m-%dT%H:%M}", returncode=2)
+        now = timezone.now()
+        # No result is older or younger, and each day of the period is a query.
+        since = max(since, EARLIEST)
+        until = max(since, min(until, now + CLOCK_SKEW))
         done: Counter[str] = Counter()
         with progress("searching for raw results") as show:
-            for step in recompute(since, until, timezone.now(), path_ids):
+            for step in recompute(since, until, now, path_ids):
                 done[step.what] += step.count
                 show(", ".join(f"{count:,} {unit}" for unit, count in done.items()))
         summaries = [counted(done[f"{unit}s"], unit) for unit in ("hour", "day", "month", "year")]

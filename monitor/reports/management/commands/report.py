@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
+from monitor.overview.moments import day_in_bounds
 from monitor.progress import progress
 from monitor.reports.contents.collect import UnknownScope, check_scope
 from monitor.reports.contents.report import ReportScope
@@ -51,9 +52,10 @@ def _argument_reader(read: Callable[[str], T]) -> Callable[[str], T]:
 
 def _day(text: str) -> date:
     try:
-        return date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except ValueError as error:
         raise ValueError(f'"{text}" is not a day; write it as 2026-11-16') from error
+    return day_in_bounds(day)
 
 
 def _file(text: str) -> Path:
