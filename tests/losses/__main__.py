@@ -12,7 +12,8 @@ import numpy as np
 
 from monitor.analysis.changes.earlier_loss import end_of_earlier
 from tests.losses.scoring import score_dated
-from tests.losses.simulated import CADENCES
+from tests.losses.simulated import CADENCES, Cadence
+from tests.losses.told import score_steady, score_told, tell_by_stretches, tell_by_window
 from tests.reproduce.table import Table, placed
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "method" / "alerts.md"
@@ -30,6 +31,20 @@ ONE_LOSS = (
     ((0.3, 18), (0.05, 20)),
 )  # fmt: skip
 """Losses that follow each other, each with its cycles."""
+
+TOLD = (
+    (0.05, 1, Cadence(10.0, 20)), (0.05, 3, Cadence(10.0, 20)), (0.3, 3, Cadence(10.0, 10)),
+    (0.05, 1, Cadence(60.0, 20)), (0.03, 1, Cadence(60.0, 20)), (0.05, 3, Cadence(60.0, 20)),
+    (1.0, 1, Cadence(10.0, 10)),
+)  # fmt: skip
+"""Losses that begin and end: the loss, packets in a run, the cadence."""
+STEADY = (
+    (0.0005, 1, Cadence(10.0, 20)), (0.003, 1, Cadence(10.0, 20)), (0.005, 3, Cadence(10.0, 20)),
+    (0.008, 1, Cadence(10.0, 20)), (0.0005, 1, Cadence(60.0, 20)), (0.005, 1, Cadence(60.0, 20)),
+    (0.005, 3, Cadence(60.0, 20)), (0.008, 1, Cadence(60.0, 20)),
+)  # fmt: skip
+"""Losses below the threshold."""
+STEADY_HOURS = 6.0
 
 
 def main() -> None:
@@ -73,7 +88,43 @@ def two_losses(share: float) -> Table:
     return table
 
 
-PARTS = {"two losses": two_losses}
+def told(share: float) -> Table:
+    """Losses that last half an hour, by the packets of a window and by stretches: looks that miss them, seconds for
+    which they are told after their end, and how often they are told again."""
+    seeds = range(FIRST_REPORTED, FIRST_REPORTED + max(round(200 * share), 1))
+    few = seeds[: max(len(seeds) // 8, 1)]
+    table = Table(
+        (
+            "loss, in runs of, bursts",
+            "window: missed",
+            "after its end",
+            "again a run",
+            "stretches: missed",
+            "after its end",
+            "again a run",
+        )
+    )
+    for ratio, run, cadence in TOLD:
+        cells: list[str] = []
+        for tell, of in ((tell_by_window, few), (tell_by_stretches, seeds)):
+            scored = score_told(tell, cadence, ratio, run, STRAY, of)
+            late_s = sum(scored.late_s) / len(scored.late_s)
+            cells += [f"{scored.missed / scored.looks:.1%}", f"{late_s:.0f} s", f"{scored.again / len(of):.3f}"]
+        table.rows.append((f"{ratio:.0%}, {run}, {cadence}", *cells))
+    return table
+
+
+def steady(share: float) -> Table:
+    """How often a steady loss below 1% is told to be above it."""
+    seeds = range(FIRST_REPORTED, FIRST_REPORTED + max(round(200 * share), 1))
+    table = Table(("steady loss, in runs of, bursts", "told above 1% in looks"))
+    for ratio, run, cadence in STEADY:
+        said = score_steady(tell_by_stretches, cadence, ratio, run, STEADY_HOURS, seeds)
+        table.rows.append((f"{ratio:.2%}, {run}, {cadence}", f"{said:.2%}"))
+    return table
+
+
+PARTS = {"two losses": two_losses, "told": told, "steady": steady}
 
 if __name__ == "__main__":
     main()

@@ -1,65 +1,19 @@
-"""Scores of statements about simulated losses: told while it lasts, no more after its end; begun at its own onset."""
+"""Scores of the onset that is stated of a simulated loss: its own, not that of an earlier loss or of a part of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from monitor.analysis.changes.onset import onset_of_events
-from tests.losses.simulated import Cadence, Columns, Planted, bursts, merged
+from tests.losses.simulated import Cadence, Planted, bursts, merged
 
-LastingLoss = Callable[..., object]
 EndOfEarlier = Callable[..., int]
 
-WINDOW_S = 1800.0
-"""As the page of now looks back."""
 BEFORE_S = 1800.0
-AFTER_S = 1200.0
 THRESHOLD = 0.01
-LEAST_EVENTS = 8.0
-"""A loss is looked at from the moment on at which so many runs of lost packets are expected, and from a minute on."""
-LOOK_CYCLES = 2
-
-
-@dataclass
-class Told:
-    """Looks at a loss while it lasts and how many of them did not tell it; how long it was told after its end, of each
-    run; and how often it was told again after that."""
-
-    looks: int = 0
-    missed: int = 0
-    again: int = 0
-    late_s: list[float] | None = None
-
-
-def score_told(tell: LastingLoss, cadence: Cadence, ratio: float, run: int, lasts_s: float, stray: float,
-               seeds: range) -> Told:  # fmt: skip
-    """A look every two cycles, of a single path. `lasts_s` is from the first look on."""
-    told = Told(late_s=[])
-    for seed in seeds:
-        rng = np.random.default_rng([seed, round(1000 * ratio), run, round(cadence.every_s), cadence.packets])
-        first_s = max(60.0, LEAST_EVENTS * run / ratio / cadence.packets * cadence.every_s)
-        end_s = first_s + lasts_s
-        columns = bursts(rng, cadence, [(0.0, ratio), (end_s, 0.0)], -BEFORE_S, end_s + AFTER_S, run, stray)
-        every_s = LOOK_CYCLES * cadence.every_s
-        looks_s = np.arange(first_s, end_s + AFTER_S, every_s)
-        said = np.array([_is_told(tell, columns, cadence, now_s) for now_s in looks_s])
-        lasting, after = said[looks_s <= end_s], said[looks_s > end_s + cadence.every_s]
-        told.looks += len(lasting)
-        told.missed += int((~lasting).sum())
-        told.late_s.append(float(after.sum()) * every_s)
-        told.again += sum(now and not before for before, now in pairwise(after.tolist()))
-    return told
-
-
-def _is_told(tell: LastingLoss, columns: Columns, cadence: Cadence, now_s: float) -> bool:
-    at_s = columns[0]
-    chosen = (at_s >= now_s - WINDOW_S) & (at_s + cadence.lasts_s <= now_s)
-    loss = tell(*(column[chosen] for column in columns))
-    return loss is not None and loss.ratio > THRESHOLD
 
 
 @dataclass

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tests.unit.analysis.loss_of_paths import lost_packets
 
 Floats = NDArray[np.float64]
+Lost = NDArray[np.bool_]
 Columns = tuple[Floats, Floats, Floats]
 """Begin in seconds, packets sent, packets received."""
 Planted = list[tuple[float, float]]
@@ -39,15 +40,24 @@ class Cadence:
 CADENCES = (Cadence(10.0, 10), Cadence(10.0, 20), Cadence(30.0, 20), Cadence(60.0, 20))
 
 
-def bursts(rng: np.random.Generator, cadence: Cadence, planted: Planted, begin_s: float, until_s: float, run: int,
-           stray: float) -> Columns:  # fmt: skip
-    """The bursts of a path. Each packet is lost with the loss of its own time, in runs of `run` packets on average;
-    besides that with the probability `stray`."""
+def packets(rng: np.random.Generator, cadence: Cadence, planted: Planted, begin_s: float, until_s: float, run: int,
+            stray: float) -> tuple[Floats, Lost]:  # fmt: skip
+    """The begin of each burst of a path, and whether each of its packets is lost, in sending order.
+
+    A packet is lost with the loss of its own time, in runs of `run` packets on average; besides that with the
+    probability `stray`.
+    """
     at_s = np.arange(begin_s + rng.uniform(0.0, cadence.every_s), until_s - cadence.lasts_s, cadence.every_s)
     sent_s = at_s[:, np.newaxis] + cadence.spacing_s * np.arange(cadence.packets)
     begins_s, losses = (np.array(column) for column in zip((-np.inf, 0.0), *planted, strict=True))
     ratios = losses[np.searchsorted(begins_s, sent_s, side="right") - 1]
-    lost = lost_packets(rng, ratios.ravel(), run).reshape(sent_s.shape) | (rng.random(sent_s.shape) < stray)
+    return at_s, lost_packets(rng, ratios.ravel(), run).reshape(sent_s.shape) | (rng.random(sent_s.shape) < stray)
+
+
+def bursts(rng: np.random.Generator, cadence: Cadence, planted: Planted, begin_s: float, until_s: float, run: int,
+           stray: float) -> Columns:  # fmt: skip
+    """The same packets, counted by burst."""
+    at_s, lost = packets(rng, cadence, planted, begin_s, until_s, run, stray)
     sent = np.full(len(at_s), float(cadence.packets))
     return at_s, sent, sent - lost.sum(axis=1)
 

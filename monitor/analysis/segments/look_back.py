@@ -1,0 +1,74 @@
+"""Date the newest loss of a path exactly, from all bursts of a window.
+
+In: the sums of bursts in order of time, of both directions of a pair where both cross the same links. Out: the
+probability of each burst that the loss began with it, and the 95% set of the onset. All rows of stretches are summed:
+forward up to the clean stretch before the loss, and backward from the newest burst over stretches that are not clean
+(P. Fearnhead, "Exact and efficient Bayesian inference for multiple changepoint problems", Statistics and Computing 16,
+2006). Time and memory grow with the square of the bursts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from monitor.analysis.changes.onset import Onset
+from monitor.analysis.segments.stretches import CLEAN, DEAD, FIRST, LOSSY, STATES, log_changes, log_likelihood
+
+Floats = NDArray[np.float64]
+
+MOST_BURSTS = 720
+"""An hour of a pair of paths with a cycle of 10 s."""
+TAIL = 0.025
+"""On each side of the 95% set."""
+
+
+def onset_of_loss(at_s: ArrayLike, sums: Floats) -> Onset | None:
+    """The onset of the loss of the newest burst: its median and 95% set, in numbers of bursts.
+
+    In: the begin of the bursts, shape (n,), and their sums, (4, n). None without bursts. Of more than MOST_BURSTS the
+    newest count.
+    """
+    begins = np.asarray(at_s, dtype=np.float64)[-MOST_BURSTS:]
+    if not len(begins):
+        return None
+    first = max(np.asarray(at_s).shape[0] - MOST_BURSTS, 0)
+    below = onset_probabilities(begins, sums[:, first:]).cumsum()
+    ends = (int(np.searchsorted(below, chance * below[-1])) for chance in (TAIL, 0.5, 1.0 - TAIL))
+    earliest, median, latest = (first + min(end, len(begins) - 1) for end in ends)
+    return Onset(median, earliest, latest)
+
+
+def onset_probabilities(at_s: Floats, sums: Floats) -> Floats:
+    """Probability of each burst that the loss of the newest burst began with it, provided that this is not clean."""
+    count = len(at_s)
+    stay, change = log_changes(np.diff(at_s, prepend=at_s[0]))
+    whole = np.concatenate([np.zeros((4, 1)), sums.cumsum(axis=1)], axis=1)
+    stayed = stay.cumsum(axis=1)
+    # Of the stretches from the burst of the row to the one before the column's.
+    stretches = np.full((len(STATES), count + 1, count + 1), -np.inf)
+    begin, end = np.triu_indices(count + 1, 1)
+    of_stretch = whole[:, end] - whole[:, begin]
+    for state in STATES:
+        fit = log_likelihood(np.full(len(begin), state, dtype=np.int8), of_stretch)
+        stretches[state, begin, end] = fit + stayed[state, end - 1] - stayed[state, begin]
+    arriving = np.full((len(STATES), count + 1), -np.inf)  # with the burst of the column, after any row of stretches
+    arriving[:, 0] = np.log(FIRST)
+    cleared = np.full(count + 1, -np.inf)  # the stretch that ends before the burst is clean
+    for burst in range(1, count):
+        ended = np.logaddexp.reduce(arriving[:, :burst] + stretches[:, :burst, burst], axis=1)
+        cleared[burst] = ended[CLEAN]
+        arriving[:, burst] = np.logaddexp.reduce(ended[:, np.newaxis] + change[:, :, burst], axis=0)
+    remaining = np.full((len(STATES), count), -np.inf)  # from the burst on, without a clean stretch
+    for burst in range(count - 1, -1, -1):
+        later = slice(burst + 1, count)
+        for state in (LOSSY, DEAD):
+            goes_on = [change[state, other, later] + remaining[other, later] for other in (LOSSY, DEAD)]
+            after = np.append(np.logaddexp(*goes_on), 0.0)
+            remaining[state, burst] = np.logaddexp.reduce(stretches[state, burst, burst + 1 :] + after)
+    begun = [change[CLEAN, state, :count] + cleared[:count] for state in (LOSSY, DEAD)]
+    for number, state in enumerate((LOSSY, DEAD)):
+        begun[number][0] = np.log(FIRST[state])
+        begun[number] = begun[number] + remaining[state]
+    log_chances = np.logaddexp(*begun)
+    return np.asarray(np.exp(log_chances - np.logaddexp.reduce(log_chances)))

@@ -1,0 +1,135 @@
+"""Follow the stretches of loss of many paths at once, burst by burst.
+
+In: the sums of each path's newest burst. Out: for each path the probability that its loss is above a limit, and the
+level of its newest stretch. A hypothesis is a state, the begin of the stretch and its four sums; with a burst each
+stretch goes on or a new one of any state begins, and the MOST likeliest hypotheses of a path are kept (R. P. Adams and
+D. J. C. MacKay, "Bayesian online changepoint detection", 2007; P. Fearnhead and Z. Liu, "On-line inference for multiple
+changepoint problems", J. R. Statist. Soc. B 69, 2007). With all hypotheses kept the probabilities are exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy  # loads scipy.special at its first use: half a second, which most processes do not need
+from numpy.typing import ArrayLike, NDArray
+
+from monitor.analysis.changes.present import LostPackets
+from monitor.analysis.segments.stretches import (
+    CLEAN,
+    FIRST,
+    PRIOR_LOST,
+    PRIOR_RECEIVED,
+    RUN_LOST,
+    RUN_RECEIVED,
+    STATES,
+    log_changes,
+    log_likelihood,
+    log_likelihoods,
+)
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+MOST = 16
+"""Hypotheses kept of each path."""
+LONGEST_MEMORY = 0.98
+"""Of a chain: packets in longer runs tell nothing of the loss."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """A beta distribution of the loss for each hypothesis, with its share of the hypothesis."""
+
+    share: Floats
+    lost: Floats
+    received: Floats
+
+
+class LossFilter:
+    """The hypotheses of `paths` paths: arrays of shape (paths, MOST), the sums (4, paths, MOST)."""
+
+    def __init__(self, paths: int) -> None:
+        self.log_weights = np.full((paths, MOST), -np.inf)
+        self.states = np.zeros((paths, MOST), dtype=np.int8)
+        self.since_s = np.full((paths, MOST), -np.inf)
+        self.sums = np.zeros((4, paths, MOST))
+        self.log_weights[:, : len(STATES)] = np.log(FIRST)
+        self.states[:, : len(STATES)] = STATES
+        self.fits = log_likelihood(self.states, self.sums)
+
+    def update(self, rows: Rows, at_s: ArrayLike, spacing_s: ArrayLike, sums: Floats) -> None:
+        """Take one burst of each path of `rows`: its begin, the seconds since the burst before, 0 of the first, and its
+        sums, shape (4, rows)."""
+        begins, spacing = (np.broadcast_to(np.asarray(each, dtype=np.float64), len(rows)) for each in (at_s, spacing_s))
+        weights, states, since, before = (
+            self.log_weights[rows], self.states[rows], self.since_s[rows], self.sums[:, rows]
+        )  # fmt: skip
+        stay, change = log_changes(spacing)
+        burst = sums[:, :, np.newaxis]
+        path = np.arange(len(rows))[:, np.newaxis]
+        after = before + burst
+        fits = log_likelihood(states, after)
+        going_on = weights + fits - self.fits[rows] + stay[states, path]
+        new_states = np.broadcast_to(np.array(STATES, dtype=np.int8), (len(rows), len(STATES)))
+        new_sums = np.broadcast_to(burst, (4, *new_states.shape))
+        arriving = np.logaddexp.reduce(weights[:, :, np.newaxis] + change[states, :, path], axis=1)
+        new_fits = log_likelihood(new_states, new_sums)
+        every = np.concatenate([going_on, arriving + new_fits], axis=1)
+        kept = np.argpartition(-every, MOST - 1, axis=1)[:, :MOST]
+        every = every[path, kept]
+        self.log_weights[rows] = every - np.logaddexp.reduce(every, axis=1, keepdims=True)
+        self.fits[rows] = np.concatenate([fits, new_fits], axis=1)[path, kept]
+        self.states[rows] = np.concatenate([states, new_states], axis=1)[path, kept]
+        begun = np.broadcast_to(begins[:, np.newaxis], new_states.shape)
+        self.since_s[rows] = np.concatenate([since, begun], axis=1)[path, kept]
+        self.sums[:, rows] = np.concatenate([after, new_sums], axis=2)[:, path, kept]
+
+    def probability(self, *states: int) -> Floats:
+        """Probability of each path that its newest stretch is in one of these states."""
+        return np.asarray((np.exp(self.log_weights) * np.isin(self.states, states)).sum(axis=1))
+
+    def above(self, limit: ArrayLike) -> Floats:
+        """Probability of each path that its loss is above its limit, and that it is not clean."""
+        limits = np.asarray(limit, dtype=np.float64)[..., np.newaxis]
+        weights = np.exp(self.log_weights)
+        above = sum(
+            (weights * level.share * (1.0 - scipy.special.betainc(level.lost, level.received, limits))).sum(axis=1)
+            for level in self._levels()
+        )
+        return np.asarray(np.minimum(above, 1.0 - self.probability(CLEAN)))
+
+    def levels(self) -> list[LostPackets]:
+        """The loss of each path's newest stretch, of the packets of its likeliest hypothesis; `together` says how much
+        less they tell: with it the level varies as much as by all hypotheses."""
+        weights = np.exp(self.log_weights)
+        mean, square = np.zeros(len(weights)), np.zeros(len(weights))
+        for level in self._levels():
+            share, of = weights * level.share, level.lost + level.received
+            ratio = level.lost / of
+            mean += (share * ratio).sum(axis=1)
+            square += (share * (ratio**2 + ratio * (1.0 - ratio) / (of + 1.0))).sum(axis=1)
+        independent = mean * (1.0 - mean) / np.maximum(square - mean**2, 1e-12) - 1.0
+        likeliest = self.log_weights.argmax(axis=1)
+        sums = self.sums[:, np.arange(len(weights)), likeliest]
+        sent, lost = sums[0] + sums[2], sums[1] + sums[3]
+        together = np.maximum(sent / np.maximum(independent, 1.0), 1.0)
+        return [LostPackets(*each) for each in zip(sent.tolist(), lost.tolist(), together.tolist(), strict=True)]
+
+    def _levels(self) -> tuple[_Level, _Level]:
+        """Of packets lost independently, and in runs, which count as fewer packets."""
+        after_received, lost_then, after_lost, lost_again = self.sums
+        prior_lost, prior_received = PRIOR_LOST[self.states], PRIOR_RECEIVED[self.states]
+        alone, in_runs = log_likelihoods(self.states, self.sums)
+        share = np.exp(alone - np.logaddexp(alone, in_runs))
+        lost, received = prior_lost + lost_then, prior_received + after_received - lost_then
+        first = lost / (lost + received)
+        again = (RUN_LOST + lost_again) / (RUN_LOST + RUN_RECEIVED + after_lost)
+        ratio, memory = first / (first + 1.0 - again), np.clip(again - first, 0.0, LONGEST_MEMORY)
+        counted = (after_received + after_lost + prior_lost + prior_received) * (1.0 - memory) / (1.0 + memory)
+        all_lost, all_sent = lost_then + lost_again, after_received + after_lost
+        return (
+            _Level(share, prior_lost + all_lost, prior_received + all_sent - all_lost),
+            _Level(1.0 - share, ratio * counted, (1.0 - ratio) * counted),
+        )
