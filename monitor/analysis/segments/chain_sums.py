@@ -42,3 +42,10 @@ def sums_without_order(sent: ArrayLike, received: ArrayLike) -> Floats:
     packets = np.asarray(sent, dtype=np.float64)
     nothing = np.zeros_like(packets)
     return np.stack([packets, packets - np.asarray(received, dtype=np.float64), nothing, nothing])
+
+
+def gone_on(sums: Floats, first_lost: ArrayLike, was_lost: ArrayLike) -> Floats:
+    """The sums of bursts whose chains began anew, where each chain goes on after a packet that was lost or not."""
+    moves = np.asarray(was_lost, dtype=np.float64)
+    lost = moves * np.asarray(first_lost, dtype=np.float64)
+    return sums + np.stack([-moves, -lost, moves, lost])

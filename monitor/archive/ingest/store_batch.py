@@ -84,6 +84,13 @@ class SortedResults:
         """Sequence numbers of the results to store."""
         return [*self.bursts.sequence.tolist(), *(run.sequence for run in self.runs)]
 
+    def measured_from(self) -> datetime | None:
+        """The earliest start of its measurements; None without any."""
+        starts = [run.result.started_at for run in self.runs]
+        if len(self.bursts):
+            starts.append(EPOCH + timedelta(microseconds=int(self.bursts.measured_us.min())))
+        return min(starts, default=None)
+
     def __len__(self) -> int:
         """Number of results to store."""
         return len(self.bursts) + len(self.runs)
@@ -128,7 +135,7 @@ def _record_empty(site_id: int, arrival: ParsedBatch, now: datetime, last: SqlSt
     account = arrival.account()
     if arrival.envelope.number == 0 or (account is not None and account.gaps):
         return False
-    fields = _batch_fields(site_id, arrival, now, accepted=0, refused=0)
+    fields = _batch_fields(site_id, arrival, now, SortedResults())
     parts = [SqlStatement(statement("record_batch"), fields), *account_statements(site_id, account, now)]
     with single_statement():
         run_together(*parts, *([] if last is None else [last]), SqlStatement(WITHOUT_WAITING, {}))
@@ -305,14 +312,12 @@ def _record_batch(site_id: int, arrival: ParsedBatch, results: SortedResults, no
     """Record the batch; return whether its number is new. Number 0 is a connection test."""
     if arrival.envelope.number == 0:
         return False
-    fields = _batch_fields(site_id, arrival, now, accepted=len(results), refused=len(arrival) - len(results))
+    fields = _batch_fields(site_id, arrival, now, results)
     rows: int = run_prepared(statement("record_batch"), fields).rowcount
     return rows == 1
 
 
-def _batch_fields(
-    site_id: int, arrival: ParsedBatch, now: datetime, *, accepted: int, refused: int
-) -> dict[str, object]:
+def _batch_fields(site_id: int, arrival: ParsedBatch, now: datetime, results: SortedResults) -> dict[str, object]:
     envelope = arrival.envelope
     return {
         "site_id": site_id,
@@ -321,10 +326,11 @@ def _batch_fields(
         "received_at": now,
         "sent_at": min(max(envelope.sent_at, EARLIEST), LATEST),
         "agent_version": envelope.agent_version,
-        "accepted": accepted,
-        "refused": refused,
+        "accepted": len(results),
+        "refused": len(arrival) - len(results),
         "queued": envelope.queued,
         "dropped": envelope.dropped,
+        "measured_from": results.measured_from(),
     }
 
 

@@ -20,6 +20,7 @@ class ReceivedBatch(models.Model):
     refused = models.IntegerField()
     queued = models.IntegerField(help_text="results left in the agent's spool")
     dropped = models.IntegerField(help_text="results dropped by the agent's spool, total")
+    measured_from = models.DateTimeField(null=True, help_text="earliest start of its measurements; null without any")
 
     class Meta:
         db_table = "received_batch"

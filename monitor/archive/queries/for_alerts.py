@@ -232,8 +232,8 @@ def recent_round_trips(
             places = of_size[group.places]
             parameters = {"path_ids": array_text(ids[places].tolist()), "packet_bytes": size}
             parameters |= {"since": group.since, "until": until}
-            *numbers, rtts = _row_of(statement("recent_round_trips"), parameters, 5)
-            path_id, at_s, ttl, packets = (_floats(column) for column in numbers)
+            *numbers, rtts = row_of_bytes(statement("recent_round_trips"), parameters, 5)
+            path_id, at_s, ttl, packets = (floats_of(column) for column in numbers)
             rtts_ms = unpack(packets.astype(np.int64), rtts or b"")
             is_own = is_since(path_id, at_s, ids[places], first_s[places])
             parts.append(RoundTrips(path_id[is_own], at_s[is_own], ttl[is_own], rtts_ms[is_own]))
@@ -293,11 +293,11 @@ def _columns(name: str, names: Sequence[str], parts: Mapping[str, str] | None = 
     columns = (f"string_agg(float8send(coalesce({name}::double precision, 'NaN')), '')" for name in names)
     left_out = {"left_out": statement("left_out_hours")} if "left_out_paths" in parameters else {}
     rows = statement(name, **left_out, **(parts or {}))
-    row = _row_of(statement("sweep", columns=", ".join(columns), rows=rows), parameters, len(names))
-    return dict(zip(names, map(_floats, row), strict=True))
+    row = row_of_bytes(statement("sweep", columns=", ".join(columns), rows=rows), parameters, len(names))
+    return dict(zip(names, map(floats_of, row), strict=True))
 
 
-def _row_of(text: str, parameters: Mapping[str, Any], columns: int) -> tuple[bytes | None, ...]:
+def row_of_bytes(text: str, parameters: Mapping[str, Any], columns: int) -> tuple[bytes | None, ...]:
     """The single row of a statement with this many columns of bytes; copied in binary, since text is twice as long."""
     with connection.cursor() as cursor, connection.wrap_database_errors:
         copying = f"COPY ({cursor.mogrify(text, parameters)}) TO STDOUT (FORMAT BINARY)"
@@ -307,5 +307,6 @@ def _row_of(text: str, parameters: Mapping[str, Any], columns: int) -> tuple[byt
     return row
 
 
-def _floats(column: bytes | None) -> Floats:
+def floats_of(column: bytes | None) -> Floats:
+    """Numbers that PostgreSQL sent as `float8send`, concatenated."""
     return np.frombuffer(column or b"", dtype=">f8").astype(np.float64)
