@@ -89,7 +89,7 @@ def tell_by_stretches(runs: list[Run], cadence: Cadence, looks_s: Floats) -> NDA
     for number in range(said.shape[1]):
         rows = np.array([row for row, (at_s, _) in enumerate(runs) if number < len(at_s)])
         begins = np.array([runs[row][0][number] for row in rows])
-        followed.update(
+        followed.take(
             rows, begins, cadence.every_s * (number > 0), np.stack([sums[row][:, number] for row in rows], axis=1)
         )
         above = followed.above(THRESHOLD)

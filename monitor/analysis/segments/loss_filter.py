@@ -16,6 +16,7 @@ import scipy  # loads scipy.special at its first use: half a second, which most 
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.analysis.changes.present import LostPackets
+from monitor.analysis.segments.chain_sums import AFTER_LOST, AFTER_RECEIVED, LOST_AFTER_RECEIVED
 from monitor.analysis.segments.stretches import (
     CLEAN,
     FIRST,
@@ -34,6 +35,9 @@ Rows = NDArray[np.int64]
 
 MOST = 16
 """Hypotheses kept of each path."""
+SETTLED = 0.997
+"""Probability of a clean stretch from which on bursts without a loss only add to it. At 0.99 a loss of 5% in runs of
+three each minute is missed in 25% of looks instead of 16%; at 0.998 bursts of ten packets never get there."""
 LONGEST_MEMORY = 0.98
 """Of a chain: packets in longer runs tell nothing of the loss."""
 
@@ -58,6 +62,26 @@ class LossFilter:
         self.log_weights[:, : len(STATES)] = np.log(FIRST)
         self.states[:, : len(STATES)] = STATES
         self.fits = log_likelihood(self.states, self.sums)
+        self.is_settled = np.zeros(paths, dtype=np.bool_)
+        self.waiting = np.zeros(paths)  # packets of bursts without a loss
+
+    def take(self, rows: Rows, at_s: ArrayLike, spacing_s: ArrayLike, sums: Floats) -> None:
+        """As `update`, at a fraction of the cost: bursts without a loss of settled paths are added together, up to the
+        next burst with a loss."""
+        begins, spacing = (np.broadcast_to(np.asarray(each, dtype=np.float64), len(rows)) for each in (at_s, spacing_s))
+        waits = self.is_settled[rows] & (sums[LOST_AFTER_RECEIVED] + sums[AFTER_LOST] == 0.0)
+        self.waiting[rows[waits]] += sums[AFTER_RECEIVED, waits]
+        self.settle(rows[~waits])
+        self.update(rows[~waits], begins[~waits], spacing[~waits], sums[:, ~waits])
+
+    def settle(self, rows: Rows) -> None:
+        """Add the bursts that wait to the stretches of these paths."""
+        rows = rows[self.waiting[rows] > 0.0]
+        self.sums[AFTER_RECEIVED, rows] += self.waiting[rows, np.newaxis]
+        fits = log_likelihood(self.states[rows], self.sums[:, rows])
+        weights = self.log_weights[rows] + fits - self.fits[rows]
+        self.log_weights[rows] = weights - np.logaddexp.reduce(weights, axis=1, keepdims=True)
+        self.fits[rows], self.waiting[rows] = fits, 0.0
 
     def update(self, rows: Rows, at_s: ArrayLike, spacing_s: ArrayLike, sums: Floats) -> None:
         """Take one burst of each path of `rows`: its begin, the seconds since the burst before, 0 of the first, and its
@@ -85,6 +109,8 @@ class LossFilter:
         begun = np.broadcast_to(begins[:, np.newaxis], new_states.shape)
         self.since_s[rows] = np.concatenate([since, begun], axis=1)[path, kept]
         self.sums[:, rows] = np.concatenate([after, new_sums], axis=2)[:, path, kept]
+        clean = np.where(self.states[rows] == CLEAN, np.exp(self.log_weights[rows]), 0.0)
+        self.is_settled[rows] = clean.sum(axis=1) > SETTLED
 
     def probability(self, *states: int) -> Floats:
         """Probability of each path that its newest stretch is in one of these states."""

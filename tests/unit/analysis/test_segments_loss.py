@@ -167,3 +167,17 @@ def test_a_limit_of_all_packets_is_never_exceeded():
 
     assert loss.above(1.0)[0] == 0.0
     assert loss.above(0.5)[0] > 0.99
+
+
+def test_a_settled_path_is_followed_as_exactly_and_cheaper():
+    rng = np.random.default_rng(7)
+    lost = rng.random((200, 10)) < np.where(np.arange(200) < 150, 0.0005, 0.2)[:, np.newaxis]
+    eager, lazy = LossFilter(1), LossFilter(1)
+    for number, burst in enumerate(lost):
+        given = np.array([0]), number * EVERY_S, EVERY_S * (number > 0), sums_in_order([burst])
+        eager.update(*given)
+        lazy.take(*given)
+    lazy.settle(np.array([0]))
+
+    assert lazy.above(0.01)[0] == pytest.approx(eager.above(0.01)[0], abs=1e-6)
+    assert lazy.levels()[0].ratio == pytest.approx(eager.levels()[0].ratio, rel=0.02)
