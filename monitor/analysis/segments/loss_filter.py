@@ -55,15 +55,22 @@ class LossFilter:
     """The hypotheses of `paths` paths: arrays of shape (paths, MOST), the sums (4, paths, MOST)."""
 
     def __init__(self, paths: int) -> None:
-        self.log_weights = np.full((paths, MOST), -np.inf)
+        self.log_weights = np.zeros((paths, MOST))
         self.states = np.zeros((paths, MOST), dtype=np.int8)
-        self.since_s = np.full((paths, MOST), -np.inf)
+        self.since_s = np.zeros((paths, MOST))
         self.sums = np.zeros((4, paths, MOST))
-        self.log_weights[:, : len(STATES)] = np.log(FIRST)
-        self.states[:, : len(STATES)] = STATES
-        self.fits = log_likelihood(self.states, self.sums)
+        self.fits = np.zeros((paths, MOST))
         self.is_settled = np.zeros(paths, dtype=np.bool_)
         self.waiting = np.zeros(paths)  # packets of bursts without a loss
+        self.begin(np.arange(paths))
+
+    def begin(self, rows: Rows) -> None:
+        """Forget the bursts of these paths."""
+        self.log_weights[rows], self.states[rows] = -np.inf, CLEAN
+        self.log_weights[rows, : len(STATES)], self.states[rows, : len(STATES)] = np.log(FIRST), STATES
+        self.since_s[rows], self.sums[:, rows] = -np.inf, 0.0
+        self.fits[rows] = log_likelihood(self.states[rows], self.sums[:, rows])
+        self.is_settled[rows], self.waiting[rows] = False, 0.0
 
     def take(self, rows: Rows, at_s: ArrayLike, spacing_s: ArrayLike, sums: Floats) -> None:
         """As `update`, at a fraction of the cost: bursts without a loss of settled paths are added together, up to the

@@ -1,0 +1,133 @@
+"""Tracks of loss: the same however bursts arrive, in pieces, of several paths and sizes, or anew after a late one."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.analysis.segments.chain_sums import sums_in_order
+from monitor.analysis.segments.loss_filter import LossFilter
+from monitor.archive.queries.present.lost_order import LostOrder
+from monitor.present.followed_loss import ALL_SIZES, FollowedLoss, Pings
+
+EVERY_S, SPACING_S, PACKETS = 60.0, 1.0, 10
+ONE_SIZE = Pings(EVERY_S, SPACING_S, (100,))
+TWO_SIZES = Pings(EVERY_S, SPACING_S, (100, 1000))
+EVEN = Pings(10.0, 1.0, (100,))
+
+
+def bursts(*rows):
+    """Bursts of (path, size, begin, packets), in the order of the archive."""
+    rows = sorted(rows, key=lambda row: row[:3])
+    lost = [np.array(packets, dtype=bool) for *_, packets in rows]
+    return LostOrder(
+        path_id=np.array([float(path) for path, *_ in rows]),
+        packet_bytes=np.array([float(size) for _, size, *_ in rows]),
+        at_s=np.array([float(at_s) for _, _, at_s, _ in rows]),
+        sent=np.array([float(len(packets)) for packets in lost]),
+        received=np.array([float((~packets).sum()) for packets in lost]),
+        sums=np.stack([sums_in_order(packets) for packets in lost], axis=1) if rows else np.zeros((4, 0)),
+        first_lost=np.array([packets[0] for packets in lost], dtype=bool),
+        last_lost=np.array([packets[-1] for packets in lost], dtype=bool),
+    )
+
+
+def planted(seed, pings, count=60, path=1):
+    """Bursts of a path that loses a quarter of its packets from the middle on; sizes follow each other."""
+    rng = np.random.default_rng(seed)
+    for number in range(count):
+        for place, size in enumerate(pings.packet_bytes):
+            lost = rng.random(PACKETS) < (0.001 if number < count // 2 else 0.25)
+            yield path, size, number * pings.every_s + 15.0 * place, lost
+
+
+def state_of(followed, path, size=ALL_SIZES):
+    row = np.array([followed.tracks[path, size]])
+    followed.filter.settle(row)
+    return followed.newest_s[row].tolist(), followed.filter.levels()[row[0]], followed.filter.above(0.01)[row[0]]
+
+
+@given(cuts=st.lists(st.integers(1, 119), max_size=6), seed=st.integers(0, 50))
+def test_bursts_in_pieces_give_the_same_tracks(cuts, seed):
+    rows = sorted(planted(seed, TWO_SIZES), key=lambda row: row[2])
+    whole, parts = FollowedLoss({1: TWO_SIZES}), FollowedLoss({1: TWO_SIZES})
+    whole.follow(bursts(*rows))
+    for first, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(rows)], strict=True):
+        parts.follow(bursts(*rows[first:end]))
+
+    for size in (ALL_SIZES, 100, 1000):
+        assert state_of(parts, 1, size) == state_of(whole, 1, size)
+
+
+@pytest.mark.parametrize("pings", [ONE_SIZE, EVEN])
+def test_a_track_is_that_of_the_filter_of_its_packets(pings):
+    rows = list(planted(3, pings))
+    followed, alone = FollowedLoss({1: pings}), LossFilter(1)
+    followed.follow(bursts(*rows))
+
+    before = False
+    for number, (_, _, at_s, lost) in enumerate(rows):
+        was_lost = before and pings is EVEN  # a pause of 51 s ends the chain
+        alone.take(np.array([0]), at_s, pings.every_s * (number > 0), sums_in_order([lost], [was_lost]))
+        before = bool(lost[-1])
+    alone.settle(np.array([0]))
+
+    assert state_of(followed, 1)[1:] == (alone.levels()[0], alone.above(0.01)[0])
+
+
+def test_paths_are_followed_apart():
+    together, alone = FollowedLoss({1: ONE_SIZE, 2: EVEN}), FollowedLoss({2: EVEN})
+    of_second = list(planted(5, EVEN, path=2))
+    together.follow(bursts(*planted(4, ONE_SIZE), *of_second))
+    alone.follow(bursts(*of_second))
+
+    assert state_of(together, 2) == state_of(alone, 2)
+
+
+def test_a_late_burst_takes_none_of_its_path():
+    rows = list(planted(6, ONE_SIZE))
+    followed = FollowedLoss({1: ONE_SIZE, 2: ONE_SIZE})
+    followed.follow(bursts(*rows[:20], *rows[21:40]))
+    before = state_of(followed, 1)
+    other = next(planted(7, ONE_SIZE, path=2))
+
+    assert followed.follow(bursts(rows[20], *rows[40:], other)) == {1}
+    assert state_of(followed, 1) == before
+    assert state_of(followed, 2)[0] == [0.0]
+
+
+def test_a_path_followed_anew_has_the_track_of_all_its_bursts():
+    rows = list(planted(8, TWO_SIZES))
+    followed, whole = FollowedLoss({1: TWO_SIZES}), FollowedLoss({1: TWO_SIZES})
+    followed.follow(bursts(*rows[:50], *rows[52:90]))
+    followed.forget([1])
+    followed.follow(bursts(*rows))
+    whole.follow(bursts(*rows))
+
+    for size in (ALL_SIZES, 100, 1000):
+        assert state_of(followed, 1, size) == state_of(whole, 1, size)
+
+
+def test_after_a_gap_a_track_begins_anew():
+    rows = list(planted(9, ONE_SIZE))
+    later = [(path, size, at_s + 7200.0, lost) for path, size, at_s, lost in rows]
+    followed, fresh = FollowedLoss({1: ONE_SIZE}), FollowedLoss({1: ONE_SIZE})
+    followed.follow(bursts(*rows))
+    followed.follow(bursts(*later[:5]))
+    fresh.follow(bursts(*later[:5]))
+
+    assert state_of(followed, 1) == state_of(fresh, 1)
+    assert followed.since_s[0] == 7200.0
+
+
+def test_other_paths_and_sizes_are_left_out():
+    followed = FollowedLoss({1: ONE_SIZE})
+
+    assert followed.follow(bursts((1, 64, 0.0, [False]), (7, 100, 0.0, [False]))) == set()
+    assert followed.newest_s.tolist() == [-np.inf]
+
+
+def test_nothing_changes_nothing():
+    followed = FollowedLoss({})
+
+    assert followed.follow(bursts()) == set()
