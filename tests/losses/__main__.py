@@ -6,12 +6,14 @@ The tables go to docs/method/alerts.md. Needs neither a database nor a network.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from monitor.analysis.changes.earlier_loss import end_of_earlier
-from tests.losses.scoring import score_dated
+from tests.losses.dated import score_look_back
+from tests.losses.scoring import Dated, score_dated
 from tests.losses.simulated import CADENCES, Cadence
 from tests.losses.told import score_steady, score_told, tell_by_stretches, tell_by_window
 from tests.reproduce.table import Table, placed
@@ -62,30 +64,49 @@ def main() -> None:
 
 def two_losses(share: float) -> Table:
     """Joined with the loss before, or cut although nothing was between, of runs on a pair of paths."""
+    return _dated(share, CADENCES, lambda *given: (score_dated(end_of_earlier, *given),))
+
+
+def look_back(share: float) -> Table:
+    """As `two_losses`, by the gap between both losses and by the look back over all rows of stretches, and how often
+    the 95% set holds the onset."""
+    return _dated(
+        share,
+        (CADENCES[1], CADENCES[3]),
+        lambda *given: (score_dated(end_of_earlier, *given), score_look_back(*given)),
+        with_right=True,
+    )
+
+
+def _dated(
+    share: float, cadences: Sequence[Cadence], score: Callable[..., Sequence[Dated]], *, with_right: bool = False
+) -> Table:
     seeds = range(FIRST_REPORTED, FIRST_REPORTED + max(round(60 * share), 1))
-    table = Table(("loss, each with its cycles", "packets lost", *map(str, CADENCES)))
+    table = Table(("loss, each with its cycles", "packets lost", *map(str, cadences)))
     for run in (1, 3):
         lost = "at random" if run == 1 else f"in runs of {run}"
-        for first, cycles, gap, second, after in TWO_LOSSES:
-            words = f"{first:.0%} × {cycles}, none × {gap}, {second:.0%} × {after}: joined"
-            joined = []
-            for cadence in CADENCES:
-                end_s, onset_s = cycles * cadence.every_s, (cycles + gap) * cadence.every_s
-                planted, until_s = [(0.0, first), (end_s, 0.0), (onset_s, second)], onset_s + after * cadence.every_s
-                dated = score_dated(end_of_earlier, cadence, planted, onset_s, until_s, run, STRAY, seeds)
-                joined.append(dated.joined / dated.runs)
-            table.rows.append((words, lost, *(f"{ratio:.0%}" for ratio in joined)))
-        for losses in ONE_LOSS:
-            words = f"{', '.join(f'{ratio:.0%} × {cycles}' for ratio, cycles in losses)}: cut"
-            begins = np.cumsum([0, *(cycles for _, cycles in losses)]).tolist()
-            cut = []
-            for cadence in CADENCES:
-                planted = [(at * cadence.every_s, ratio) for at, (ratio, _) in zip(begins, losses, strict=False)]
-                until_s = begins[-1] * cadence.every_s
-                dated = score_dated(end_of_earlier, cadence, planted, 0.0, until_s, run, STRAY, seeds)
-                cut.append(dated.cut / dated.runs)
-            table.rows.append((words, lost, *(f"{ratio:.0%}" for ratio in cut)))
+        for words, planted_cycles, onset, cycles, is_joined in _planted():
+            cells = []
+            for cadence in cadences:
+                planted = [(at * cadence.every_s, ratio) for at, ratio in planted_cycles]
+                every = score(cadence, planted, onset * cadence.every_s, cycles * cadence.every_s, run, STRAY, seeds)
+                wrong = " / ".join(f"{(of.joined if is_joined else of.cut) / of.runs:.0%}" for of in every)
+                right = " / ".join(f"{of.right / of.runs:.0%}" for of in every)
+                cells.append(f"{wrong}, holds {right}" if with_right else wrong)
+            table.rows.append((words, lost, *cells))
     return table
+
+
+def _planted() -> Iterator[tuple[str, list[tuple[int, float]], int, int, bool]]:
+    """What is planted in words and in cycles, the cycle of the onset, the cycles until the look, and whether an earlier
+    loss could be joined."""
+    for first, cycles, gap, second, after in TWO_LOSSES:
+        words = f"{first:.0%} × {cycles}, none × {gap}, {second:.0%} × {after}: joined"
+        yield words, [(0, first), (cycles, 0.0), (cycles + gap, second)], cycles + gap, cycles + gap + after, True
+    for losses in ONE_LOSS:
+        words = f"{', '.join(f'{ratio:.0%} × {cycles}' for ratio, cycles in losses)}: cut"
+        begins = np.cumsum([0, *(cycles for _, cycles in losses)]).tolist()
+        yield words, [(at, ratio) for at, (ratio, _) in zip(begins, losses, strict=False)], 0, begins[-1], False
 
 
 def told(share: float) -> Table:
@@ -124,7 +145,7 @@ def steady(share: float) -> Table:
     return table
 
 
-PARTS = {"two losses": two_losses, "told": told, "steady": steady}
+PARTS = {"two losses": two_losses, "look back": look_back, "told": told, "steady": steady}
 
 if __name__ == "__main__":
     main()

@@ -1,0 +1,34 @@
+"""Scores of the onset of a simulated loss by the look back over the packets of a pair of paths."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from monitor.analysis.segments.chain_sums import sums_in_order
+from monitor.analysis.segments.look_back import onset_of_loss
+from tests.losses.scoring import BEFORE_S, Dated
+from tests.losses.simulated import Cadence, Planted, packets
+
+LOOK_BACK_CYCLES = 400
+
+
+def score_look_back(cadence: Cadence, planted: Planted, onset_s: float, until_s: float, run: int, stray: float,
+                    seeds: range) -> Dated:  # fmt: skip
+    """As `score_dated`, of the same packets."""
+    dated = Dated()
+    for seed in seeds:
+        rng = np.random.default_rng([seed, run, round(cadence.every_s), cadence.packets, round(onset_s)])
+        pair = [packets(rng, cadence, planted, -BEFORE_S, until_s, run, stray) for _ in range(2)]
+        at_s = np.concatenate([begins for begins, _ in pair])
+        sums = np.concatenate([sums_in_order(lost, np.append(False, lost[:-1, -1])) for _, lost in pair], axis=1)
+        order = np.argsort(at_s, kind="stable")
+        order = order[at_s[order] >= until_s - LOOK_BACK_CYCLES * cadence.every_s]
+        onset = onset_of_loss(at_s[order], sums[:, order])
+        assert onset is not None
+        begins_s = at_s[order]
+        earliest_s, latest_s = begins_s[max(onset.earliest - 1, 0)], begins_s[onset.latest] + cadence.lasts_s
+        dated.runs += 1
+        dated.right += bool(earliest_s <= onset_s <= latest_s)
+        dated.joined += bool(latest_s < onset_s - 0.5 * cadence.every_s)
+        dated.cut += bool(earliest_s > onset_s + cadence.every_s)
+    return dated
