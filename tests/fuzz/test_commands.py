@@ -5,6 +5,7 @@ import contextlib
 import io
 import os
 import sys
+from unittest.mock import patch
 
 import pytest
 from django.core.management import get_commands
@@ -54,7 +55,10 @@ def odd_values(tmp_path, monkeypatch):
     (tmp_path / "folder").mkdir()
     (tmp_path / "loop").symlink_to("loop")
     files = ("binary", "nothing", "folder", "loop", "missing", "nothing/below", "loop/below", "binary/" + "é" * 300)
-    return (*NUMBERS, *TEXTS, *TIMES, *files)
+    # Django's --settings and --pythonpath change both for the whole process.
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    with patch.dict(os.environ):
+        yield (*NUMBERS, *TEXTS, *TIMES, *files)
 
 
 def _lines(parser, words):
