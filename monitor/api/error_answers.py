@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,8 +52,10 @@ def _place(location: Sequence[str | int]) -> str:
 
 
 def _fault(error: dict[str, Any]) -> str:
-    if error["type"] == "missing":
-        return "required"
+    known = {"missing": "required", "extra_forbidden": "unknown field"}.get(str(error["type"]))
+    if known is not None:
+        return known
     text = str(error["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    text = text.replace("Input should", "must", 1)
+    # "Input should be a valid integer", "String should match pattern …"
+    text = re.sub(r"^\w+ should ", "must ", text)
     return text[:1].lower() + text[1:]

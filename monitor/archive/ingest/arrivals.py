@@ -30,6 +30,8 @@ LARGEST_BATCH = 10_000
 """Maximum results in a batch."""
 LARGEST_RESULT_BYTES = 2**20
 """Maximum encoded size of a result; the RTTs of the largest burst take half of it."""
+LARGEST_CLEANED_BYTES = 2**18
+"""Of a result whose texts are cleaned, which takes some sixty times its size in memory as JSON of small objects."""
 MOST_VALUES = 1_000_000
 """Maximum values in a JSON batch: JSON arrays do not announce their length, and each value takes memory before they
 end."""
@@ -229,7 +231,9 @@ def contradiction_of(delivered: Delivered) -> str | None:
 
 
 def _with_cleaned_texts(how: Format, encoded: msgspec.Raw) -> bytes | None:
-    """The message with all its texts cleaned; None where they are clean, or it cannot be read at all."""
+    """The message with all its texts cleaned; None where they are clean, or it is large or cannot be read at all."""
+    if len(encoded) > LARGEST_CLEANED_BYTES:
+        return None
     try:
         whole = _anything(how, encoded)
         cleaned = cleaned_tree(whole)

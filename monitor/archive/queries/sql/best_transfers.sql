@@ -16,7 +16,7 @@ WHERE
     protocol = 'tcp' AND throughput_bps > 0
     -- Older agents took damaged reports for measurements: no host receives above 10 Tbit/s, nor far more than was sent.
     AND throughput_bps <= 1e13
-    AND (sent_bytes IS NULL OR received_bytes IS NULL OR received_bytes <= 2 * sent_bytes)
+    AND (sent_bytes IS NULL OR received_bytes IS NULL OR received_bytes / 2 <= sent_bytes)
     AND measured_at >= %(since)s::timestamptz AND measured_at < %(until)s::timestamptz
     AND (%(family)s::integer IS NULL OR path.family = %(family)s::integer)
 ORDER BY throughput_test.path_id, throughput_bps DESC, measured_at
