@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from monitor.archive.models import Burst as BurstRow
 from probes.contract import Outcome
+from probes.free_text import cleaned
 from probes.ping import columns as burst_columns
 from probes.ping.columns import LOST_NS, NONE, NS_PER_MS, STAMPS, BurstArrays
 from probes.ping.spec import Burst, IcmpError
@@ -145,7 +146,7 @@ def pack_columns(columns: BurstArrays, places: Integers, first_sequence: int) ->
     common = zip(heads, *((values | counted)[name] for name in COMMON), strict=False)
     packed = [head + NOT_DURING_TEST + _common(*rest) for head, *rest in common]
     details = [columns.details[place] for place in places.tolist()] if columns.details else [None] * len(places)
-    rare = {text: _text(text) + _json(()) + NULL for text in set(details)}
+    rare = {text: _line(text) + _json(()) + NULL for text in set(details)}
     rtts = _round_trips_of(columns, places)
     return Rows(
         keys["path_id"],
@@ -215,6 +216,10 @@ def _text(text: str | None) -> bytes:
     return struct.pack("!i", len(encoded)) + encoded
 
 
+def _line(text: str | None) -> bytes:
+    return NULL if text is None else _text(cleaned(text))
+
+
 def _inet(text: str | None) -> bytes:
     if text is None:
         return NULL
@@ -234,14 +239,14 @@ def _rare(burst: Burst) -> bytes:
     if burst.detail is None and burst.loaded_rtts_ms is None and not burst.errors:
         return NOTHING_RARE
     loaded = NULL if burst.loaded_rtts_ms is None else _array(burst.loaded_rtts_ms)
-    return _text(burst.detail) + _json(burst.errors) + loaded
+    return _line(burst.detail) + _json(burst.errors) + loaded
 
 
 ENCODERS: dict[type[Field[Any, Any]], Callable[[Any], bytes]] = {
     SmallIntegerField: _value("h"),
     IntegerField: _value("i"),
     BooleanField: _value("?"),
-    TextField: _text,
+    TextField: _line,
     GenericIPAddressField: _inet,
 }
 COMMON = {
@@ -253,7 +258,7 @@ COMMON = {
 COLUMNS = (*FIRST, *COMMON, *LAST)
 common_of: Callable[[Burst], tuple[Any, ...]] = attrgetter(*COMMON)
 DURING_TEST, NOT_DURING_TEST = ENCODERS[BooleanField](True), ENCODERS[BooleanField](False)
-NOTHING_RARE = _text(None) + _json(()) + NULL
+NOTHING_RARE = _line(None) + _json(()) + NULL
 
 
 def round_trips(bursts: Sequence[Burst]) -> list[bytes]:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 from django.db.models import Model
 
+from probes.free_text import cleaned
 from probes.site.wire import Delivered
 
 Row = TypeVar("Row", bound=Model)
@@ -30,5 +31,10 @@ def row_of(table: type[Row], delivered: Delivered, **computed: Any) -> Row:
         "during_test": delivered.during_test,
         **computed,
     }
-    names = [column.name for column in table._meta.concrete_fields]
-    return table(**{name: fields[name] for name in names if name in fields})
+    names = [column.name for column in table._meta.concrete_fields if column.name in fields]
+    return table(**{name: _storable(fields[name]) for name in names})
+
+
+def _storable(value: Any) -> Any:
+    """The value; a text from an agent on one line, and printable."""
+    return cleaned(value) if isinstance(value, str) else value

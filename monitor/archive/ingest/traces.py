@@ -25,6 +25,7 @@ from monitor.archive.routes.keep import keep_routes
 from monitor.archive.statements import run_statement
 from monitor.mesh.schedule.on_demand_traces import ask_reverse
 from monitor.prepared import array_text
+from probes.free_text import cleaned
 from probes.site.wire import Delivered
 from probes.trace.spec import ON_DEMAND_TEST, Hop, TraceReason, TraceRun
 
@@ -129,12 +130,12 @@ def _row(delivered: Delivered, flow: Flow, route_id: int | None) -> dict[str, An
         "unknown_ttls": _array([hop.ttl for hop in hops if hop.address is None or hop.error is not None] or None),
         "inferred_ttls": _array([hop.ttl for hop in hops if hop.is_inferred] or None),
         "mpls": _by_ttl(hops, lambda hop: [[entry.label, entry.traffic_class, entry.ttl] for entry in hop.mpls]),
-        "errors": _by_ttl(hops, lambda hop: hop.error and [hop.error, hop.address and canonical(hop.address)]),
+        "errors": _by_ttl(hops, lambda hop: hop.error and [cleaned(hop.error), hop.address and canonical(hop.address)]),
         "others": _by_ttl(hops, lambda hop: [canonical(address) for address in hop.others]),
         "flow_effect": None if effect is None else json.dumps(msgspec.to_builtins(effect)),
         "address": run.address,
         "during_test": delivered.during_test,
-        "detail": run.detail,
+        "detail": None if run.detail is None else cleaned(run.detail),
     }
 
 

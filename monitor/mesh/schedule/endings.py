@@ -16,6 +16,7 @@ from django.db.models.functions import Concat
 
 from monitor.mesh.models import Slot
 from probes.contract import Outcome
+from probes.free_text import cleaned
 
 GRACE_S = 600
 """Time after the end of a slot without a report until it counts as missed."""
@@ -38,7 +39,7 @@ def close_slot(
     if outcome is not Outcome.MISSED:
         open_or_missed |= Q(outcome=Outcome.MISSED)
     changed = Slot.objects.filter(open_or_missed, pk=slot_id).update(
-        outcome=outcome.value, detail=detail or "", carried_bytes=carried_bytes
+        outcome=outcome.value, detail=cleaned(detail or ""), carried_bytes=carried_bytes
     )
     if changed and outcome is Outcome.REFUSED:
         _apply_far_end_outcome(slot_id)

@@ -438,3 +438,25 @@ def test_the_number_of_queries_does_not_grow_with_the_batch(mesh, django_assert_
         receipt = store(mesh.slac.pk, batch(*results, number=2), NOW)
 
     assert (receipt.accepted, len(receipt.refused)) == (500, 99)
+
+
+ODD_TEXT, ON_ONE_LINE = "a\u2028b\n\u202ec\x7f", "a b \ufffdc\ufffd"
+
+
+def test_texts_of_agents_are_stored_on_one_line(mesh):
+    slot = mesh.slot(mesh.slac_cern)
+    failed = throughput(detail=ODD_TEXT, tool=ODD_TEXT)
+    store(
+        mesh.slac.pk,
+        batch(
+            delivered(mesh.slac_cern, burst(detail=ODD_TEXT), 1),
+            delivered(mesh.slac_cern, burst(None, 1.0, at=HOUR + timedelta(minutes=1), detail=ODD_TEXT), 2),
+            delivered(mesh.slac_cern, failed, 3, slot_id=slot.pk),
+        ),
+        NOW,
+    )
+
+    assert {row.detail for row in Burst.objects.all()} == {ON_ONE_LINE}
+    assert {(row.detail, row.tool) for row in ThroughputTest.objects.all()} == {(ON_ONE_LINE, ON_ONE_LINE)}
+    slot.refresh_from_db()
+    assert slot.detail == ON_ONE_LINE

@@ -139,8 +139,9 @@ def test_a_repeated_block_and_its_bursts_alone_are_stored_once(mesh):
 
 
 def test_a_burst_that_the_database_cannot_store_is_refused_alone(mesh, monkeypatch):
-    """Only the database rejects it: here, since the check of its text is left out."""
+    """Only the database rejects it: here, since the check of its text and its cleaning are left out."""
     monkeypatch.setattr("monitor.archive.ingest.checks._are_not", lambda column, wrong: True)
+    monkeypatch.setattr("monitor.archive.ingest.binary_copy.cleaned", lambda text: text)
     details = [None, "a\0b", None]
     together = in_blocks(
         batch(
