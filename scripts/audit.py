@@ -62,9 +62,9 @@ def programs(environment: Path) -> Iterator[str]:
     """A line for each version of a program inside the wheels of a virtual environment."""
     folders = [str(folder) for folder in environment.glob("lib/python*/site-packages")]
     for package in sorted(distributions(path=folders), key=lambda package: package.name.lower()):
-        names: dict[str, list[str]] = {}
+        names: dict[str, set[str]] = {}
         for path in _programs_of(package):
-            names.setdefault(_version(path), []).append(path.name)
+            names.setdefault(_version(path), set()).add(path.name)
         for version, same in names.items():
             shown = ", ".join(sorted(same)[:MOST_PROGRAMS])
             more = len(same) - MOST_PROGRAMS
@@ -100,7 +100,10 @@ def main(files: Sequence[str], pip_audit: Sequence[str] = (sys.executable, "-m",
         try:
             packages = look_up(Path(file), service, pip_audit)
         except AuditError as error:
-            print(f"{file}: NOT CHECKED: the advisory service {service} cannot be reached or gives no answer: {error}")
+            print(
+                f"{file}: NOT CHECKED: the advisory service {service} cannot be reached or gives no answer: {error};"
+                " run it where the service can be reached, or set AUDIT_SERVICE to the other one"
+            )
             status = 1
             continue
         lines = vulnerabilities(packages)

@@ -53,8 +53,11 @@ def on_one_line(text: str) -> str:
 
 def on_lines(text: str) -> str:
     """The same for each line of a comment."""
-    for line in text.splitlines():
-        on_one_line(line)
+    for number, line in enumerate(text.split("\n"), 1):
+        try:
+            on_one_line(line.removesuffix("\r"))
+        except ValueError as error:
+            raise ValueError(f"line {number} {error}") from error
     return text
 
 

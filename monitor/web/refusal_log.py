@@ -57,7 +57,8 @@ class RefusalsOnALine(logging.Filter):
         is_refusal = record.name.startswith("django.security") if status is None else status < SERVER_ERROR
         if not is_refusal or not record.name.startswith("django."):
             return True
-        reason = one_line(record.getMessage())
+        # The variable that an operator sets.
+        reason = one_line(record.getMessage()).replace(" ALLOWED_HOSTS", " SOUNDINGS_ALLOWED_HOSTS")
         environ = getattr(getattr(record, "request", None), "META", {})
         if "gunicorn.socket" in environ:
             environ[REASON] = reason

@@ -63,7 +63,9 @@ def _connections(path: Path, unread: Counter[Unread]) -> list[TcpConnection]:
     """Those with data, the most data first."""
     try:
         connections = connections_of(read_capture(path.read_bytes(), unread), unread)
-    except (CaptureError, OSError) as error:
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}") from error
+    except CaptureError as error:
         raise CommandError(f"{path}: {error}") from error
     connections = [connection for connection in connections if connection.sender.payload_bytes]
     if not connections:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from probes import hosts
 from probes.hosts import literal
+from probes.site.limits import networks
 from probes.site.limits.networks import GUARDED
 
 Family = Literal[4, 6]
@@ -31,9 +32,7 @@ def is_private(address: str) -> bool:
 
 def guarded_network(address: str) -> str | None:
     """The network that no agent measures unless its limits.toml allows a part of it; None for any other address."""
-    ip = literal(address)
-    guarded = (network for _, networks in GUARDED for network in networks)
-    return None if ip is None else next((network for network in guarded if ip in ip_network(network)), None)
+    return None if literal(address) is None else networks.guarded_network(address)
 
 
 def canonical(address: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
-from ipaddress import ip_network
 
 from monitor.mesh.document import addresses, expansion
 from monitor.mesh.document.alert_rules import FOR, PATH, RULES
@@ -22,7 +21,8 @@ from monitor.mesh.kinds import MESH_KINDS, packet_sizes, slot_s
 from monitor.mesh.kinds.aggregate_rules import check_aggregates
 from monitor.mesh.kinds.server_rules import check_server_ports
 from monitor.mesh.schedule.timetable import Job, Timetable, place
-from probes.toml.keys import keys_of
+from probes.site.limits.networks import DEFAULT_ALLOWED, networks_around
+from probes.toml.keys import keys_of, to_toml
 from probes.toml.tables import Table
 
 ALWAYS_FITS_RATIO = 2 / 3
@@ -278,33 +278,35 @@ def private_address_warnings(document: MeshDocument) -> list[str]:
     places = {host.name: (site.name, host) for site in document.sites for host in site.hosts}
     private = {name for name, (_, host) in places.items() if addresses.is_private(host.address)}
     peers: dict[str, dict[str, None]] = defaultdict(dict)
-    if len(private) < len(places):
+    public = {name for name, (_, host) in places.items() if addresses.guarded_network(host.address) is None}
+    if public:
         for measurement in expansion.measurements(document):
             for name, other in (measurement.hosts, measurement.hosts[::-1]):
                 site = places[other][0]
-                if name in private and other not in private and not _has_address_for(places[name][1], site):
+                if name in private and other in public and not _has_address_for(places[name][1], site):
                     peers[name][site] = None
     return [_sentence(places[name][1], list(sites)) for name, sites in peers.items()]
 
 
 def refused_address_warnings(document: MeshDocument) -> list[str]:
-    """A sentence for each network with targets that an agent measures only if its limits.toml allows them."""
+    """A sentence on the targets that an agent measures only if its limits.toml allows them; none without any."""
     places = {host.name: (site.name, host) for site in document.sites for host in site.hosts}
-    refused: dict[str, dict[str, None]] = defaultdict(dict)
+    refused: dict[str, None] = {}
     for measurement in expansion.measurements(document):
         host = places[measurement.destination][1]
         address = _address_for(host, places[measurement.source][0]) or host.address
-        if (network := addresses.guarded_network(address)) is not None:
-            refused[network][address] = None
-    return [_refusal(network, list(targets)) for network, targets in refused.items()]
+        if addresses.guarded_network(address) is not None:
+            refused[address] = None
+    return [_refusal(list(refused))] if refused else []
 
 
-def _refusal(network: str, targets: list[str]) -> str:
+def _refusal(targets: list[str]) -> str:
     shown = ", ".join(targets[:SHOWN_TARGETS]) + (" …" if len(targets) > SHOWN_TARGETS else "")
+    allowed = ", ".join(map(to_toml, (*DEFAULT_ALLOWED, *networks_around(targets))))
     return (
-        f"an agent measures addresses of {network} ({shown}) only if its limits.toml allows them: at each site that is "
-        f'to measure them, write allowed = ["0.0.0.0/0", "::/0", "{ip_network(targets[0])}"] into [networks], or a '
-        "larger network inside it; until then they are not permitted, and nothing is measured"
+        f"an agent measures private, loopback and link-local addresses ({shown}) only if its limits.toml allows them: "
+        f"at each site that is to measure them, write allowed = [{allowed}] into [networks], or narrower networks; "
+        "until then they are not permitted, and nothing is measured"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Annotated
 
@@ -59,6 +59,29 @@ class Networks(msgspec.Struct, frozen=True, kw_only=True):
         NetworkList,
         meaning("management networks; measured only if allowed has a network inside them"),
     ] = ()
+
+
+DEFAULT_ALLOWED = Networks().allowed
+
+
+def guarded_network(address: str) -> str | None:
+    """The network of `GUARDED` that a literal address is in."""
+    parsed = _parse(address.partition("%")[0])
+    return next((network for _, networks in GUARDED for network in networks if is_within(parsed, (network,))), None)
+
+
+def networks_around(addresses: Iterable[str]) -> list[str]:
+    """The smallest networks that have all of these literal addresses, one for each guarded network that they are in."""
+    of_guard: dict[object, list[Address]] = {}
+    for address in addresses:
+        parsed = _parse(address.partition("%")[0])
+        of_guard.setdefault(guarded_network(address) or parsed, []).append(parsed)
+    return [str(_around(alike)) for alike in of_guard.values()]
+
+
+def _around(addresses: list[Address]) -> Network:
+    differing = max(int(address) ^ int(addresses[0]) for address in addresses).bit_length()
+    return ipaddress.ip_network((addresses[0], addresses[0].max_prefixlen - differing), strict=False)
 
 
 def forbids_address(networks: Networks, address: str) -> str | None:

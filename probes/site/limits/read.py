@@ -5,7 +5,6 @@ In: the path of the file. Out: `Limits`, or `LimitsError` with every problem and
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +12,12 @@ from pathlib import Path
 import msgspec
 
 from probes.site.limits.limits import Limits
-from probes.site.limits.networks import NEVER, Networks
+from probes.site.limits.networks import DEFAULT_ALLOWED, NEVER, networks_around
 from probes.toml import tables
 from probes.toml.keys import keys_of, to_toml
 
 ALLOWED, FORBIDDEN = "networks.allowed", "networks.forbidden"
 NAMES_OF_NEVER = frozenset(name for name, _ in NEVER)
-DEFAULT_ALLOWED = Networks().allowed
 SHOWN = 3
 
 
@@ -45,10 +43,9 @@ def remedy(file: Path | None, data: Path, forbidden: Mapping[str, str]) -> str:
     listed = [address for address, name in names.items() if name == FORBIDDEN]
     if listed:
         return f"{_place(file, data, FORBIDDEN)}: remove the network of {', '.join(listed[:SHOWN])}"
-    alone = [to_toml(f"{address}/{ipaddress.ip_address(address).max_prefixlen}") for address in list(names)[:SHOWN]]
-    around, usual = "it" if len(names) == 1 else "them", ", ".join(map(to_toml, DEFAULT_ALLOWED))
+    around, usual = (", ".join(map(to_toml, networks)) for networks in (networks_around(names), DEFAULT_ALLOWED))
     return (
-        f"{_place(file, data, ALLOWED)}: add {', '.join(alone)}, or a network around {around}, to allowed of [networks]"
+        f"{_place(file, data, ALLOWED)}: add {around}, or narrower networks, to allowed of [networks]"
         f" (by default {usual}, to be kept); a running agent takes the file up within seconds"
     )
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from monitor.mesh.document import addresses
 from monitor.mesh.document.reader import parse
 from monitor.mesh.document.rules import private_address_warnings, refused_address_warnings
+from probes.site.limits.networks import Networks, forbids_address
 from tests.facts import lacks
 from tests.unit.mesh.test_notify_routes import MESH
 
@@ -43,10 +46,8 @@ def test_an_address_for_the_public_sites_is_enough() -> None:
 
 @pytest.mark.parametrize(
     ("address", "network"),
-    [
-        ("10.1.0.7", "10.0.0.0/8"), ("192.168.7.7", "192.168.0.0/16"), ("100.64.3.4", "100.64.0.0/10"),
-    ],
-)  # fmt: skip
+    [("10.1.0.7", "10.1.0.7/32"), ("192.168.7.7", "192.168.7.7/32"), ("100.64.3.4", "100.64.3.4/32")],
+)
 def test_addresses_that_agents_refuse_are_named(address: str, network: str) -> None:
     mesh = MESH.replace("192.0.2.", "203.0.113.").replace("203.0.113.2", address)
 
@@ -54,6 +55,23 @@ def test_addresses_that_agents_refuse_are_named(address: str, network: str) -> N
 
     assert lacks(warning, address, "limits.toml", "allowed", "nothing is measured") == []
     assert network in warning
+
+
+def test_a_loopback_address_is_no_public_one() -> None:
+    mesh = re.sub(r"192\.0\.2\.(\d)", r"127.0.0.\1", MESH.replace(SLAC, 'address = "10.1.0.7"'))
+
+    assert private_address_warnings(parse(mesh.encode(), "mesh.toml")) == []
+
+
+def test_one_warning_allows_all_refused_addresses() -> None:
+    mesh = MESH.replace("192.0.2.", "10.1.0.")
+
+    (warning,) = refused_address_warnings(parse(mesh.encode(), "mesh.toml"))
+
+    (allowed,) = re.findall(r'allowed = \["0.0.0.0/0", "::/0", "([0-9./]+)"\]', warning)
+    limits = Networks(allowed=("0.0.0.0/0", "::/0", allowed))
+    assert [forbids_address(limits, address) for address in re.findall(r"10\.1\.0\.\d+", mesh)] != []
+    assert {forbids_address(limits, address) for address in re.findall(r"10\.1\.0\.\d+", mesh)} == {None}
 
 
 def test_public_addresses_are_not_refused() -> None:

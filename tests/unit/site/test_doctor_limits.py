@@ -26,9 +26,9 @@ def result(tmp_path, names, text=None):
 @pytest.mark.parametrize(
     ("text", "place", "words"),
     [
-        (None, "limits.toml (write it)", '"10.0.0.10/32"'),
-        ("# ours\n", "limits.toml:1", '"10.0.0.10/32"'),
-        ('# ours\n[networks]\nallowed = ["0.0.0.0/0"]\n', "limits.toml:3", '"10.0.0.10/32"'),
+        (None, "limits.toml (write it)", '"10.0.0.10/31"'),
+        ("# ours\n", "limits.toml:1", '"10.0.0.10/31"'),
+        ('# ours\n[networks]\nallowed = ["0.0.0.0/0"]\n', "limits.toml:3", '"10.0.0.10/31"'),
         ('[networks]\n\nforbidden = ["10.0.0.0/24"]\n', "limits.toml:3", "remove the network"),
     ],
 )
@@ -42,6 +42,15 @@ def test_no_permitted_target_is_a_failure(tmp_path, text, place, words):
 
 def test_the_remedy_permits_the_targets(tmp_path):
     assert result(tmp_path, PRIVATE, '[networks]\nallowed = ["0.0.0.0/0", "::/0", "10.0.0.0/24"]\n').is_good
+
+
+def test_the_remedy_names_a_network_around_all_targets(tmp_path):
+    names = [(f"10.77.{number}.1", 4) for number in range(1, 6)]
+
+    fix = result(tmp_path, names).fix
+
+    assert '"10.77.0.0/21"' in fix
+    assert result(tmp_path, names, '[networks]\nallowed = ["0.0.0.0/0", "::/0", "10.77.0.0/21"]\n').is_good
 
 
 @pytest.mark.parametrize("names", [[], PUBLIC, [*PUBLIC, *PRIVATE]])
