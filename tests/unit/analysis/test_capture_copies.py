@@ -118,9 +118,13 @@ def test_copies_of_a_real_transfer_count_once():
     """With losses, SACK and retransmissions; mirrored with delays that differ, so that packets overtake copies."""
     chance, records = random.Random(1), records_of("lossy-sender")
     copies = [replace(record, at_ns=record.at_ns + chance.randrange(2 * MS)) for record in records]
-    whole = max(connections_of(read_capture(pcap_file(records))), key=lambda one: one.sender.payload_bytes)
+    whole = max(
+        connections_of(read_capture(pcap_file(records))), key=lambda connection: connection.sender.payload_bytes
+    )
     mirrored = sorted([*records, *copies], key=lambda record: record.at_ns)
-    twice = max(connections_of(read_capture(pcap_file(mirrored))), key=lambda one: one.sender.payload_bytes)
+    twice = max(
+        connections_of(read_capture(pcap_file(mirrored))), key=lambda connection: connection.sender.payload_bytes
+    )
 
     before, after = figures_of(whole), figures_of(twice)
 
@@ -164,7 +168,9 @@ def test_a_part_that_is_sent_again_is_no_copy(is_joined_first, resent_ms):
 
 def test_a_packet_and_its_copy_in_a_tunnel_count_once():
     records = Conversation().open().transfer().records
-    ethernet = behind([Record(one.at_ns, bytes(14) + one.frame, one.wire_bytes + 14) for one in records], ipv4(4))
+    ethernet = behind(
+        [Record(record.at_ns, bytes(14) + record.frame, record.wire_bytes + 14) for record in records], ipv4(4)
+    )
 
     figures = of_records(sorted([*records, *ethernet], key=lambda record: record.at_ns))
 
@@ -261,8 +267,8 @@ def test_a_clock_that_went_back_gives_no_rate(back_ms):
 def test_a_clock_counts_where_a_connection_has_both_sides():
     """Two captures in one file, the later first: each connection lies within one of them."""
     first, second = Conversation().open().transfer().records, Conversation().open().transfer().records
-    earlier = [replace(one, at_ns=one.at_ns - 10**15) for one in second]
-    ports = [replace(one, frame=one.frame.replace(b"\x9c\x40", b"\x9c\x41")) for one in earlier]
+    earlier = [replace(record, at_ns=record.at_ns - 10**15) for record in second]
+    ports = [replace(record, frame=record.frame.replace(b"\x9c\x40", b"\x9c\x41")) for record in earlier]
 
     connections = connections_of(read_capture(pcap_file([*first, *ports], RAW)))
 

@@ -107,7 +107,9 @@ def test_headers_that_are_cut_off_are_named(length):
 
 def test_options_that_the_capture_cuts_off_are_not_known():
     whole = figures_of(connections_of(read_capture(WHOLE))[0])
-    cut = figures_of(connections_of(read_capture(pcap_file(replace(one, frame=one.frame[:60]) for one in RECORDS)))[0])
+    cut = figures_of(
+        connections_of(read_capture(pcap_file(replace(record, frame=record.frame[:60]) for record in RECORDS)))[0]
+    )
 
     assert "not known" in dict(capture_rows(cut))["SACK"]
     assert cut.window_max_bytes is None
