@@ -15,6 +15,7 @@ from psycopg.types.json import Jsonb
 from monitor.archive.ingest.binary_copy import COLUMNS, concatenate_rows, pack
 from monitor.archive.models import Burst as BurstRow
 from probes.contract import Outcome
+from probes.free_text import cleaned
 from probes.ping.spec import Burst, IcmpError
 from probes.site.wire import Delivered
 
@@ -103,7 +104,8 @@ def value_of(result: Delivered, column: str):
     if column in ("address", "source_address"):
         text = getattr(burst, column)
         return None if text is None else ip_address(text)
-    return getattr(burst, column)
+    value = getattr(burst, column)
+    return cleaned(value) if isinstance(value, str) else value
 
 
 def by_psycopg(result: Delivered, column: str) -> bytes | None:
