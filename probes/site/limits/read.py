@@ -5,6 +5,7 @@ In: the path of the file. Out: `Limits`, or `LimitsError` with every problem and
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +13,12 @@ from pathlib import Path
 import msgspec
 
 from probes.site.limits.limits import Limits
-from probes.site.limits.networks import DEFAULT_ALLOWED, NEVER, networks_around
+from probes.site.limits.networks import DEFAULT_ALLOWED, GUARDED, NEVER, networks_around
 from probes.toml import tables
 from probes.toml.keys import keys_of, to_toml
 
 ALLOWED, FORBIDDEN = "networks.allowed", "networks.forbidden"
+NAMES_OF_GUARDED = frozenset(f"networks.{name}" for name, _ in GUARDED)
 NAMES_OF_NEVER = frozenset(name for name, _ in NEVER)
 SHOWN = 3
 
@@ -43,7 +45,11 @@ def remedy(file: Path | None, data: Path, forbidden: Mapping[str, str]) -> str:
     listed = [address for address, name in names.items() if name == FORBIDDEN]
     if listed:
         return f"{_place(file, data, FORBIDDEN)}: remove the network of {', '.join(listed[:SHOWN])}"
-    around, usual = (", ".join(map(to_toml, networks)) for networks in (networks_around(names), DEFAULT_ALLOWED))
+    # A network of the site's own, or of its managers, opens by a network inside it alone.
+    alike = [address for address, name in names.items() if name in NAMES_OF_GUARDED]
+    alone = [f"{address}/{ipaddress.ip_address(address).max_prefixlen}" for address in names if address not in alike]
+    permitting = (*networks_around(alike), *alone)
+    around, usual = (", ".join(map(to_toml, networks)) for networks in (permitting, DEFAULT_ALLOWED))
     return (
         f"{_place(file, data, ALLOWED)}: add {around}, or narrower networks, to allowed of [networks]"
         f" (by default {usual}, to be kept); a running agent takes the file up within seconds"

@@ -53,6 +53,19 @@ def test_the_remedy_names_a_network_around_all_targets(tmp_path):
     assert result(tmp_path, names, '[networks]\nallowed = ["0.0.0.0/0", "::/0", "10.77.0.0/21"]\n').is_good
 
 
+def test_the_remedy_opens_targets_in_a_network_of_the_sites_own(tmp_path):
+    own = 'own = ["192.0.2.0/28", "192.0.2.64/28"]\n'
+    names = [("192.0.2.5", 4), ("192.0.2.70", 4), ("10.0.0.10", 4), ("10.0.0.11", 4)]
+
+    fix = result(tmp_path, names, f"[networks]\n{own}").fix
+
+    allowed = fix.partition(": add ")[2].partition(", or narrower")[0]
+    assert allowed == '"10.0.0.10/31", "192.0.2.5/32", "192.0.2.70/32"'
+    assert result(tmp_path, names, f'[networks]\nallowed = ["0.0.0.0/0", {allowed}]\n{own}').is_good
+    limits = read_limits(tmp_path / "limits.toml")
+    assert [limits.forbids_address(address) for address, _ in names] == [None] * 4
+
+
 @pytest.mark.parametrize("names", [[], PUBLIC, [*PUBLIC, *PRIVATE]])
 def test_a_permitted_target_beside_others_is_none(tmp_path, names):
     assert result(tmp_path, names).is_good
