@@ -144,7 +144,7 @@ def _answer_s(spec: ThroughputSpec, deadline: Deadline) -> float:
 
 
 def _failure_of_all(failures: Sequence[ProbeError], ports: int) -> ProbeError:
-    """The failure of a test of which every port that was tried failed: busy where any is."""
+    """The failure of a test after all its ports failed: busy if any port was busy."""
     outcomes = Counter(error.outcome for error in failures)
     tried = f"{outcomes[Outcome.BUSY]} of {ports} ports busy, {outcomes[Outcome.REFUSED]} refused"
     others = len(failures) - outcomes[Outcome.BUSY] - outcomes[Outcome.REFUSED]

@@ -44,7 +44,7 @@ WRONG_KEY = "before the test began; a server of iperf3 3.22 does so if the one-t
 MAX_PACKETS = 2**53
 """An upper bound on the packets of any test."""
 SENT_MARGIN = 2
-"""Upper bound on what was sent or received, as a multiple of what intervals have: the last of them may be missing."""
+"""Upper bound on bytes or datagrams, as a multiple of the sum of the intervals: the last of them may be missing."""
 PacketDifference = Annotated[int, Meta(ge=-MAX_PACKETS, le=MAX_PACKETS)]
 
 

@@ -1,4 +1,4 @@
-"""Scores of a loss that is told: while it lasts, no more after its end, not again, and not of a smaller loss."""
+"""Score how a loss is reported: while it lasts, not after its end, not again, and not for a smaller loss."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from probes.throughput.tool.errors import ToolFailure
 from probes.throughput.tool.figures import kept
 
 MARGIN = 1.1
-"""Upper bound on what was received, as a multiple of what was sent: iperf3 ends its sums at the two ends apart."""
+"""Upper bound on received bytes, as a multiple of sent bytes: iperf3 ends its sums at the two ends apart."""
 MOST_RATE_BPS = 1e13
 """Beyond the interfaces and the memory of any host."""
 
