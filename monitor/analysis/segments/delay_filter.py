@@ -1,0 +1,168 @@
+"""Follow the stretches of the RTT of many paths at once, burst by burst.
+
+In: a figure in ms of each path's newest burst, its median or minimum RTT. Out: for each path the level of its newest
+stretch, since when it holds, the level before it, and the probability that it is above a limit.
+
+Within a stretch the figure is normal around the level, with a spread of its own (normal-gamma priors, so that the next
+burst has Student's distribution: K. P. Murphy, "Conjugate Bayesian analysis of the Gaussian distribution", 2007), or an
+outlier at any RTT, which tells nothing of the level. With a burst each stretch goes on, or its spread changes, or a
+new stretch begins at any RTT. The MOST likeliest hypotheses of a path are kept, as in `loss_filter`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import scipy  # loads scipy.special at its first use: half a second, which most processes do not need
+from numpy.typing import ArrayLike, NDArray
+
+from monitor.analysis.segments.stretches import LONGEST_SPACING_S
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+MOST = 16
+"""Hypotheses kept of each path."""
+MEMORY = 30.0
+"""So many newest bursts tell the level and the spread, so that a level follows a drift."""
+ROUNDING_MS = 0.3
+"""Standard deviation of rounding to 1 ms, 1 / sqrt(12): no stretch is taken as quieter."""
+FIRST_SHAPE = 0.5
+"""Of the prior of the spread, around ROUNDING_MS: it counts as a single burst, so that two bursts far apart can be of
+one stretch. With more, a jitter of 30 ms is a row of levels; with less, a slow rise is a single one."""
+OUTLIERS = 0.05
+"""Share of the bursts whose figure tells nothing of the level: a burst alone is likelier an outlier than a change."""
+LONGEST_MS = 2000.0
+"""New levels and outliers: the logarithm of the RTT and a millisecond is uniform up to this."""
+CHANGE_S, SPREAD_CHANGE_S = 2 * 3600.0, 4 * 3600.0
+"""Mean time until the level changes, and until its spread does. Half or twice as much changes little; with equal times
+a slow rise is taken for a spread."""
+POINTS = 21
+"""Quantiles by which the levels of a path's hypotheses are mixed: the outermost are those of a 95% interval."""
+TAIL = 0.025
+
+SINCE_S, BEFORE, BURSTS, LEVEL, KNOWN, SHAPE, SQUARES = range(7)
+"""Of a hypothesis: the begin of the stretch in seconds, the level before it, its bursts, and the normal-gamma
+distribution of level and spread: mean, bursts that tell the level, shape, and half the sum of squares."""
+
+
+@dataclass(frozen=True, slots=True)
+class DelayLevel:
+    """The newest stretch of a path, in ms and seconds. Without a level before, the begin is that of the first burst."""
+
+    median_ms: float
+    low_ms: float
+    high_ms: float
+    spread_ms: float
+    bursts: int
+    since_s: float
+    earliest_s: float
+    latest_s: float
+    before_ms: float | None
+
+
+class DelayFilter:
+    """The hypotheses of `paths` paths: log weights of shape (paths, MOST), stretches (7, paths, MOST)."""
+
+    def __init__(self, paths: int) -> None:
+        self.log_weights = np.full((paths, MOST), -np.inf)
+        self.stretches = np.ones((7, paths, MOST))
+
+    def begin(self, rows: Rows) -> None:
+        """Forget the bursts of these paths."""
+        self.log_weights[rows] = -np.inf
+
+    def take(self, rows: Rows, at_s: ArrayLike, spacing_s: ArrayLike, figure_ms: ArrayLike) -> None:
+        """Take one burst of each path of `rows`: its begin, the seconds since the burst before, any of the first, and
+        its figure in ms."""
+        begins, spacing, figures = (
+            np.broadcast_to(np.asarray(each, dtype=np.float64), len(rows))[:, np.newaxis]
+            for each in (at_s, spacing_s, figure_ms)
+        )
+        weights, stretches = self.log_weights[rows], self.stretches[:, rows]
+        path, likeliest = np.arange(len(rows))[:, np.newaxis], weights.argmax(axis=1)[:, np.newaxis]
+        is_first = np.isneginf(weights[path, likeliest])
+        spacing = np.minimum(spacing, LONGEST_SPACING_S)
+        change, spread_change = spacing / CHANGE_S, spacing / SPREAD_CHANGE_S
+        anywhere = -np.log((figures + 1.0) * np.log(LONGEST_MS + 1.0))
+        new = np.ones((7, len(rows), 1))
+        new[SINCE_S], new[LEVEL] = begins, figures
+        new[BEFORE] = np.where(is_first, np.nan, stretches[LEVEL, path, likeliest])
+        other_spread = stretches.copy()
+        for each in (new, other_spread):
+            each[SHAPE], each[SQUARES] = FIRST_SHAPE, FIRST_SHAPE * ROUNDING_MS**2
+        stretches = np.concatenate([stretches, other_spread], axis=2)
+        fits = _take_into(stretches, figures, anywhere)
+        with np.errstate(divide="ignore"):
+            arriving = np.where(is_first, 0.0, np.log(change) + anywhere)
+            moves = np.log(spread_change)
+        going_on = np.concatenate([weights + np.log1p(-change - spread_change), weights + moves], axis=1) + fits
+        every = np.concatenate([going_on, arriving], axis=1)
+        kept = np.argpartition(-every, MOST - 1, axis=1)[:, :MOST]
+        every = every[path, kept]
+        self.log_weights[rows] = every - np.logaddexp.reduce(every, axis=1, keepdims=True)
+        self.stretches[:, rows] = np.concatenate([stretches, new], axis=2)[:, path, kept]
+
+    def above(self, limit_ms: ArrayLike) -> Floats:
+        """Probability of each path that the level of its newest stretch is above its limit; 0 without a burst."""
+        limits = np.asarray(limit_ms, dtype=np.float64)[..., np.newaxis]
+        level, known, shape, squares = self.stretches[LEVEL:]
+        above = scipy.special.stdtr(2.0 * shape, (level - limits) / np.sqrt(squares / (shape * known)))
+        return np.asarray((np.exp(self.log_weights) * above).sum(axis=1))
+
+    def levels(self, rows: Rows) -> list[DelayLevel | None]:
+        """The newest stretch of each of these paths; None without a burst. The level and the begin are of all
+        hypotheses, with their 95% sets; the rest is of the likeliest."""
+        weights, stretches = np.exp(self.log_weights[rows]), self.stretches[:, rows]
+        path, likeliest = np.arange(len(rows)), weights.argmax(axis=1)
+        level, known, shape, squares = stretches[LEVEL:]
+        spread = np.sqrt(squares / shape)
+        points = _student_points()[np.rint(2.0 * shape).astype(np.int64)]
+        levels = (level[..., np.newaxis] + (spread / np.sqrt(known))[..., np.newaxis] * points).reshape(len(rows), -1)
+        low, median, high = _quantiles(levels, np.repeat(weights / POINTS, POINTS, axis=1), (TAIL, 0.5, 1.0 - TAIL))
+        earliest, latest = _quantiles(stretches[SINCE_S], weights, (TAIL, 1.0 - TAIL))
+        since, before, bursts = stretches[: BURSTS + 1, path, likeliest]
+        columns = (median, low, high, spread[path, likeliest], bursts.astype(np.int64),
+                   since, np.minimum(earliest, since), np.maximum(latest, since))  # fmt: skip
+        is_begun, befores = weights.any(axis=1), [None if np.isnan(each) else each for each in before.tolist()]
+        by_path = zip(*(column.tolist() for column in columns), befores, strict=True)
+        return [DelayLevel(*each) if is_begun[row] else None for row, each in enumerate(by_path)]
+
+
+def _take_into(stretches: Floats, figures: Floats, anywhere: Floats) -> Floats:
+    """Add a burst to the stretches, in place, by the probability that it is no outlier; returns its log likelihoods."""
+    level, known, shape, squares = stretches[LEVEL:]
+    away = (figures - level) ** 2
+    shares = known / (known + 1.0)
+    gammas = scipy.special.gammaln(shape + 0.5) - scipy.special.gammaln(shape)
+    student = gammas + 0.5 * np.log(shares / (2.0 * np.pi * squares))
+    student -= (shape + 0.5) * np.log1p(0.5 * shares * away / squares)
+    within = student + np.log(1.0 - OUTLIERS)
+    fits = np.logaddexp(within, np.log(OUTLIERS) + anywhere)
+    counts = np.exp(within - fits)
+    squares += 0.5 * counts * (away * known / (known + counts) + ROUNDING_MS**2)
+    level += counts / (known + counts) * (figures - level)
+    np.minimum(known + counts, MEMORY, out=known)
+    shape += 0.5 * counts
+    fade = np.minimum(0.5 * MEMORY / shape, 1.0)
+    shape *= fade
+    squares *= fade
+    stretches[BURSTS] += 1.0
+    return np.asarray(fits)
+
+
+def _quantiles(values: Floats, weights: Floats, shares: tuple[float, ...]) -> list[Floats]:
+    """Weighted quantiles of each row."""
+    order = values.argsort(axis=1)
+    below = np.take_along_axis(weights, order, axis=1).cumsum(axis=1)
+    places = [(below < share * below[:, -1:]).sum(axis=1) for share in shares]
+    return [values[np.arange(len(values)), order[np.arange(len(values)), place]] for place in places]
+
+
+@cache
+def _student_points() -> Floats:
+    """POINTS quantiles of Student's distribution, by its degrees of freedom up to MEMORY; those of 0 as of 1."""
+    degrees = np.maximum(np.arange(int(MEMORY) + 1), 1)[:, np.newaxis]
+    return np.asarray(scipy.special.stdtrit(degrees, (np.arange(POINTS) + 0.5) / POINTS))
