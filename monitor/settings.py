@@ -127,6 +127,7 @@ INSTALLED_APPS = [
     "monitor.mesh",
     "monitor.archive",
     "monitor.routes",
+    "monitor.present",
     "monitor.alerts",
     "monitor.reports",
     "monitor.api",

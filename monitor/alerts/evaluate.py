@@ -35,6 +35,7 @@ from monitor.alerts.incidents.past_times import incident_times
 from monitor.alerts.incidents.quiet import QuietPaths
 from monitor.alerts.models import Incident, IncidentState, JudgedDelays
 from monitor.alerts.other_paths import OtherPaths
+from monitor.alerts.track_limits import limits_of
 from monitor.archive.periods import start_of
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
@@ -42,6 +43,7 @@ from monitor.mesh.document import alert_rules
 from monitor.mesh.document.alert_rules import RuleSettings
 from monitor.mesh.models import KindName
 from monitor.mesh.queries import MeasuredPath, alerts, intervals_s, measured_paths
+from monitor.present.follow import Follower
 
 LAST_HOUR = timedelta(hours=1)
 COUNTED = timedelta(days=1)
@@ -90,21 +92,24 @@ def evaluate(
     baselines: Baselines | None = None,
     scope: RuleScope | None = None,
     source: Source = STORED,
+    follower: Follower | None = None,
 ) -> Evaluation:
     """Apply the rules to the archive at `now` (aware UTC) and queue notifications; `notify.deliver` sends them.
 
-    `baselines` of the same hour and the `scope` are used again instead of being loaded. Does nothing while another
-    evaluation holds the advisory lock.
+    `baselines` of the same hour, the `scope` and the `follower` are used again instead of being loaded. Does nothing
+    while another evaluation holds the advisory lock.
     """
     with advisory_lock(_KEY) as is_alone:
         if not is_alone:
             return Evaluation(opened=0, closed=0)
-        done = _evaluate(now, baselines, scope or scope_now(), source)
+        done = _evaluate(now, baselines, scope or scope_now(), source, follower or Follower())
         freshness.note(RecurringWork.EVALUATION, now)
         return done
 
 
-def _evaluate(now: datetime, baselines: Baselines | None, scope: RuleScope, source: Source) -> Evaluation:
+def _evaluate(
+    now: datetime, baselines: Baselines | None, scope: RuleScope, source: Source, follower: Follower
+) -> Evaluation:
     lasting = queries.lasting_incidents()
     watched = {row.path_id for incident in lasting for row in incident.paths.all()}
     every, counted_since = scope.every, now - COUNTED
@@ -129,6 +134,7 @@ def _evaluate(now: datetime, baselines: Baselines | None, scope: RuleScope, sour
     rtt_progress.write(snapshot.delays_judged_s, JudgedDelays)
     raised_rtts.write(raised_rtts.of_windows(snapshot.trips, scope.settings[RTT.name]))
     opened = _open_and_tell(quiet_paths, now)
+    follower.follow(now, limits_of(scope.settings, lasting, snapshot, quiet_paths.in_maintenance))
     titles.update_titles(lasting)
     return Evaluation(opened, closed)
 

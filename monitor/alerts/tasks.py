@@ -17,11 +17,13 @@ from monitor.alerts.incidents.corrections import correct
 from monitor.alerts.notify.deliver import deliver
 from monitor.archive.periods import start_of
 from monitor.mesh.queries import mesh_version
+from monitor.present.follow import Follower
 
 REST_SHARE = 0.5
 """Of the time that an evaluation took: of very many paths the next waits so long, so that others have the database."""
 
 _source = SourceOfWorker()
+_follower = Follower()
 _rest_until_s = 0.0
 _baselines: Baselines | None = None
 
@@ -34,7 +36,7 @@ def evaluate_rules() -> None:
         return
     now = timezone.now()
     scope = _scope_of(*mesh_version())
-    evaluate(now, _baselines_of(start_of("hour", now), scope), scope, _source)
+    evaluate(now, _baselines_of(start_of("hour", now), scope), scope, _source, _follower)
     ended_s = monotonic()
     _rest_until_s = ended_s + REST_SHARE * (ended_s - began_s)
 

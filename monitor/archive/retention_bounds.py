@@ -60,6 +60,7 @@ BOUNDS = {
     "trace": Bound("traces", "by age", is_raw=True),
     "path_route": Bound("routes", "by age from its end, but not before its traces; present routes are kept"),
     "route": Bound("routes", "with its last period"),
+    "path_track": Bound(None, _MESH),
     "burst_hour": _per_period("8,784 rows", "path and packet size"),
     "burst_day": _per_period("366 rows", "path and packet size"),
     "burst_month": _per_period("12 rows", "path and packet size"),

@@ -38,6 +38,9 @@ MOST = 16
 SETTLED = 0.997
 """Probability of a clean stretch from which on bursts without a loss only add to it. At 0.99 a loss of 5% in runs of
 three each minute is missed in 25% of looks instead of 16%; at 0.998 bursts of ten packets never get there."""
+TAIL = 0.025
+"""On each side of a 95% set."""
+EVERY = slice(None)
 LONGEST_MEMORY = 0.98
 """Of a chain: packets in longer runs tell nothing of the loss."""
 
@@ -119,50 +122,81 @@ class LossFilter:
         clean = np.where(self.states[rows] == CLEAN, np.exp(self.log_weights[rows]), 0.0)
         self.is_settled[rows] = clean.sum(axis=1) > SETTLED
 
-    def probability(self, *states: int) -> Floats:
+    def probability(self, *states: int, rows: Rows | slice = EVERY) -> Floats:
         """Probability of each path that its newest stretch is in one of these states."""
-        return np.asarray((np.exp(self.log_weights) * np.isin(self.states, states)).sum(axis=1))
+        return np.asarray((np.exp(self.log_weights[rows]) * np.isin(self.states[rows], states)).sum(axis=1))
 
-    def above(self, limit: ArrayLike) -> Floats:
+    def above(self, limit: ArrayLike, rows: Rows | slice = EVERY) -> Floats:
         """Probability of each path that its loss is above its limit, and that it is not clean."""
         limits = np.asarray(limit, dtype=np.float64)[..., np.newaxis]
-        weights = np.exp(self.log_weights)
+        weights = np.exp(self.log_weights[rows])
         above = sum(
             (weights * level.share * (1.0 - scipy.special.betainc(level.lost, level.received, limits))).sum(axis=1)
-            for level in self._levels()
+            for level in self._levels(rows)
         )
-        return np.asarray(np.minimum(above, 1.0 - self.probability(CLEAN)))
+        return np.asarray(np.minimum(above, 1.0 - self.probability(CLEAN, rows=rows)))
 
-    def levels(self) -> list[LostPackets]:
+    def begins(self, row: int, state: int) -> tuple[float, float, float]:
+        """When the newest stretch of a path began, provided that it is in this state: by its likeliest hypothesis, with
+        its 95% set; -inf before the first burst."""
+        log_weights = np.where(self.states[row] == state, self.log_weights[row], -np.inf)
+        order = np.argsort(self.since_s[row], kind="stable")
+        below = np.exp(log_weights[order] - log_weights.max()).cumsum()
+        earliest, latest = (order[np.searchsorted(below, share * below[-1])] for share in (TAIL, 1.0 - TAIL))
+        chosen = (int(log_weights.argmax()), int(earliest), int(latest))
+        at_s, earliest_s, latest_s = (float(self.since_s[row, place]) for place in chosen)
+        return at_s, min(earliest_s, at_s), max(latest_s, at_s)
+
+    def begun_after(self, rows: Rows, at_s: ArrayLike) -> Floats:
+        """Probability of each path that its newest stretch began after its moment."""
+        moments = np.asarray(at_s, dtype=np.float64)[..., np.newaxis]
+        return np.asarray((np.exp(self.log_weights[rows]) * (self.since_s[rows] > moments)).sum(axis=1))
+
+    def levels(self, rows: Rows | slice = EVERY) -> list[LostPackets]:
         """The loss of each path's newest stretch, of the packets of its likeliest hypothesis; `together` says how much
         less they tell: with it the level varies as much as by all hypotheses."""
-        weights = np.exp(self.log_weights)
-        mean, square = np.zeros(len(weights)), np.zeros(len(weights))
-        for level in self._levels():
-            share, of = weights * level.share, level.lost + level.received
-            ratio = level.lost / of
-            mean += (share * ratio).sum(axis=1)
-            square += (share * (ratio**2 + ratio * (1.0 - ratio) / (of + 1.0))).sum(axis=1)
-        independent = mean * (1.0 - mean) / np.maximum(square - mean**2, 1e-12) - 1.0
-        likeliest = self.log_weights.argmax(axis=1)
-        sums = self.sums[:, np.arange(len(weights)), likeliest]
-        sent, lost = sums[0] + sums[2], sums[1] + sums[3]
-        together = np.maximum(sent / np.maximum(independent, 1.0), 1.0)
-        return [LostPackets(*each) for each in zip(sent.tolist(), lost.tolist(), together.tolist(), strict=True)]
+        weights = np.exp(self.log_weights[rows])
+        likeliest = self.sums[:, rows][:, np.arange(len(weights)), weights.argmax(axis=1)]
+        return lost_packets(likeliest, weights, self._levels(rows))
 
-    def _levels(self) -> tuple[_Level, _Level]:
-        """Of packets lost independently, and in runs, which count as fewer packets."""
-        after_received, lost_then, after_lost, lost_again = self.sums
-        prior_lost, prior_received = PRIOR_LOST[self.states], PRIOR_RECEIVED[self.states]
-        alone, in_runs = log_likelihoods(self.states, self.sums)
-        share = np.exp(alone - np.logaddexp(alone, in_runs))
-        lost, received = prior_lost + lost_then, prior_received + after_received - lost_then
-        first = lost / (lost + received)
-        again = (RUN_LOST + lost_again) / (RUN_LOST + RUN_RECEIVED + after_lost)
-        ratio, memory = first / (first + 1.0 - again), np.clip(again - first, 0.0, LONGEST_MEMORY)
-        counted = (after_received + after_lost + prior_lost + prior_received) * (1.0 - memory) / (1.0 + memory)
-        all_lost, all_sent = lost_then + lost_again, after_received + after_lost
-        return (
-            _Level(share, prior_lost + all_lost, prior_received + all_sent - all_lost),
-            _Level(1.0 - share, ratio * counted, (1.0 - ratio) * counted),
-        )
+    def _levels(self, rows: Rows | slice) -> tuple[_Level, _Level]:
+        return levels_of(self.states[rows], self.sums[:, rows])
+
+
+def levels_of(states: NDArray[np.int8], sums: Floats) -> tuple[_Level, _Level]:
+    """The loss of stretches whose packets are lost independently, and in runs, which count as fewer packets."""
+    after_received, lost_then, after_lost, lost_again = sums
+    prior_lost, prior_received = PRIOR_LOST[states], PRIOR_RECEIVED[states]
+    alone, in_runs = log_likelihoods(states, sums)
+    share = np.exp(alone - np.logaddexp(alone, in_runs))
+    lost, received = prior_lost + lost_then, prior_received + after_received - lost_then
+    first = lost / (lost + received)
+    again = (RUN_LOST + lost_again) / (RUN_LOST + RUN_RECEIVED + after_lost)
+    ratio, memory = first / (first + 1.0 - again), np.clip(again - first, 0.0, LONGEST_MEMORY)
+    counted = (after_received + after_lost + prior_lost + prior_received) * (1.0 - memory) / (1.0 + memory)
+    all_lost, all_sent = lost_then + lost_again, after_received + after_lost
+    return (
+        _Level(share, prior_lost + all_lost, prior_received + all_sent - all_lost),
+        _Level(1.0 - share, ratio * counted, (1.0 - ratio) * counted),
+    )
+
+
+def lost_packets(sums: Floats, weights: Floats, levels: tuple[_Level, _Level]) -> list[LostPackets]:
+    """The packets of these sums, shape (4, n), which vary as much as the weighted levels, shape (n, hypotheses)."""
+    mean, square = np.zeros(len(weights)), np.zeros(len(weights))
+    for level in levels:
+        share, of = weights * level.share, level.lost + level.received
+        ratio = level.lost / of
+        mean += (share * ratio).sum(axis=1)
+        square += (share * (ratio**2 + ratio * (1.0 - ratio) / (of + 1.0))).sum(axis=1)
+    independent = mean * (1.0 - mean) / np.maximum(square - mean**2, 1e-12) - 1.0
+    sent, lost = sums[0] + sums[2], sums[1] + sums[3]
+    together = np.maximum(sent / np.maximum(independent, 1.0), 1.0)
+    return [LostPackets(*each) for each in zip(sent.tolist(), lost.tolist(), together.tolist(), strict=True)]
+
+
+def lost_of_stretch(state: int, sums: Floats) -> LostPackets:
+    """The packets of a stretch by its sums, shape (4,)."""
+    of = np.array([[state]], dtype=np.int8)
+    [lost] = lost_packets(sums[:, np.newaxis], np.ones((1, 1)), levels_of(of, sums[:, np.newaxis, np.newaxis]))
+    return lost

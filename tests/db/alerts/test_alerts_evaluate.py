@@ -24,18 +24,19 @@ from monitor.archive.upkeep import freshness
 from monitor.celery import app
 from monitor.mesh.models import Measurement, Mesh
 from monitor.overview.mesh_state import load_mesh_state
+from monitor.present.follow import Follower
 from tests.db.alert_rows import at_once, make_bursts, make_mesh, only
 from tests.db.notify_servers import http_server
 from tests.facts import lacks
 
 NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
 WINDOW = timedelta(seconds=600)
-QUERIES = 39
+QUERIES = 42
 """The mesh, paths pinged and tested with their groups (4), those with STAMP, incidents and their paths (2), evaluated
 data; recent and hourly counts, those of the running hour, baseline, also of directions, days, RTTs, contacts and their
 sites, the AS table; what ended lately, of incidents and of findings (2), and what was maintained; when to be quiet; the
 newest bursts and the levels of findings, titles (2); what was judged, whose RTT is no longer raised, what nobody was
-told, how the agents are; the lock, the mark that it was done, the lock."""
+told, how the agents are; the version of the mesh (2), what has arrived; the lock, the mark that it was done, the lock."""
 RULE = {"above_ratio": 0.01, "window_s": 600}
 
 pytestmark = pytest.mark.django_db
@@ -462,10 +463,11 @@ def test_bursts_outside_windows_or_during_tests_do_not_count(paths):
 def test_evaluating_open_incidents_takes_a_fixed_query_count(paths, django_assert_num_queries, number_of_paths):
     for name in list(paths)[:number_of_paths]:
         lossy(paths[name], NOW)
-    evaluate(NOW)
+    follower = Follower()
+    evaluate(NOW, follower=follower)
 
     with django_assert_num_queries(QUERIES):
-        evaluate(NOW + timedelta(seconds=10))
+        evaluate(NOW + timedelta(seconds=10), follower=follower)
 
 
 @pytest.mark.parametrize("number_of_pairs", [1, 3])

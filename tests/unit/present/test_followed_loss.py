@@ -26,9 +26,10 @@ def bursts(*rows):
         at_s=np.array([float(at_s) for _, _, at_s, _ in rows]),
         sent=np.array([float(len(packets)) for packets in lost]),
         received=np.array([float((~packets).sum()) for packets in lost]),
+        result=np.zeros(len(rows)),
         sums=np.stack([sums_in_order(packets) for packets in lost], axis=1) if rows else np.zeros((4, 0)),
-        first_lost=np.array([packets[0] for packets in lost], dtype=bool),
-        last_lost=np.array([packets[-1] for packets in lost], dtype=bool),
+        first_reply=np.array([np.nan if packets.all() else packets.argmin() for packets in lost], dtype=float),
+        last_reply=np.array([np.nan if packets.all() else np.flatnonzero(~packets)[-1] for packets in lost]),
     )
 
 
@@ -43,8 +44,9 @@ def planted(seed, pings, count=60, path=1):
 
 def state_of(followed, path, size=ALL_SIZES):
     row = np.array([followed.tracks[path, size]])
-    followed.filter.settle(row)
-    return followed.newest_s[row].tolist(), followed.filter.levels()[row[0]], followed.filter.above(0.01)[row[0]]
+    of = followed.segments.filter
+    of.settle(row)
+    return followed.newest_s[row].tolist(), of.levels()[row[0]], of.above(0.01)[row[0]]
 
 
 @given(cuts=st.lists(st.integers(1, 119), max_size=6), seed=st.integers(0, 50))
@@ -94,6 +96,16 @@ def test_a_late_burst_takes_none_of_its_path():
     assert followed.follow(bursts(rows[20], *rows[40:], other)) == {1}
     assert state_of(followed, 1) == before
     assert state_of(followed, 2)[0] == [0.0]
+
+
+def test_bursts_read_once_more_are_known():
+    rows = list(planted(6, ONE_SIZE))
+    followed, whole = FollowedLoss({1: ONE_SIZE}), FollowedLoss({1: ONE_SIZE})
+    for number in range(len(rows)):
+        assert followed.follow(bursts(*rows[max(0, number - 5) : number + 1])) == set()
+    whole.follow(bursts(*rows))
+
+    assert state_of(followed, 1) == state_of(whole, 1)
 
 
 def test_a_path_followed_anew_has_the_track_of_all_its_bursts():

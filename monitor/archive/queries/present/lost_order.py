@@ -6,7 +6,7 @@ In: paths with a time each, or the batches of sites that were seen before. Out: 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 
 import numpy as np
@@ -18,24 +18,40 @@ from monitor.archive.queries.for_alerts import floats_of, row_of_bytes
 from monitor.archive.round_trips import unpack
 from monitor.archive.statements import records, run_statement, statement
 from monitor.prepared import array_text
+from probes.contract import Outcome
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
+COUNTS, OWN_TEST = 0.0, 1.0
+OUTCOMES = tuple(outcome.value for outcome in Outcome if outcome is not Outcome.MEASURED)
+
 
 @dataclass(frozen=True, slots=True)
 class LostOrder:
-    """Measured bursts. `sums` are those of Gilbert's chain, shape (4, bursts), each chain begun anew;
-    `first_lost` and `last_lost` tell whether the first and the last packet was lost."""
+    """Bursts. `result` is COUNTS, OWN_TEST, or OWN_TEST plus the place of the outcome in OUTCOMES. `sums` are those of
+    Gilbert's chain, shape (4, bursts), each chain begun anew; `first_reply` and `last_reply` are the numbers of the
+    first and the last packet with a reply, from 0, NaN without any."""
 
     path_id: Floats
     packet_bytes: Floats
     at_s: Floats
     sent: Floats
     received: Floats
+    result: Floats
     sums: Floats
-    first_lost: Bools
-    last_lost: Bools
+    first_reply: Floats
+    last_reply: Floats
+
+    @property
+    def first_lost(self) -> Bools:
+        """Whether the first packet of each burst was lost."""
+        return np.asarray(self.first_reply != 0.0, dtype=np.bool_)
+
+    @property
+    def last_lost(self) -> Bools:
+        """Whether the last packet of each burst was lost."""
+        return np.asarray(self.last_reply != self.sent - 1.0, dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +78,23 @@ def arrivals(seen: Mapping[tuple[int, str], int], since: datetime) -> list[Arriv
 
 
 def lost_order(path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> LostOrder:
-    """The measured bursts of each path from its own time on (seconds since the epoch), a day at most before `until`;
+    """The bursts of each path from its own time on (seconds since the epoch), a day at most before `until`;
     all sizes. Each path is listed once."""
     ids, first_s = np.asarray(path_ids, dtype=np.int64), np.asarray(since_s, dtype=np.float64)
     parts = [_none()]
     for group in groups_of(first_s, until):
         of_group = ids[group.places].tolist()
-        parameters = {"path_ids": array_text(of_group), "since": group.since, "until": until}
-        *numbers, rtts = row_of_bytes(statement("lost_order"), parameters, 7)
-        path_id, packet_bytes, at_s, sent, received, packets = map(floats_of, numbers)
+        parameters = {
+            "path_ids": array_text(of_group),
+            "since": group.since,
+            "until": until,
+            "outcomes": list(OUTCOMES),
+        }
+        *numbers, rtts = row_of_bytes(statement("lost_order"), parameters, 8)
+        path_id, packet_bytes, at_s, sent, received, result, packets = map(floats_of, numbers)
         is_own = is_since(path_id, at_s, of_group, first_s[group.places])
         part = _with_order(
-            LostOrder(path_id, packet_bytes, at_s, sent, received, *_unknown(len(at_s))), packets, rtts or b""
+            LostOrder(path_id, packet_bytes, at_s, sent, received, result, *_unknown(len(at_s))), packets, rtts or b""
         )
         parts.append(_taken(part, np.flatnonzero(is_own)))
     together = LostOrder(
@@ -82,13 +103,13 @@ def lost_order(path_ids: Sequence[int], since_s: Sequence[float], until: datetim
     return _taken(together, np.lexsort((together.at_s, together.packet_bytes, together.path_id)))
 
 
-def _unknown(count: int) -> tuple[Floats, Bools, Bools]:
-    return np.zeros((4, count)), np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
+def _unknown(count: int) -> tuple[Floats, Floats, Floats]:
+    return np.zeros((4, count)), np.full(count, np.nan), np.full(count, np.nan)
 
 
 def _none() -> LostOrder:
     nothing = np.zeros(0)
-    return LostOrder(nothing, nothing, nothing, nothing, nothing, *_unknown(0))
+    return LostOrder(*(nothing,) * 6, *_unknown(0))
 
 
 def _taken(bursts: LostOrder, places: NDArray[np.int64]) -> LostOrder:
@@ -96,17 +117,16 @@ def _taken(bursts: LostOrder, places: NDArray[np.int64]) -> LostOrder:
 
 
 def _with_order(bursts: LostOrder, packets: Floats, rtts: bytes) -> LostOrder:
-    """The sums of bursts, of those with some replies by their order."""
+    """The sums and replies of bursts, of those with some replies by their order."""
     sums = sums_of_whole(bursts.sent, bursts.received)
-    first_lost = bursts.received == 0.0
-    last_lost = first_lost.copy()
+    first_reply = np.where(bursts.received > 0.0, 0.0, np.nan)
+    last_reply = np.where(bursts.received > 0.0, bursts.sent - 1.0, np.nan)
     lengths = packets.astype(np.int64)
     rtts_ms = unpack(lengths, rtts)
     for length in np.unique(lengths[lengths > 0]).tolist():
         of_length = np.flatnonzero(lengths == length)
         lost = np.isnan(rtts_ms[of_length, :length])
         sums[:, of_length] = sums_in_order(lost)
-        first_lost[of_length], last_lost[of_length] = lost[:, 0], lost[:, -1]
-    return LostOrder(
-        bursts.path_id, bursts.packet_bytes, bursts.at_s, bursts.sent, bursts.received, sums, first_lost, last_lost
-    )
+        first_reply[of_length] = lost.argmin(axis=1)
+        last_reply[of_length] = length - 1 - lost[:, ::-1].argmin(axis=1)
+    return replace(bursts, sums=sums, first_reply=first_reply, last_reply=last_reply)

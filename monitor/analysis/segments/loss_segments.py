@@ -1,0 +1,183 @@
+"""The segments of loss of many paths: what of the filter's posterior is told, with its begin and its packets.
+
+In: the bursts of each path in order of time. Out: the state of each path, the segments of those that lost packets, and
+whether the loss is above the path's limit. A state is told from TOLD_FROM on, and no more below TOLD_UNTIL; of the
+levels of a loss another is a segment of its own once it has begun later with TOLD_FROM.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.analysis.changes.present import LostPackets
+from monitor.analysis.loss import LEAST_UNANSWERED, OUTAGE_CHANCE, OUTAGE_CYCLES
+from monitor.analysis.segments.chain_sums import AFTER_LOST, AFTER_RECEIVED
+from monitor.analysis.segments.loss_filter import LossFilter, Rows, lost_of_stretch
+from monitor.analysis.segments.segment import Moment
+from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+TOLD_FROM, TOLD_UNTIL = 0.8, 0.3
+"""Probabilities from which on a state is told, and below which it is no more."""
+SHORTEST_OUTAGE_S = 15.0
+"""From the first to the last of the requests without a reply: a shorter interruption is a loss in runs."""
+MOST_SEGMENTS = 32
+"""Kept of a path: an hour of one that flaps each 20 seconds has more, of which the newest tell the present."""
+
+
+@dataclass(frozen=True, slots=True)
+class LossSegment:
+    """A stretch in a state, since a moment, with its packets."""
+
+    state: int
+    since: Moment
+    lost: LostPackets
+
+
+class LossSegments:
+    """The segments of `paths` paths, each with its limit of loss, NaN for none. `outages` are those of the paths that
+    had any: bursts lost as a whole, from the last reply before to the first after them."""
+
+    def __init__(self, paths: int) -> None:
+        self.filter = LossFilter(paths)
+        self.limits = np.full(paths, np.nan)
+        self.states = np.zeros(paths, dtype=np.int8)
+        self.is_above = np.zeros(paths, dtype=np.bool_)
+        self.sums = np.zeros((4, paths))
+        """Since the last gap."""
+        self.changes = np.zeros(paths, dtype=np.int64)
+        """How often a segment began."""
+        self.outages: dict[int, deque[tuple[float, float]]] = {}
+        self._since = np.full((3, paths), -np.inf)
+        self._before = np.zeros((4, paths))
+        self._earlier: dict[int, deque[LossSegment]] = {}
+        # Of the newest packets: the last reply, the first request after it without one, the first reply after such.
+        self._replied_s, self._silent_s, self._again_s = np.full((3, paths), np.nan)
+        self._unanswered = np.zeros((2, paths))
+        """The newest bursts in a row that were lost as a whole, and their packets."""
+
+    def begin(self, rows: Rows, at_s: Floats) -> None:
+        """Begin these paths anew with a burst: nothing tells what was before."""
+        self.filter.begin(rows)
+        self.states[rows], self.is_above[rows] = CLEAN, False
+        self.changes[rows] += 1
+        self.sums[:, rows], self._before[:, rows] = 0.0, 0.0
+        self._since[:, rows] = np.stack([at_s, np.full(len(rows), -np.inf), at_s])
+        self._replied_s[rows] = self._silent_s[rows] = self._again_s[rows] = np.nan
+        self._unanswered[:, rows] = 0.0
+        for kept in (self._earlier, self.outages):
+            for row in rows[np.isin(rows, list(kept))].tolist():
+                del kept[row]
+
+    def take(
+        self, rows: Rows, at_s: Floats, spacing_s: Floats, sums: Floats, replies_s: Floats, silent_s: Floats
+    ) -> None:
+        """Take one burst of each of these paths, as `LossFilter.take`. `replies_s`, shape (2, rows), are its first and
+        last reply, NaN without any; `silent_s` its first request after the last reply, NaN where that was answered."""
+        self.sums[:, rows] += sums
+        first_s, last_s = replies_s
+        is_answered = ~np.isnan(last_s)
+        self._note_outages(rows[is_answered], first_s[is_answered])
+        lost_whole = np.stack([np.ones(len(rows)), sums[AFTER_RECEIVED] + sums[AFTER_LOST]])
+        self._unanswered[:, rows] = np.where(is_answered, 0.0, self._unanswered[:, rows] + lost_whole)
+        again_s = np.where(np.isnan(self._again_s[rows]), first_s, self._again_s[rows])
+        self._again_s[rows] = np.where(is_answered, again_s, np.nan)
+        self._replied_s[rows] = np.where(is_answered, last_s, self._replied_s[rows])
+        is_new = is_answered | np.isnan(self._silent_s[rows])
+        self._silent_s[rows] = np.where(is_new, silent_s, self._silent_s[rows])
+        self.filter.take(rows, at_s, spacing_s, sums)
+        self._tell(rows[~self.filter.is_settled[rows] | (self.states[rows] != CLEAN) | self.is_above[rows]])
+
+    def segments(self, row: int) -> tuple[LossSegment, ...]:
+        """The segments of a path, the newest last."""
+        newest = self._segment(row, self.sums[:, row])
+        return (*self._earlier.get(row, ()), newest)
+
+    def silent_rows(self) -> Rows:
+        """The paths whose newest burst was lost as a whole."""
+        return np.flatnonzero(self._unanswered[0] > 0.0)
+
+    def silent_since_s(self, row: int) -> float | None:
+        """The last reply of a path whose newest burst was lost as a whole, its first request where none is known."""
+        if not self._unanswered[0, row]:
+            return None
+        return float(self._silent_s[row] if np.isnan(self._replied_s[row]) else self._replied_s[row])
+
+    def set_since(self, row: int, since: Moment) -> None:
+        """Set the begin of the newest segment of a path, looked back upon."""
+        self._since[:, row] = since.at_s, since.earliest_s, since.latest_s
+
+    def _note_outages(self, rows: Rows, first_s: Floats) -> None:
+        """Note the outages that ended with these replies."""
+        is_after = (self._unanswered[0, rows] > 0.0) & (first_s - self._silent_s[rows] >= SHORTEST_OUTAGE_S)
+        for row, end_s in zip(rows[is_after].tolist(), first_s[is_after].tolist(), strict=True):
+            begin_s = self._silent_s[row] if np.isnan(self._replied_s[row]) else self._replied_s[row]
+            self.outages.setdefault(row, deque(maxlen=MOST_SEGMENTS)).append((float(begin_s), end_s))
+
+    def _tell(self, rows: Rows) -> None:
+        """Tell the states of these paths anew."""
+        if not len(rows):
+            return
+        clean, lossy = (self.filter.probability(state, rows=rows) for state in (CLEAN, LOSSY))
+        before = self.states[rows]
+        is_lost = np.where(before == CLEAN, 1.0 - clean >= TOLD_FROM, 1.0 - clean >= TOLD_UNTIL)
+        is_silent = self._unanswered[0, rows] > 0.0
+        # Until a reply, or a second such burst, a burst that is lost as a whole tells no loss from an outage.
+        is_lossy = is_lost & np.where(before == DEAD, lossy > clean, (before == LOSSY) | ~is_silent)
+        is_dead = is_silent & ((before == DEAD) | self._are_outages(rows))
+        states = np.where(is_dead, DEAD, np.where(is_lossy, LOSSY, CLEAN)).astype(np.int8)
+        is_another = (states == LOSSY) & (before == LOSSY)
+        is_another &= self.filter.begun_after(rows, self._since[2, rows]) >= TOLD_FROM
+        is_changed = is_another | (states != before)
+        for row, state in zip(rows[is_changed].tolist(), states[is_changed].tolist(), strict=True):
+            self._change(row, state)
+        above = self.filter.above(np.nan_to_num(self.limits[rows], nan=1.0), rows)
+        self.is_above[rows] = np.where(self.is_above[rows], above >= TOLD_UNTIL, above >= TOLD_FROM)
+
+    def _are_outages(self, rows: Rows) -> Bools:
+        """Whether so many packets in a row are not lost by chance, at the loss of the segment before them."""
+        bursts, packets = self._unanswered[:, rows]
+        after_received, lost_then, after_lost, lost_again = self.sums[:, rows] - self._before[:, rows]
+        sent, lost = after_received + after_lost - packets, lost_then + lost_again - packets
+        ratio = np.clip(lost / np.maximum(sent, 1.0), 0.0, 1.0)
+        is_rare = (packets >= LEAST_UNANSWERED) & (ratio**packets <= OUTAGE_CHANCE)
+        return np.asarray((bursts >= OUTAGE_CYCLES) & is_rare)
+
+    def _change(self, row: int, state: int) -> None:
+        """End the newest segment of a path where one in this state begins."""
+        begun, ended = self._begin_of(row, state), self.sums[:, row] - self._of_newest(row, state)
+        segment = self._segment(row, ended)
+        if begun.at_s > segment.since.at_s and segment.lost.sent > 0.0:  # else the path was never in the state before
+            self._earlier.setdefault(row, deque(maxlen=MOST_SEGMENTS)).append(segment)
+            self._before[:, row] = ended
+        self.set_since(row, begun)
+        self.states[row] = state
+        self.changes[row] += 1
+
+    def _segment(self, row: int, until: Floats) -> LossSegment:
+        """The newest segment of a path, up to these sums."""
+        state, sums = int(self.states[row]), np.maximum(until - self._before[:, row], 0.0)
+        return LossSegment(state, Moment(*self._since[:, row].tolist()), lost_of_stretch(state, sums))
+
+    def _begin_of(self, row: int, state: int) -> Moment:
+        """When the newest stretch of a path began in this state: an outage with the last reply before it, and what
+        follows one with the first reply after it."""
+        replied_s, silent_s, again_s = (float(of[row]) for of in (self._replied_s, self._silent_s, self._again_s))
+        if state == DEAD and np.isfinite(replied_s) and np.isfinite(silent_s):
+            return Moment(replied_s, replied_s, silent_s)
+        if self.states[row] == DEAD and np.isfinite(again_s):
+            return Moment(again_s, again_s, again_s)
+        at_s, earliest_s, latest_s = self.filter.begins(row, state)
+        first_s = float(self._since[0, row])
+        return Moment(max(at_s, first_s), earliest_s, max(latest_s, first_s))
+
+    def _of_newest(self, row: int, state: int) -> Floats:
+        """The sums of the newest stretch in this state, by its likeliest hypothesis."""
+        log_weights = np.where(self.filter.states[row] == state, self.filter.log_weights[row], -np.inf)
+        return np.asarray(self.filter.sums[:, row, int(log_weights.argmax())])

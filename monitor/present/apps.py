@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class PresentConfig(AppConfig):
+    name = "monitor.present"

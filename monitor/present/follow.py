@@ -1,0 +1,237 @@
+"""Follow the tracks of all paths from new bursts, and store those whose condition or segments changed.
+
+In: the moment, the limits and the usual loss of each path, and the paths in maintenance, as the alerts know them. Out:
+rows of `PathTrack`. A follower lives in the process that evaluates the rules; what it has in memory is made again from
+raw bursts at its first look, when the mesh changes, when a burst came late, and when the process was away for long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.analysis.segments.look_back import onset_of_loss
+from monitor.analysis.segments.segment import Moment
+from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
+from monitor.archive.queries.present.lost_order import COUNTS, LostOrder, arrivals, lost_order
+from monitor.mesh.queries import mesh_version
+from monitor.present.followed_loss import ALL_SIZES, FollowedLoss
+from monitor.present.models import PathTrack, as_json
+from monitor.present.track import Condition, Signal, TrackFacts, conditions, flaps_within_s
+from monitor.present.watched import WatchedPath, watched_paths
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SHORT = timedelta(hours=1)
+"""The bursts that a path is followed from anew, and those in which the onset of a loss is looked for."""
+LONG = timedelta(hours=6)
+"""The same of a path that was not normal."""
+AWAY = timedelta(minutes=5)
+"""A process that has not looked for so long begins anew; what says the same is written once in this time."""
+LOOKED_BACK = 20
+"""So many onsets are looked back upon at once, each for 50 ms; the others have those of the filter until the next."""
+UNUSUAL = 0.9
+"""A loss is more than usual with this probability."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrackLimits:
+    """By path: the loss from which on it is bad, of its rule or of an open finding, and its usual loss. Those without
+    an entry have none. `set_aside` are the paths in maintenance."""
+
+    loss: Mapping[int, float] = field(default_factory=dict)
+    usual: Mapping[int, float] = field(default_factory=dict)
+    set_aside: Collection[int] = ()
+
+
+class _Written:
+    """What was written last of each track, and when."""
+
+    def __init__(self, tracks: int) -> None:
+        self.conditions = np.full(tracks, -1, dtype=np.int8)
+        self.changes = np.full(tracks, -1, dtype=np.int64)
+        self.newest_s, self.at_s = np.full((2, tracks), -np.inf)
+
+    def due(
+        self, conditions: NDArray[np.int8], changes: Ints, newest_s: Floats, is_calm: NDArray[np.bool_], now_s: float
+    ) -> Ints:
+        """The tracks that say something else now, those in trouble with newer bursts, and calm ones after a while:
+        these are spread over the time."""
+        is_same = (conditions == self.conditions) & (changes == self.changes)
+        rest_s = AWAY.total_seconds() * (0.5 + np.arange(len(changes)) % 32 / 64.0)
+        is_due = np.where(is_calm, now_s - self.at_s >= rest_s, newest_s > self.newest_s)
+        return np.flatnonzero(~is_same | is_due)
+
+    def note(self, rows: Ints, conditions: NDArray[np.int8], changes: Ints, newest_s: Floats, now_s: float) -> None:
+        self.conditions[rows], self.changes[rows] = conditions[rows], changes[rows]
+        self.newest_s[rows], self.at_s[rows] = newest_s[rows], now_s
+
+
+class Follower:
+    """The tracks of all paths, in the memory of a process."""
+
+    def __init__(self) -> None:
+        self._version: object = None
+        self._looked_at: datetime | None = None
+        self._seen: dict[tuple[int, str], int] = {}
+        self._watched: dict[int, WatchedPath] = {}
+        self._followed = FollowedLoss({})
+        self._keys: list[tuple[int, int]] = []
+        self._written = _Written(0)
+
+    def follow(self, now: datetime, limits: TrackLimits) -> None:
+        """Take what has arrived by `now`, and store what changed."""
+        version = mesh_version()
+        is_away = self._looked_at is None or not timedelta() <= now - self._looked_at <= AWAY
+        if version != self._version or is_away:
+            self._begin(now, limits)
+            self._version = version
+        else:
+            self._set_limits(limits)
+            self._take(self._arrived(now), now)
+        self._looked_at = now
+        self._look_back(now)
+        self._store(now, limits)
+
+    def _begin(self, now: datetime, limits: TrackLimits) -> None:
+        """Follow all paths anew."""
+        self._watched = watched_paths()
+        self._followed = FollowedLoss({key: path.pings for key, path in self._watched.items()})
+        self._keys = list(self._followed.tracks)
+        self._set_limits(limits)
+        self._seen = {(of.site_id, of.spool): of.number for of in arrivals({}, now - AWAY)}
+        stored = {(row.path_id, row.packet_bytes): row for row in PathTrack.objects.filter(signal=Signal.LOSS, way="")}
+        known = self._followed.tracks.keys()
+        PathTrack.objects.filter(pk__in=[row.pk for key, row in stored.items() if key not in known]).delete()
+        was_bad = {
+            path_id
+            for (path_id, _), row in stored.items()
+            if row.condition >= Condition.SUSPECT or len(row.segments) > 1 or row.outages
+        }
+        self._written = _Written(len(self._keys))
+        path_ids = list(self._watched)
+        since_s = [(now - (LONG if path_id in was_bad else SHORT)).timestamp() for path_id in path_ids]
+        self._followed.follow(lost_order(path_ids, since_s, now))
+
+    def _arrived(self, now: datetime) -> LostOrder:
+        """The bursts in batches that had not been seen."""
+        assert self._looked_at is not None
+        new = arrivals(self._seen, self._looked_at - AWAY)
+        since_s: dict[int, float] = {}
+        for of in new:
+            self._seen[of.site_id, of.spool] = of.number
+            if of.measured_from is not None:
+                since_s[of.site_id] = min(of.measured_from.timestamp(), since_s.get(of.site_id, np.inf))
+        path_ids = [key for key, path in self._watched.items() if path.site_id in since_s]
+        return lost_order(path_ids, [since_s[self._watched[key].site_id] for key in path_ids], now)
+
+    def _take(self, bursts: LostOrder, now: datetime) -> None:
+        """Take bursts; the paths of which some came late are followed anew."""
+        late = self._followed.follow(bursts)
+        if late:
+            self._followed.forget(late)
+            self._followed.follow(lost_order(sorted(late), [(now - LONG).timestamp()] * len(late), now))
+
+    def _set_limits(self, limits: TrackLimits) -> None:
+        self._followed.segments.limits[:] = [limits.loss.get(path_id, np.nan) for path_id, _ in self._keys]
+
+    def _facts(self, now_s: float, limits: TrackLimits) -> TrackFacts:
+        followed, segments = self._followed, self._followed.segments
+        paths = [self._watched[path_id] for path_id, _ in self._keys]
+        own = np.array([followed.tracks[path_id, ALL_SIZES] for path_id, _ in self._keys], dtype=np.int64)
+        every_s = np.array([path.pings.every_s for path in paths])
+        outages = np.zeros(len(paths))
+        for row, ended in segments.outages.items():
+            within_s = flaps_within_s(every_s[row])
+            outages[row] = sum(now_s - end_s <= within_s for _, end_s in ended)
+        is_unusual = np.zeros(len(paths), dtype=np.bool_)
+        lossy = np.flatnonzero(segments.states == LOSSY)
+        usual = [limits.usual.get(self._keys[row][0], 0.0) for row in lossy.tolist()]
+        is_unusual[lossy] = segments.filter.above(np.array(usual), lossy) >= UNUSUAL
+        return TrackFacts(
+            every_s=every_s,
+            started_s=np.array([path.started_s for path in paths]),
+            newest_s=followed.newest_s,
+            own_s=followed.own_s[own],
+            failed_s=followed.failed_s[own],
+            is_set_aside=np.array([path_id in limits.set_aside for path_id, _ in self._keys], dtype=np.bool_),
+            packets=segments.sums[0] + segments.sums[2],
+            limits=segments.limits,
+            is_dead=segments.states == DEAD,
+            outages=outages,
+            is_above=segments.is_above & (segments.states == LOSSY),
+            is_unusual=is_unusual,
+            is_part=np.array([size != ALL_SIZES for _, size in self._keys], dtype=np.bool_),
+        )
+
+    def _store(self, now: datetime, limits: TrackLimits) -> None:
+        """Store the tracks that changed."""
+        if not self._keys:
+            return
+        segments, newest_s, now_s = self._followed.segments, self._followed.newest_s, now.timestamp()
+        decided = conditions(self._facts(now_s, limits), now_s)
+        is_calm = (decided < Condition.SUSPECT) & (segments.states == CLEAN)
+        due = self._written.due(decided, segments.changes, newest_s, is_calm, now_s)
+        _write(self._row(row, int(decided[row])) for row in due.tolist())
+        self._written.note(due, decided, segments.changes, newest_s, now_s)
+
+    def _row(self, row: int, condition: int) -> PathTrack:
+        path_id, size = self._keys[row]
+        newest_s, segments = float(self._followed.newest_s[row]), self._followed.segments
+        is_measured = np.isfinite(newest_s)
+        return PathTrack(
+            path_id=path_id,
+            signal=Signal.LOSS,
+            packet_bytes=size,
+            condition=condition,
+            newest_at=datetime.fromtimestamp(newest_s, UTC) if is_measured else None,
+            segments=as_json(segments.segments(row)) if is_measured else [],
+            outages=list(segments.outages.get(row, ())),
+        )
+
+    def _look_back(self, now: datetime) -> None:
+        """Date the losses that have begun since the tracks were written exactly, by the bursts of both paths between
+        their hosts: a query, none without such a loss."""
+        segments = self._followed.segments
+        begun = np.flatnonzero((segments.states == LOSSY) & (self._written.changes != segments.changes))[:LOOKED_BACK]
+        if not len(begun):
+            return
+        by_hosts = {path.hosts: key for key, path in self._watched.items()}
+        pairs = {}
+        for row in begun.tolist():
+            path_id, _ = self._keys[row]
+            pairs[row] = {path_id, by_hosts.get(self._watched[path_id].hosts[::-1], path_id)}
+        path_ids = sorted(set[int]().union(*pairs.values()))
+        bursts = lost_order(path_ids, [(now - SHORT).timestamp()] * len(path_ids), now)
+        for row, pair in pairs.items():
+            since = _onset(bursts, pair, self._keys[row][1])
+            if since is not None:
+                segments.set_since(row, since)
+
+
+def _onset(bursts: LostOrder, path_ids: Collection[int], size: int) -> Moment | None:
+    """The onset of the newest loss in the bursts of these paths of a size, of all for ALL_SIZES."""
+    is_own = np.isin(bursts.path_id, list(path_ids)) & ((size == ALL_SIZES) | (bursts.packet_bytes == size))
+    counts = np.flatnonzero((bursts.result == COUNTS) & is_own)
+    order = counts[np.argsort(bursts.at_s[counts], kind="stable")]
+    at_s = bursts.at_s[order]
+    onset = onset_of_loss(at_s, bursts.sums[:, order])
+    if onset is None:
+        return None
+    earliest_s = float(at_s[onset.earliest]) if onset.earliest else -np.inf
+    return Moment(float(at_s[onset.at]), earliest_s, float(at_s[onset.latest]))
+
+
+def _write(rows: Iterable[PathTrack]) -> None:
+    PathTrack.objects.bulk_create(
+        rows,
+        batch_size=1000,
+        update_conflicts=True,
+        unique_fields=["path", "signal", "way", "packet_bytes"],
+        update_fields=["condition", "newest_at", "segments", "outages"],
+    )

@@ -1,0 +1,160 @@
+"""The condition of a path, and the tracks that it is decided by.
+
+A track has the segments of one signal of a path, of one direction and packet size, the newest last. `conditions` is the
+only place that decides what a track is now; the first row of `_RULES` that applies. Pages, API, alerts and reports read
+the stored condition (`monitor.present.read`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.analysis.changes.present import LostPackets
+from monitor.analysis.segments.loss_segments import LossSegment
+from monitor.analysis.segments.segment import Moment
+from monitor.analysis.segments.stretches import CLEAN
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+OVERDUE_CYCLES, DELIVERY_S = 2.0, 15.0
+"""A result is overdue after so many cycles, and the time that its packets, their timeout and the delivery take."""
+FIRST_S = 600.0
+"""A new test may take so long until its first result."""
+FLAPS, FLAPS_WITHIN_S, FLAPS_WITHIN_CYCLES = 3, 600.0, 20.0
+"""Of so many outages within the longer of both times a path is said to flap."""
+UNKNOWN_LIMIT = 0.01
+"""Of a path whose loss has no limit: as many packets are awaited as with this."""
+ENOUGH_NATS = float(np.log(20.0))
+"""So many packets times the limit, all answered, exclude a loss above it with 95%."""
+
+
+class Condition(IntEnum):
+    """What a track, or a path, is now. Of several tracks the path is in the condition with the highest number."""
+
+    NORMAL = 0
+    AWAITED = 1
+    OWN_TESTS = 2
+    OVERDUE = 3
+    SUSPECT = 4
+    BAD = 5
+    FLAPS = 6
+    DEAD = 7
+    SET_ASIDE = 8
+    NOT_PERMITTED = 9
+
+    @property
+    def is_trouble(self) -> bool:
+        """Whether the path has a problem, proven or suspected."""
+        return Condition.SUSPECT <= self <= Condition.DEAD
+
+
+class Signal(IntEnum):
+    """What a track is of."""
+
+    LOSS = 0
+    RTT = 1
+    RATE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class TrackFacts:
+    """What the conditions of tracks are decided by, a value for each track. Times are in seconds since the epoch: of
+    the begin of the test, the newest result that counts, the newest during own tests and the newest that was not
+    measured, -inf without any. `packets` are those since the last gap, `outages` how many ended of late; `is_dead`: the
+    newest bursts are an outage; `is_above`, `is_unusual`: the loss is above its limit, above the path's usual.
+    `is_part`: the track is of some packets of a path alone, and tells only a loss of these."""
+
+    every_s: Floats
+    started_s: Floats
+    newest_s: Floats
+    own_s: Floats
+    failed_s: Floats
+    is_set_aside: Bools
+    packets: Floats
+    limits: Floats
+    is_dead: Bools
+    outages: Floats
+    is_above: Bools
+    is_unusual: Bools
+    is_part: Bools
+
+
+def conditions(of: TrackFacts, now_s: float) -> NDArray[np.int8]:
+    """The condition of each track."""
+    late_s = OVERDUE_CYCLES * of.every_s + DELIVERY_S
+    first_s = of.started_s + np.maximum(FIRST_S, late_s)
+    is_overdue = now_s > np.maximum(of.newest_s + late_s, first_s * ~np.isfinite(of.newest_s))
+    is_failing = (of.failed_s > of.newest_s) & (now_s - of.failed_s <= late_s)
+    is_failing &= is_overdue | ~np.isfinite(of.newest_s)
+    limits = np.where(np.isnan(of.limits), UNKNOWN_LIMIT, of.limits)
+    is_flapping = of.outages + of.is_dead >= FLAPS
+    few = of.packets < ENOUGH_NATS / limits
+    rules = {
+        Condition.NOT_PERMITTED: is_failing,
+        Condition.SET_ASIDE: of.is_set_aside,
+        Condition.OWN_TESTS: is_overdue & (now_s - of.own_s <= late_s),
+        Condition.OVERDUE: is_overdue,
+        Condition.FLAPS: is_flapping,
+        Condition.DEAD: of.is_dead,
+        Condition.BAD: of.is_above,
+        Condition.AWAITED: few | ~np.isfinite(of.newest_s),
+        Condition.SUSPECT: of.is_unusual,
+    }
+    decided = np.select(list(rules.values()), [np.int8(code) for code in rules], np.int8(Condition.NORMAL))
+    is_loss = (decided >= Condition.SUSPECT) & (decided <= Condition.DEAD)
+    of_part = np.where(is_loss, np.minimum(decided, Condition.BAD), Condition.NORMAL)
+    return np.where(of.is_part, of_part, decided).astype(np.int8)
+
+
+def flaps_within_s(every_s: float) -> float:
+    """How long ago an outage may have ended for its path to flap."""
+    return max(FLAPS_WITHIN_S, FLAPS_WITHIN_CYCLES * every_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """A signal of a path, in a direction ("" for round trips) and of a packet size (0 for all), with the condition as
+    decided last, the newest burst, the segments and the outages (begin and end, in seconds since the epoch)."""
+
+    path_id: int
+    signal: Signal
+    way: str
+    packet_bytes: int
+    condition: Condition
+    newest_s: float
+    segments: tuple[LossSegment, ...]
+    outages: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def now(self) -> LossSegment | None:
+        """The newest segment; None before the first burst."""
+        return self.segments[-1] if self.segments else None
+
+    @property
+    def onset(self) -> Moment | None:
+        """When the trouble that lasts, or the last, began: the first of the newest segments that are not clean."""
+        begun = None
+        for segment in reversed(self.segments):
+            if segment.state != CLEAN:
+                begun = segment.since
+            elif begun is not None:
+                break
+        return begun
+
+    @property
+    def end(self) -> Moment | None:
+        """When the last trouble ended; None while it lasts, or without any."""
+        is_over = len(self.segments) > 1 and self.segments[-1].state == CLEAN
+        return self.segments[-1].since if is_over else None
+
+    @property
+    def peak(self) -> LostPackets | None:
+        """The worst loss since the onset."""
+        onset = self.onset
+        losses = [segment.lost for segment in self.segments if onset is not None and segment.since.at_s >= onset.at_s]
+        return max((lost for lost in losses if lost.sent), key=lambda lost: lost.interval[0], default=None)

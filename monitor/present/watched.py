@@ -1,0 +1,55 @@
+"""The paths that are pinged, or measured by tests that stand in for pings, as their tracks need them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from monitor.mesh.kinds import MESH_KINDS
+from monitor.mesh.models import KindName, Measurement
+from monitor.mesh.queries import sizes_sent
+from monitor.present.followed_loss import Pings
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedPath:
+    """A path in use: its pings, when they began, in seconds since the epoch, its site of measurement and its hosts."""
+
+    pings: Pings
+    started_s: float
+    site_id: int
+    hosts: tuple[int, int]
+
+
+def watched_paths() -> dict[int, WatchedPath]:
+    """All paths in use with pings, by id: a query."""
+    tests = Measurement.objects.filter(
+        retired_at=None, path__retired_at=None, test__kind__in=KindName.PING.alternatives
+    )
+    columns = (
+        "path_id", "test__kind", "test__every_s", "test__parameters", "started_at",
+        "path__source__site_id", "path__source_id", "path__destination_id",
+    )  # fmt: skip
+    rows = defaultdict(list)
+    for path_id, *of_test in tests.order_by("path_id", "test_id").values_list(*columns):
+        rows[path_id].append(of_test)
+    watched = {}
+    for path_id, of_path in rows.items():
+        own = [row for row in of_path if not MESH_KINDS[row[0]].stands_in_for_pings] or of_path
+        started_s = min(row[3].timestamp() for row in own)
+        watched[path_id] = WatchedPath(
+            _pings([(row[1], row[2]) for row in own]), started_s, own[0][4], (own[0][5], own[0][6])
+        )
+    return watched
+
+
+def _pings(tests: list[tuple[int, Mapping[str, Any]]]) -> Pings:
+    """The pings of a path by the cycle and the parameters of its tests."""
+    sizes = {size for _, parameters in tests for size in sizes_sent(parameters.get("packet_bytes"))}
+    spacings_s = []
+    for _, parameters in tests:
+        turns = len(sizes_sent(parameters.get("packet_bytes"))) if parameters.get("pattern") == "even" else 1
+        spacings_s.append(turns * float(parameters.get("spacing_s", 1.0)))
+    return Pings(float(min(every_s for every_s, _ in tests)), min(spacings_s), tuple(sorted(sizes)))

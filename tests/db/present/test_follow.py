@@ -1,0 +1,161 @@
+"""The stored tracks of paths: what was planted, whatever came first, late, or in several processes."""
+
+from datetime import timedelta
+
+import pytest
+
+from monitor.mesh.models import Measurement, Test
+from monitor.present import read
+from monitor.present.follow import Follower, TrackLimits
+from monitor.present.models import PathTrack
+from monitor.present.track import Condition, Signal
+from tests.db.copied_rows import copy_rows
+from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
+from tests.db.planted_faults import ONSET, Planted, at, between, plant, site
+from tests.deliveries import store
+
+pytestmark = pytest.mark.django_db
+LIMIT = 0.01
+
+
+def planted(faults, until_s):
+    """The paths by name, after bursts up to this time with these faults were stored."""
+    paths, rows = plant(faults, until_s)
+    copy_rows(rows)
+    return paths
+
+
+def limits(paths, **fields):
+    return TrackLimits({path.pk: LIMIT for path in paths.values()}, **fields)
+
+
+def present(paths):
+    """The condition of each path by its name."""
+    now = read.load()
+    return {name: now[path.pk].condition for name, path in paths.items()}
+
+
+def test_a_path_is_normal_once_its_packets_exclude_the_limit():
+    paths = planted([], -400.0)  # 500 s of history
+    Follower().follow(at(-400.0), limits(paths))
+    assert {*present(paths).values()} == {Condition.NORMAL}
+
+
+def test_few_packets_are_awaited():
+    paths = planted([], -800.0)
+    Follower().follow(at(-800.0), limits(paths))
+
+    assert {*present(paths).values()} == {Condition.AWAITED}
+
+
+def test_a_loss_is_bad_with_its_onset_and_is_over():
+    paths = planted([Planted(between("cern", "slac"), 0.0, 300.0, lost_ratio=0.2)], 900.0)
+    follower = Follower()
+    follower.follow(at(200.0), limits(paths))
+    bad = {name for name, condition in present(paths).items() if condition is Condition.BAD}
+    track = read.load()[paths["cern → slac"].pk].track(Signal.LOSS)
+
+    assert bad == {"cern → slac", "slac → cern"}
+    assert track.onset is not None
+    assert track.onset.earliest_s - 10.0 <= ONSET.timestamp() <= track.onset.latest_s + 10.0
+    low, high = track.now.lost.interval
+    assert low <= 0.2 <= high
+
+    Follower().follow(at(900.0), limits(paths))
+    track = read.load()[paths["cern → slac"].pk].track(Signal.LOSS)
+    assert {*present(paths).values()} == {Condition.NORMAL}
+    assert track.end is not None
+    assert abs(track.end.at_s - at(300.0).timestamp()) <= 30.0
+    assert track.peak.interval[0] <= 0.2 <= track.peak.interval[1]
+
+
+def test_a_site_that_is_down_is_dead_since_its_last_replies():
+    paths = planted([Planted(site("ornl"), 0.0, lost_ratio=1.0)], 120.0)
+    Follower().follow(at(120.0), limits(paths))
+    dead = {name for name, condition in present(paths).items() if condition is Condition.DEAD}
+
+    assert dead == {name for name in paths if "ornl" in name}
+    for name in dead:
+        track = read.load()[paths[name].pk].track(Signal.LOSS)
+        assert at(-2.0).timestamp() <= track.now.since.at_s <= ONSET.timestamp()
+
+
+def test_a_path_that_flaps_is_said_to_flap():
+    faults = [Planted(between("cern", "ornl"), 40.0 * number, 20.0, lost_ratio=1.0) for number in range(5)]
+    paths = planted(faults, 200.0)
+    Follower().follow(at(200.0), limits(paths))
+    flapping = {name for name, condition in present(paths).items() if condition is Condition.FLAPS}
+
+    assert flapping == {"cern → ornl", "ornl → cern"}
+
+
+def test_a_path_without_newer_results_is_overdue():
+    paths = planted([], 0.0)
+    Follower().follow(at(20.0), limits(paths))
+    assert {*present(paths).values()} == {Condition.NORMAL}
+
+    Follower().follow(at(60.0), limits(paths))
+    assert {*present(paths).values()} == {Condition.OVERDUE}
+
+
+def test_a_path_in_maintenance_is_set_aside():
+    paths = planted([Planted(site("ornl"), 0.0, lost_ratio=1.0)], 120.0)
+    Follower().follow(at(120.0), limits(paths, set_aside={paths["cern → ornl"].pk}))
+
+    assert present(paths)["cern → ornl"] is Condition.SET_ASIDE
+    assert present(paths)["ornl → cern"] is Condition.DEAD
+
+
+def test_the_counts_are_those_of_the_conditions():
+    paths = planted([Planted(site("ornl"), 0.0, lost_ratio=1.0)], 120.0)
+    Follower().follow(at(120.0), limits(paths))
+
+    assert read.counts() == {Condition.DEAD: 6, Condition.NORMAL: 6}
+    assert {*read.load(least=Condition.SUSPECT)} == {path.pk for name, path in paths.items() if "ornl" in name}
+
+
+def pinged_mesh():
+    mesh = make_mesh()
+    test = Test.objects.create(
+        name="pinger", kind="ping", every_s=60, parameters={"count": 10, "packet_bytes": [100], "spacing_s": 1.0}
+    )
+    for path in (mesh.slac_cern, mesh.slac_anl, mesh.cern_slac):
+        Measurement.objects.create(path=path, test=test, started_at=HOUR - timedelta(days=1))
+    return mesh
+
+
+def deliver(mesh, first, numbers, rtts_ms, number):
+    """Store a batch of bursts of slac → cern, by their number of minutes after the hour."""
+    results = [
+        delivered(mesh.slac_cern, burst(*rtts_ms, at=HOUR + minute * timedelta(minutes=1)), first + place)
+        for place, minute in enumerate(numbers)
+    ]
+    store(mesh.slac.pk, batch(*results, number=number), NOW)
+
+
+def tracks():
+    return [row.track for row in PathTrack.objects.order_by("path", "signal", "packet_bytes")]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_bursts_that_arrive_in_batches_give_the_same_tracks(late):
+    mesh, follower = pinged_mesh(), Follower()
+    of = {mesh.slac_cern.pk: LIMIT}
+    answered, lost = (20.0,) * 10, (20.0, None) * 5
+    first = [0, 1, 2, 4, 5] if late else [0, 1, 2, 3, 4, 5]
+    deliver(mesh, 1, first, answered, 1)
+    follower.follow(HOUR + timedelta(minutes=6), TrackLimits(of))
+    deliver(mesh, 20, [6, 7, 8], lost, 2)
+    follower.follow(HOUR + timedelta(minutes=8, seconds=30), TrackLimits(of))
+    if late:
+        deliver(mesh, 40, [3], answered, 3)
+    deliver(mesh, 50, [9, 10], lost, 4)
+    follower.follow(HOUR + timedelta(minutes=11), TrackLimits(of))
+    in_batches = tracks()
+    PathTrack.objects.all().delete()
+    Follower().follow(HOUR + timedelta(minutes=11), TrackLimits(of))
+
+    assert in_batches == tracks()
+    [track] = [track for track in in_batches if track.path_id == mesh.slac_cern.pk]
+    assert track.condition is Condition.BAD
+    assert track.newest_s == (HOUR + timedelta(minutes=10)).timestamp()

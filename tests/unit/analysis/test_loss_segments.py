@@ -1,0 +1,133 @@
+"""Segments of loss: each planted stretch is told once, with its begin and its packets, however it is read."""
+
+import numpy as np
+import pytest
+
+from monitor.analysis.segments.chain_sums import sums_in_order
+from monitor.analysis.segments.loss_segments import LossSegments
+from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
+
+PACKETS, SPACING_S = 20, 0.2
+NAMES = {CLEAN: "clean", LOSSY: "lossy", DEAD: "dead"}
+
+
+def lost_in(rng, ratio, count, runs=1.0):
+    """Whether each of `count` packets is lost, in runs of this mean."""
+    if ratio in (0.0, 1.0):
+        return np.full(count, ratio == 1.0)
+    again = 1.0 - 1.0 / runs
+    first = ratio * (1.0 - again) / (1.0 - ratio)
+    lost, was = [], False
+    for chance in rng.random(count):
+        was = bool(chance < (again if was else first))
+        lost.append(was)
+    return np.array(lost)
+
+
+def followed(parts, *, every_s=10.0, limit=0.01, runs=1.0, seed=1, looks=None):
+    """The segments of a path with parts of (loss, bursts)."""
+    rng, paths = np.random.default_rng(seed), LossSegments(1)
+    paths.limits[:] = limit
+    row, at_s = np.array([0]), 0.0
+    paths.begin(row, np.array([at_s]))
+    for ratio, bursts in parts:
+        for packets in lost_in(rng, ratio, bursts * PACKETS, runs).reshape(bursts, PACKETS):
+            answered = np.flatnonzero(~packets)
+            first, last = (answered[0], answered[-1]) if len(answered) else (np.nan, np.nan)
+            silent = at_s + (0.0 if np.isnan(last) else (last + 1) * SPACING_S)
+            paths.take(
+                row,
+                np.array([at_s]),
+                np.array([every_s * (at_s > 0.0)]),
+                sums_in_order([packets]),
+                at_s + np.array([[first], [last]]) * SPACING_S,
+                np.array([silent if packets[-1] else np.nan]),
+            )
+            if looks is not None:
+                looks.append((at_s, bool(paths.is_above[0]), int(paths.states[0])))
+            at_s += every_s
+    return paths.segments(0), paths
+
+
+def states(segments):
+    return [NAMES[segment.state] for segment in segments]
+
+
+@pytest.mark.parametrize("runs", [1.0, 3.0])
+@pytest.mark.parametrize("ratio", [0.05, 0.2])
+def test_a_loss_is_a_segment_with_its_packets(ratio, runs):
+    segments, _ = followed([(0.0, 90), (ratio, 60), (0.0, 60)], runs=runs)
+
+    assert states(segments) == ["clean", "lossy", "clean"]
+    lossy, clean = segments[1:]
+    assert abs(lossy.since.at_s - 900.0) <= 60.0
+    low, high = lossy.lost.interval
+    assert low <= ratio <= high
+    assert clean.since.earliest_s <= 1500.0 <= clean.since.latest_s
+    assert clean.lost.lost == 0.0
+    assert sum(segment.lost.sent for segment in segments) == 210 * PACKETS
+
+
+def test_an_outage_lasts_from_its_last_to_its_first_reply():
+    segments, _ = followed([(0.0, 90), (1.0, 18), (0.0, 30)])
+
+    assert states(segments) == ["clean", "dead", "clean"]
+    dead, clean = segments[1:]
+    last_reply_s = 890.0 + (PACKETS - 1) * SPACING_S
+    assert (dead.since.at_s, dead.since.latest_s) == (pytest.approx(last_reply_s), 900.0)
+    assert (clean.since.at_s, clean.since.latest_s) == (1080.0, 1080.0)
+    assert (dead.lost.sent, dead.lost.lost) == (18 * PACKETS, 18 * PACKETS)
+
+
+def test_a_path_that_flaps_has_each_outage():
+    _, paths = followed([(0.0, 60), *((1.0, 2), (0.0, 2)) * 7])
+
+    ends = [end_s for _, end_s in paths.outages[0]]
+    assert ends == [620.0 + 40.0 * number for number in range(7)]
+
+
+def test_a_loss_that_grows_is_another_segment():
+    segments, _ = followed([(0.0, 60), (0.03, 60), (0.3, 20)])
+
+    assert states(segments) == ["clean", "lossy", "lossy"]
+    assert abs(segments[2].since.at_s - 1200.0) <= 10.0
+    assert segments[2].lost.is_above(segments[1].lost)
+
+
+def test_a_path_that_never_answered_is_dead_from_the_first():
+    segments, _ = followed([(1.0, 6)])
+
+    assert states(segments) == ["dead"]
+    assert not segments[0].since.is_bounded
+
+
+def test_a_stray_loss_is_no_segment():
+    segments, paths = followed([(0.0005, 720)], seed=3)
+
+    assert states(segments) == ["clean"]
+    assert not paths.is_above[0]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_loss_below_the_limit_is_not_above_it(seed):
+    looks = []
+    followed([(0.004, 360)], limit=0.01, seed=seed, looks=looks)
+
+    assert sum(above for _, above, _ in looks) <= 4
+
+
+def test_a_loss_above_the_limit_is_told_until_it_is_over():
+    looks = []
+    followed([(0.0, 90), (0.05, 60), (0.0, 60)], looks=looks)
+    told = [at_s for at_s, above, _ in looks if above]
+
+    assert 900.0 < told[0] <= 1000.0
+    assert 1490.0 <= told[-1] <= 1600.0
+    assert len(told) >= 0.9 * (told[-1] - told[0]) / 10.0
+
+
+def test_a_path_without_a_limit_is_never_above_it():
+    _, paths = followed([(0.5, 30)], limit=np.nan)
+
+    assert not paths.is_above[0]
+    assert paths.states[0] == LOSSY
