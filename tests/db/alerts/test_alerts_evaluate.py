@@ -36,7 +36,7 @@ QUERIES = 42
 data; recent and hourly counts, those of the running hour, baseline, also of directions, days, RTTs, contacts and their
 sites, the AS table; what ended lately, of incidents and of findings (2), and what was maintained; when to be quiet; the
 newest bursts and the levels of findings, titles (2); what was judged, whose RTT is no longer raised, what nobody was
-told, how the agents are; the version of the mesh (2), what has arrived; the lock, the mark that it was done, the lock."""
+told, how the agents are; the version of the mesh (2), what arrived; the lock, the mark that it was done, the lock."""
 RULE = {"above_ratio": 0.01, "window_s": 600}
 
 pytestmark = pytest.mark.django_db
