@@ -105,12 +105,12 @@ class DelayFilter:
         self.log_weights[rows] = every - np.logaddexp.reduce(every, axis=1, keepdims=True)
         self.stretches[:, rows] = np.concatenate([stretches, new], axis=2)[:, path, kept]
 
-    def above(self, limit_ms: ArrayLike) -> Floats:
+    def above(self, limit_ms: ArrayLike, rows: Rows | slice = slice(None)) -> Floats:
         """Probability of each path that the level of its newest stretch is above its limit; 0 without a burst."""
         limits = np.asarray(limit_ms, dtype=np.float64)[..., np.newaxis]
-        level, known, shape, squares = self.stretches[LEVEL:]
+        level, known, shape, squares = self.stretches[LEVEL:, rows]
         above = scipy.special.stdtr(2.0 * shape, (level - limits) / np.sqrt(squares / (shape * known)))
-        return np.asarray((np.exp(self.log_weights) * above).sum(axis=1))
+        return np.asarray((np.exp(self.log_weights[rows]) * above).sum(axis=1))
 
     def levels(self, rows: Rows) -> list[DelayLevel | None]:
         """The newest stretch of each of these paths; None without a burst. The level and the begin are of all

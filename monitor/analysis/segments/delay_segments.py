@@ -1,0 +1,131 @@
+"""The segments of the RTT of many paths: since when it is usual, or longer than its limit, and its level.
+
+In: the median RTT of each burst. Out: the segments of each path. A path's usual RTT is given, or its own of the last
+hour. Longer is told from a probability of LONGER_FROM on, and no more below LONGER_UNTIL.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.analysis.segments.delay_filter import BURSTS, LEVEL, DelayFilter, Rows
+from monitor.analysis.segments.segment import Moment
+
+Floats = NDArray[np.float64]
+
+LONGER_FROM, LONGER_UNTIL = 0.95, 0.3
+"""A jitter of ±30 ms is told from 0.8 on in 6% of runs of half an hour, from 0.95 on in 2%."""
+USUAL_BURSTS = 8
+"""So many bursts of one level tell the usual RTT of a new path."""
+USUAL_S = 3600.0
+"""A level that lasts for so long is the usual one: in a slow rise it follows late enough to be told."""
+MOST_DELAYS = 16
+"""Segments kept of a path."""
+
+USUAL, LONGER = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class DelaySegment:
+    """A stretch of usual or longer RTT since a moment: its level with the 95% interval, and the longest level, in ms."""
+
+    state: int
+    since: Moment
+    median_ms: float
+    low_ms: float
+    high_ms: float
+    worst_ms: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return self.low_ms, self.high_ms
+
+
+class DelaySegments:
+    """The segments of `paths` paths. `rises_ms` is by how much the RTT of a path must be above the usual, `limits_ms`
+    is the RTT itself where it is known, NaN for none; a path without both is never longer."""
+
+    def __init__(self, paths: int) -> None:
+        self.filter = DelayFilter(paths)
+        self.usual_ms, self.rises_ms, self.limits_ms = np.full((3, paths), np.nan)
+        self.states = np.zeros(paths, dtype=np.int8)
+        self.changes = np.zeros(paths, dtype=np.int64)
+        """How often a segment began."""
+        self._since = np.full((3, paths), -np.inf)
+        self._worst_ms = np.full(paths, np.nan)
+        self._longer_ms = np.full((3, paths), np.nan)
+        """The level of the newest longer stretch with its interval, as of when it was told last."""
+        self._earlier: dict[int, deque[DelaySegment]] = {}
+
+    def begin(self, rows: Rows, at_s: Floats) -> None:
+        """Begin these paths anew with a burst; their usual RTT stays known."""
+        self.filter.begin(rows)
+        self.states[rows] = USUAL
+        self.changes[rows] += 1
+        self._since[:, rows] = np.stack([at_s, np.full(len(rows), -np.inf), at_s])
+        for row in rows[np.isin(rows, list(self._earlier))].tolist():
+            del self._earlier[row]
+
+    def take(self, rows: Rows, at_s: Floats, spacing_s: Floats, median_ms: Floats) -> None:
+        """Take one burst of each of these paths."""
+        self.filter.take(rows, at_s, spacing_s, median_ms)
+        likeliest = self.filter.log_weights[rows].argmax(axis=1)
+        level_ms = self.filter.stretches[LEVEL, rows, likeliest]
+        bursts = self.filter.stretches[BURSTS, rows, likeliest]
+        is_first = np.isnan(self.usual_ms[rows]) & (bursts >= USUAL_BURSTS)
+        share = np.where(is_first, 1.0, -np.expm1(-spacing_s / USUAL_S))
+        usual_ms = np.where(is_first, level_ms, self.usual_ms[rows])
+        follows = self.states[rows] == USUAL
+        self.usual_ms[rows] = np.where(follows, usual_ms + share * (level_ms - usual_ms), usual_ms)
+        limits_ms = self.limits_of(rows)
+        above = self.filter.above(np.nan_to_num(limits_ms, nan=np.inf), rows)
+        states = np.where(self.states[rows] == LONGER, above >= LONGER_UNTIL, above >= LONGER_FROM).astype(np.int8)
+        is_changed = states != self.states[rows]
+        for row, state in zip(rows[is_changed].tolist(), states[is_changed].tolist(), strict=True):
+            self._change(row, state)
+        worst_ms = np.fmax(self._worst_ms[rows], level_ms)
+        self._worst_ms[rows] = np.where(is_changed | (states == USUAL), level_ms, worst_ms)
+        longer = rows[(self.states[rows] == LONGER) & (above >= LONGER_FROM)]
+        if len(longer):
+            levels = [level for level in self.filter.levels(longer) if level is not None]
+            self._longer_ms[:, longer] = np.array([(of.median_ms, of.low_ms, of.high_ms) for of in levels]).T
+
+    def limits_of(self, rows: Rows) -> Floats:
+        """The RTT from which on each of these paths is longer."""
+        return np.where(np.isnan(self.limits_ms[rows]), self.usual_ms[rows] + self.rises_ms[rows], self.limits_ms[rows])
+
+    def segments(self, row: int) -> tuple[DelaySegment, ...]:
+        """The segments of a path, the newest last."""
+        newest = self._segment(row)
+        return (*self._earlier.get(row, ()), *([] if newest is None else [newest]))
+
+    def _change(self, row: int, state: int) -> None:
+        """End the newest segment of a path where one in this state begins."""
+        [level], since = self.filter.levels(np.array([row])), self._moment(row)
+        if level is None:
+            return
+        begun_s = since.at_s if level.before_ms is None else level.since_s
+        if begun_s > since.at_s:  # else the path was never in the state before
+            levels_ms = self._longer_ms[:, row].tolist() if state == USUAL else [float(self.usual_ms[row])] * 3
+            worst_ms = float(self._worst_ms[row]) if state == USUAL else levels_ms[0]
+            ended = DelaySegment(int(self.states[row]), since, *levels_ms, worst_ms)
+            self._earlier.setdefault(row, deque(maxlen=MOST_DELAYS)).append(ended)
+            self._since[:, row] = begun_s, level.earliest_s, level.latest_s
+        self.states[row] = state
+        self.changes[row] += 1
+
+    def _segment(self, row: int) -> DelaySegment | None:
+        """The newest segment of a path; None without a burst."""
+        [level] = self.filter.levels(np.array([row]))
+        if level is None:
+            return None
+        worst_ms = level.median_ms if self.states[row] == USUAL else max(float(self._worst_ms[row]), level.median_ms)
+        levels_ms = level.median_ms, level.low_ms, level.high_ms
+        return DelaySegment(int(self.states[row]), self._moment(row), *levels_ms, worst_ms)
+
+    def _moment(self, row: int) -> Moment:
+        return Moment(*self._since[:, row].tolist())

@@ -1,0 +1,87 @@
+"""Segments of the RTT: a longer one is told with its begin and its level, and its end; a jitter or a spike is none."""
+
+import numpy as np
+import pytest
+
+from monitor.analysis.segments.delay_segments import LONGER, USUAL, DelaySegments
+
+ROW = np.array([0])
+
+
+def followed(medians_ms, *, every_s=10.0, rise_ms=6.0, limit_ms=np.nan, states=None):
+    """The segments of a path with these medians of bursts."""
+    paths = DelaySegments(1)
+    paths.rises_ms[:], paths.limits_ms[:] = rise_ms, limit_ms
+    paths.begin(ROW, np.array([0.0]))
+    for number, median_ms in enumerate(medians_ms):
+        at_s = np.array([every_s * number])
+        paths.take(ROW, at_s, np.array([every_s * (number > 0)]), np.array([median_ms]))
+        if states is not None:
+            states.append(int(paths.states[0]))
+    return paths.segments(0)
+
+
+def noisy(levels_ms, seed=1):
+    return np.asarray(levels_ms) + np.random.default_rng(seed).exponential(0.3, len(levels_ms))
+
+
+def test_a_step_is_a_segment_with_its_level_and_end():
+    segments = followed(noisy([102.0] * 60 + [162.0] * 36 + [102.0] * 30))
+
+    assert [segment.state for segment in segments] == [USUAL, LONGER, USUAL]
+    before, longer, after = segments
+    assert (longer.since.at_s, after.since.at_s) == (600.0, 960.0)
+    assert longer.median_ms == pytest.approx(162.3, abs=0.5)
+    assert before.median_ms == pytest.approx(102.3, abs=0.5)
+    assert after.interval[0] <= 102.3 <= after.interval[1]
+
+
+def test_a_step_is_told_within_a_few_bursts():
+    states = []
+    followed(noisy([102.0] * 60 + [162.0] * 36 + [102.0] * 30), states=states)
+
+    assert states[60:64].count(LONGER) >= 1
+    assert states[99] == USUAL
+
+
+def test_a_slow_rise_is_told_with_the_level_of_now_and_the_highest():
+    rise = [102.0] * 60 + [102.0 + 2.0 * (number // 3) for number in range(75)] + [150.0] * 20
+    segments = followed(noisy(rise))
+
+    assert segments[-1].state == LONGER
+    assert segments[-1].median_ms == pytest.approx(150.3, abs=1.0)
+    down = followed(noisy([*rise, *[124.0] * 20]))
+    assert down[-1].median_ms == pytest.approx(124.3, abs=1.0)
+    assert down[-1].worst_ms >= 149.0
+
+
+def test_jitter_is_no_longer_rtt():
+    told = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        levels = np.concatenate([np.full(60, 104.6), 104.6 + rng.uniform(-30.0, 30.0, 39) / 3.0, np.full(30, 104.6)])
+        states = []
+        followed(noisy(levels, seed), states=states)
+        told += max(states)
+
+    assert told <= 1
+
+
+def test_a_spike_is_no_longer_rtt():
+    states = []
+    followed(noisy([20.0] * 40 + [90.0] + [20.0] * 40), states=states)
+
+    assert max(states) == USUAL
+
+
+def test_the_rtt_of_a_finding_is_longer_until_it_is_half_back():
+    segments = followed(noisy([40.0] * 40), limit_ms=30.0)
+
+    assert [segment.state for segment in segments] == [LONGER]
+    assert not segments[0].since.is_bounded
+
+
+def test_a_shorter_rtt_becomes_the_usual_one():
+    segments = followed(noisy([120.0] * 60 + [80.0] * 720 + [95.0] * 12))
+
+    assert segments[-1].state == LONGER
