@@ -35,7 +35,7 @@ from monitor.alerts.incidents.past_times import incident_times
 from monitor.alerts.incidents.quiet import QuietPaths
 from monitor.alerts.models import Incident, IncidentState, JudgedDelays
 from monitor.alerts.other_paths import OtherPaths
-from monitor.alerts.track_limits import limits_of
+from monitor.alerts.track_limits import limits_of, medians_of_snapshot
 from monitor.archive.periods import start_of
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
@@ -134,7 +134,8 @@ def _evaluate(
     rtt_progress.write(snapshot.delays_judged_s, JudgedDelays)
     raised_rtts.write(raised_rtts.of_windows(snapshot.trips, scope.settings[RTT.name]))
     opened = _open_and_tell(quiet_paths, now)
-    follower.follow(now, limits_of(scope.settings, lasting, snapshot, quiet_paths.in_maintenance))
+    limits = limits_of(scope.settings, lasting, snapshot, quiet_paths.in_maintenance)
+    follower.follow(now, limits, medians_of_snapshot(snapshot))
     titles.update_titles(lasting)
     return Evaluation(opened, closed)
 

@@ -14,18 +14,23 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.analysis.segments.delay_segments import LONGER, DelaySegment
 from monitor.analysis.segments.look_back import onset_of_loss
 from monitor.analysis.segments.segment import Moment
 from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
 from monitor.archive.queries.present.lost_order import COUNTS, LostOrder, arrivals, lost_order
 from monitor.mesh.queries import mesh_version
+from monitor.present.followed_delay import FollowedDelay, Medians, RttLimit
 from monitor.present.followed_loss import ALL_SIZES, FollowedLoss
-from monitor.present.models import PathTrack, as_json
-from monitor.present.track import Condition, Signal, TrackFacts, conditions, flaps_within_s
+from monitor.present.models import PathTrack, delays_as_json, losses_as_json
+from monitor.present.track import Codes, Condition, Signal, TrackFacts, conditions, delay_conditions, flaps_within_s
 from monitor.present.watched import WatchedPath, watched_paths
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+NO_MEDIANS = Medians(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
 
 SHORT = timedelta(hours=1)
 """The bursts that a path is followed from anew, and those in which the onset of a loss is looked for."""
@@ -42,11 +47,14 @@ UNUSUAL = 0.9
 @dataclass(frozen=True, slots=True)
 class TrackLimits:
     """By path: the loss from which on it is bad, of its rule or of an open finding, and its usual loss. Those without
-    an entry have none. `set_aside` are the paths in maintenance."""
+    an entry have none. `set_aside` are the paths in maintenance, `found` the conditions by findings of rules whose
+    signal is not followed here."""
 
     loss: Mapping[int, float] = field(default_factory=dict)
     usual: Mapping[int, float] = field(default_factory=dict)
     set_aside: Collection[int] = ()
+    rtt: Mapping[int, RttLimit] = field(default_factory=dict)
+    found: Mapping[tuple[int, Signal], Condition] = field(default_factory=dict)
 
 
 class _Written:
@@ -57,19 +65,16 @@ class _Written:
         self.changes = np.full(tracks, -1, dtype=np.int64)
         self.newest_s, self.at_s = np.full((2, tracks), -np.inf)
 
-    def due(
-        self, conditions: NDArray[np.int8], changes: Ints, newest_s: Floats, is_calm: NDArray[np.bool_], now_s: float
-    ) -> Ints:
-        """The tracks that say something else now, those in trouble with newer bursts, and calm ones after a while:
-        these are spread over the time."""
+    def take(self, conditions: Codes, changes: Ints, newest_s: Floats, is_calm: Bools, now_s: float) -> Ints:
+        """The tracks to be written now: those that say something else, those in trouble with newer bursts, and calm
+        ones after a while, spread over the time."""
         is_same = (conditions == self.conditions) & (changes == self.changes)
         rest_s = AWAY.total_seconds() * (0.5 + np.arange(len(changes)) % 32 / 64.0)
         is_due = np.where(is_calm, now_s - self.at_s >= rest_s, newest_s > self.newest_s)
-        return np.flatnonzero(~is_same | is_due)
-
-    def note(self, rows: Ints, conditions: NDArray[np.int8], changes: Ints, newest_s: Floats, now_s: float) -> None:
+        rows = np.flatnonzero(~is_same | is_due)
         self.conditions[rows], self.changes[rows] = conditions[rows], changes[rows]
         self.newest_s[rows], self.at_s[rows] = newest_s[rows], now_s
+        return rows
 
 
 class Follower:
@@ -83,9 +88,11 @@ class Follower:
         self._followed = FollowedLoss({})
         self._keys: list[tuple[int, int]] = []
         self._written = _Written(0)
+        self._delays = FollowedDelay({}, {})
+        self._written_delays = _Written(0)
 
-    def follow(self, now: datetime, limits: TrackLimits) -> None:
-        """Take what has arrived by `now`, and store what changed."""
+    def follow(self, now: datetime, limits: TrackLimits, medians: Medians = NO_MEDIANS) -> None:
+        """Take what has arrived by `now`, with these median RTTs, and store what changed."""
         version = mesh_version()
         is_away = self._looked_at is None or not timedelta() <= now - self._looked_at <= AWAY
         if version != self._version or is_away:
@@ -95,8 +102,11 @@ class Follower:
             self._set_limits(limits)
             self._take(self._arrived(now), now)
         self._looked_at = now
+        self._delays.set_limits(limits.rtt)
+        self._delays.follow(medians)
         self._look_back(now)
-        self._store(now, limits)
+        _write([*self._losses(now, limits), *self._rtts(now, limits)])
+        _write_found(limits.found)
 
     def _begin(self, now: datetime, limits: TrackLimits) -> None:
         """Follow all paths anew."""
@@ -105,7 +115,8 @@ class Follower:
         self._keys = list(self._followed.tracks)
         self._set_limits(limits)
         self._seen = {(of.site_id, of.spool): of.number for of in arrivals({}, now - AWAY)}
-        stored = {(row.path_id, row.packet_bytes): row for row in PathTrack.objects.filter(signal=Signal.LOSS, way="")}
+        every = list(PathTrack.objects.filter(signal__in=(Signal.LOSS, Signal.RTT), way=""))
+        stored = {(row.path_id, row.packet_bytes): row for row in every if row.signal == Signal.LOSS}
         known = self._followed.tracks.keys()
         PathTrack.objects.filter(pk__in=[row.pk for key, row in stored.items() if key not in known]).delete()
         was_bad = {
@@ -114,6 +125,9 @@ class Follower:
             if row.condition >= Condition.SUSPECT or len(row.segments) > 1 or row.outages
         }
         self._written = _Written(len(self._keys))
+        usual_ms = {row.path_id: ms for row in every if row.signal == Signal.RTT and (ms := _usual_ms(row)) is not None}
+        self._delays = FollowedDelay({key: path.pings.every_s for key, path in self._watched.items()}, usual_ms)
+        self._written_delays = _Written(len(self._watched))
         path_ids = list(self._watched)
         since_s = [(now - (LONG if path_id in was_bad else SHORT)).timestamp() for path_id in path_ids]
         self._followed.follow(lost_order(path_ids, since_s, now))
@@ -169,16 +183,32 @@ class Follower:
             is_part=np.array([size != ALL_SIZES for _, size in self._keys], dtype=np.bool_),
         )
 
-    def _store(self, now: datetime, limits: TrackLimits) -> None:
-        """Store the tracks that changed."""
-        if not self._keys:
-            return
+    def _losses(self, now: datetime, limits: TrackLimits) -> list[PathTrack]:
+        """The tracks of loss that changed."""
         segments, newest_s, now_s = self._followed.segments, self._followed.newest_s, now.timestamp()
         decided = conditions(self._facts(now_s, limits), now_s)
         is_calm = (decided < Condition.SUSPECT) & (segments.states == CLEAN)
-        due = self._written.due(decided, segments.changes, newest_s, is_calm, now_s)
-        _write(self._row(row, int(decided[row])) for row in due.tolist())
-        self._written.note(due, decided, segments.changes, newest_s, now_s)
+        due = self._written.take(decided, segments.changes, newest_s, is_calm, now_s)
+        return [self._row(row, int(decided[row])) for row in due.tolist()]
+
+    def _rtts(self, now: datetime, limits: TrackLimits) -> list[PathTrack]:
+        """The tracks of RTT that changed."""
+        delays, now_s = self._delays, now.timestamp()
+        path_ids, segments = delays.path_ids.tolist(), delays.segments
+        is_found = ~np.isnan(segments.limits_ms)
+        decided = delay_conditions(segments.states == LONGER, is_found, delays.newest_s, delays.every_s, now_s)
+        is_calm = (decided == Condition.NORMAL) | ~np.isfinite(delays.newest_s)
+        due = self._written_delays.take(decided, segments.changes, delays.newest_s, is_calm, now_s)
+        return [
+            PathTrack(
+                path_id=path_ids[row],
+                signal=Signal.RTT,
+                condition=int(decided[row]),
+                newest_at=datetime.fromtimestamp(float(delays.newest_s[row]), UTC),
+                segments=delays_as_json(segments.segments(row)),
+            )
+            for row in due[np.isfinite(delays.newest_s[due])].tolist()
+        ]
 
     def _row(self, row: int, condition: int) -> PathTrack:
         path_id, size = self._keys[row]
@@ -190,7 +220,7 @@ class Follower:
             packet_bytes=size,
             condition=condition,
             newest_at=datetime.fromtimestamp(newest_s, UTC) if is_measured else None,
-            segments=as_json(segments.segments(row)) if is_measured else [],
+            segments=losses_as_json(segments.segments(row)) if is_measured else [],
             outages=list(segments.outages.get(row, ())),
         )
 
@@ -225,6 +255,27 @@ def _onset(bursts: LostOrder, path_ids: Collection[int], size: int) -> Moment | 
         return None
     earliest_s = float(at_s[onset.earliest]) if onset.earliest else -np.inf
     return Moment(float(at_s[onset.at]), earliest_s, float(at_s[onset.latest]))
+
+
+def _usual_ms(row: PathTrack) -> float | None:
+    """The usual RTT of a stored track."""
+    usual = [
+        segment.median_ms for segment in row.track.segments if isinstance(segment, DelaySegment) and not segment.state
+    ]
+    return usual[-1] if usual else None
+
+
+def _write_found(found: Mapping[tuple[int, Signal], Condition]) -> None:
+    """Store the conditions by findings, and delete those of which there is no finding any more."""
+    rows = PathTrack.objects.filter(signal__gt=Signal.RTT).values_list("path_id", "signal", "condition")
+    stored = {(path_id, Signal(signal)): condition for path_id, signal, condition in rows}
+    for path_id, signal in stored.keys() - found.keys():
+        PathTrack.objects.filter(path=path_id, signal=signal).delete()
+    _write(
+        PathTrack(path_id=path_id, signal=signal, condition=condition, segments=[])
+        for (path_id, signal), condition in found.items()
+        if stored.get((path_id, signal)) != condition
+    )
 
 
 def _write(rows: Iterable[PathTrack]) -> None:

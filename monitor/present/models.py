@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from django.db import models
 
 from monitor.analysis.changes.present import LostPackets
+from monitor.analysis.segments.delay_segments import DelaySegment
 from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.analysis.segments.segment import Moment
-from monitor.present.track import Condition, Signal, Track
+from monitor.present.track import AnySegment, Condition, Signal, Track
 
 
 class PathTrack(models.Model):
@@ -22,9 +24,7 @@ class PathTrack(models.Model):
     packet_bytes = models.IntegerField(default=0, help_text="0 for packets of all sizes")
     condition = models.SmallIntegerField(help_text="track.Condition")
     newest_at = models.DateTimeField(null=True, help_text="The newest burst that counts; null before any.")
-    segments = models.JSONField(
-        help_text="State, begin with its 95% set, sent, lost and together of each, oldest first."
-    )
+    segments = models.JSONField(help_text="State, begin with its 95% set, and the level of each, oldest first.")
     outages = models.JSONField(default=list, help_text="Last reply before, and first reply after each of the newest.")
 
     class Meta:
@@ -35,6 +35,7 @@ class PathTrack(models.Model):
 
     @property
     def track(self) -> Track:
+        segments: list[AnySegment] = [_delay(of) if self.signal == Signal.RTT else _loss(of) for of in self.segments]
         return Track(
             self.path_id,
             Signal(self.signal),
@@ -42,28 +43,40 @@ class PathTrack(models.Model):
             self.packet_bytes,
             Condition(self.condition),
             -math.inf if self.newest_at is None else self.newest_at.timestamp(),
-            tuple(map(_segment, self.segments)),
+            tuple(segments),
             tuple((begin_s, end_s) for begin_s, end_s in self.outages),
         )
 
 
-def as_json(segments: tuple[LossSegment, ...]) -> list[list[Any]]:
-    """Segments as `PathTrack.segments` stores them."""
+def losses_as_json(segments: Iterable[LossSegment]) -> list[list[Any]]:
+    """Segments of loss as `PathTrack.segments` stores them."""
     return [
-        [
-            segment.state,
-            segment.since.at_s,
-            segment.since.earliest_s if segment.since.is_bounded else None,
-            segment.since.latest_s,
-            round(segment.lost.sent),
-            round(segment.lost.lost),
-            round(segment.lost.together, 3),
-        ]
-        for segment in segments
+        [*_stored(of.state, of.since), round(of.lost.sent), round(of.lost.lost), round(of.lost.together, 3)]
+        for of in segments
     ]
 
 
-def _segment(stored: list[Any]) -> LossSegment:
+def delays_as_json(segments: Iterable[DelaySegment]) -> list[list[Any]]:
+    """Segments of the RTT as `PathTrack.segments` stores them."""
+    return [
+        [*_stored(of.state, of.since), *(round(ms, 4) for ms in (of.median_ms, of.low_ms, of.high_ms, of.worst_ms))]
+        for of in segments
+    ]
+
+
+def _stored(state: int, since: Moment) -> list[Any]:
+    return [state, since.at_s, since.earliest_s if since.is_bounded else None, since.latest_s]
+
+
+def _loss(stored: list[Any]) -> LossSegment:
     state, at_s, earliest_s, latest_s, sent, lost, together = stored
-    since = Moment(at_s, -math.inf if earliest_s is None else earliest_s, latest_s)
-    return LossSegment(state, since, LostPackets(sent, lost, together))
+    return LossSegment(state, _moment(at_s, earliest_s, latest_s), LostPackets(sent, lost, together))
+
+
+def _delay(stored: list[Any]) -> DelaySegment:
+    state, at_s, earliest_s, latest_s, *levels_ms = stored
+    return DelaySegment(state, _moment(at_s, earliest_s, latest_s), *levels_ms)
+
+
+def _moment(at_s: float, earliest_s: float | None, latest_s: float) -> Moment:
+    return Moment(at_s, -math.inf if earliest_s is None else earliest_s, latest_s)

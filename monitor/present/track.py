@@ -13,13 +13,15 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.analysis.changes.present import LostPackets
+from monitor.analysis.segments.delay_segments import DelaySegment
 from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.analysis.segments.segment import Moment
 from monitor.analysis.segments.stretches import CLEAN
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Codes = NDArray[np.int8]
+AnySegment = LossSegment | DelaySegment
 
 OVERDUE_CYCLES, DELIVERY_S = 2.0, 15.0
 """A result is overdue after so many cycles, and the time that its packets, their timeout and the delivery take."""
@@ -59,6 +61,8 @@ class Signal(IntEnum):
     LOSS = 0
     RTT = 1
     RATE = 2
+    RESPONSE = 3
+    OTHER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,7 @@ class TrackFacts:
     is_part: Bools
 
 
-def conditions(of: TrackFacts, now_s: float) -> NDArray[np.int8]:
+def conditions(of: TrackFacts, now_s: float) -> Codes:
     """The condition of each track."""
     late_s = OVERDUE_CYCLES * of.every_s + DELIVERY_S
     first_s = of.started_s + np.maximum(FIRST_S, late_s)
@@ -111,6 +115,14 @@ def conditions(of: TrackFacts, now_s: float) -> NDArray[np.int8]:
     return np.where(of.is_part, of_part, decided).astype(np.int8)
 
 
+def delay_conditions(is_longer: Bools, has_finding: Bools, newest_s: Floats, every_s: Floats, now_s: float) -> Codes:
+    """The condition of each track of RTT: a longer one is bad once a rule has found it. Without newer replies, or while
+    they are overdue, the track of loss tells."""
+    is_current = now_s <= newest_s + OVERDUE_CYCLES * every_s + DELIVERY_S
+    condition = np.where(has_finding, np.int8(Condition.BAD), np.int8(Condition.SUSPECT))
+    return np.where(is_longer & is_current, condition, np.int8(Condition.NORMAL)).astype(np.int8)
+
+
 def flaps_within_s(every_s: float) -> float:
     """How long ago an outage may have ended for its path to flap."""
     return max(FLAPS_WITHIN_S, FLAPS_WITHIN_CYCLES * every_s)
@@ -127,11 +139,11 @@ class Track:
     packet_bytes: int
     condition: Condition
     newest_s: float
-    segments: tuple[LossSegment, ...]
+    segments: tuple[AnySegment, ...]
     outages: tuple[tuple[float, float], ...] = ()
 
     @property
-    def now(self) -> LossSegment | None:
+    def now(self) -> AnySegment | None:
         """The newest segment; None before the first burst."""
         return self.segments[-1] if self.segments else None
 
@@ -153,8 +165,13 @@ class Track:
         return self.segments[-1].since if is_over else None
 
     @property
-    def peak(self) -> LostPackets | None:
-        """The worst loss since the onset."""
-        onset = self.onset
-        losses = [segment.lost for segment in self.segments if onset is not None and segment.since.at_s >= onset.at_s]
-        return max((lost for lost in losses if lost.sent), key=lambda lost: lost.interval[0], default=None)
+    def trouble(self) -> tuple[AnySegment, ...]:
+        """The segments of the trouble that lasts, or of the last; empty without any."""
+        onset, end = self.onset, self.end
+        if onset is None:
+            return ()
+        return tuple(
+            segment
+            for segment in self.segments
+            if segment.since.at_s >= onset.at_s and (end is None or segment.since.at_s < end.at_s)
+        )

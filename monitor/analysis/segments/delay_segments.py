@@ -31,7 +31,7 @@ USUAL, LONGER = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class DelaySegment:
-    """A stretch of usual or longer RTT since a moment: its level with the 95% interval, and the longest level, in ms."""
+    """A stretch of usual or longer RTT since a moment: its level with the 95% interval, and its longest level."""
 
     state: int
     since: Moment
@@ -110,9 +110,10 @@ class DelaySegments:
             return
         begun_s = since.at_s if level.before_ms is None else level.since_s
         if begun_s > since.at_s:  # else the path was never in the state before
-            levels_ms = self._longer_ms[:, row].tolist() if state == USUAL else [float(self.usual_ms[row])] * 3
-            worst_ms = float(self._worst_ms[row]) if state == USUAL else levels_ms[0]
-            ended = DelaySegment(int(self.states[row]), since, *levels_ms, worst_ms)
+            usual_ms = float(self.usual_ms[row])
+            median_ms, low_ms, high_ms = self._longer_ms[:, row].tolist() if state == USUAL else [usual_ms] * 3
+            worst_ms = float(self._worst_ms[row]) if state == USUAL else usual_ms
+            ended = DelaySegment(int(self.states[row]), since, median_ms, low_ms, high_ms, worst_ms)
             self._earlier.setdefault(row, deque(maxlen=MOST_DELAYS)).append(ended)
             self._since[:, row] = begun_s, level.earliest_s, level.latest_s
         self.states[row] = state
@@ -124,8 +125,8 @@ class DelaySegments:
         if level is None:
             return None
         worst_ms = level.median_ms if self.states[row] == USUAL else max(float(self._worst_ms[row]), level.median_ms)
-        levels_ms = level.median_ms, level.low_ms, level.high_ms
-        return DelaySegment(int(self.states[row]), self._moment(row), *levels_ms, worst_ms)
+        since = self._moment(row)
+        return DelaySegment(int(self.states[row]), since, level.median_ms, level.low_ms, level.high_ms, worst_ms)
 
     def _moment(self, row: int) -> Moment:
         return Moment(*self._since[:, row].tolist())

@@ -24,9 +24,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "segments",
-                    models.JSONField(
-                        help_text="State, begin with its 95% set, sent, lost and together of each, oldest first."
-                    ),
+                    models.JSONField(help_text="State, begin with its 95% set, and the level of each, oldest first."),
                 ),
                 (
                     "outages",

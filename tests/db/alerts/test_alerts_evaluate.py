@@ -31,12 +31,13 @@ from tests.facts import lacks
 
 NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
 WINDOW = timedelta(seconds=600)
-QUERIES = 42
+QUERIES = 43
 """The mesh, paths pinged and tested with their groups (4), those with STAMP, incidents and their paths (2), evaluated
 data; recent and hourly counts, those of the running hour, baseline, also of directions, days, RTTs, contacts and their
 sites, the AS table; what ended lately, of incidents and of findings (2), and what was maintained; when to be quiet; the
 newest bursts and the levels of findings, titles (2); what was judged, whose RTT is no longer raised, what nobody was
-told, how the agents are; the version of the mesh (2), what arrived; the lock, the mark that it was done, the lock."""
+told, how the agents are; the version of the mesh (2), what arrived, what rules found; the lock, the mark that it was
+done, the lock."""
 RULE = {"above_ratio": 0.01, "window_s": 600}
 
 pytestmark = pytest.mark.django_db

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from monitor.alerts.evaluate import evaluate, scope_now
 from monitor.mesh.models import Measurement, Test
 from monitor.present import read
 from monitor.present.follow import Follower, TrackLimits
@@ -66,7 +67,8 @@ def test_a_loss_is_bad_with_its_onset_and_is_over():
     assert {*present(paths).values()} == {Condition.NORMAL}
     assert track.end is not None
     assert abs(track.end.at_s - at(300.0).timestamp()) <= 30.0
-    assert track.peak.interval[0] <= 0.2 <= track.peak.interval[1]
+    low, high = track.trouble[-1].lost.interval
+    assert low <= 0.2 <= high
 
 
 def test_a_site_that_is_down_is_dead_since_its_last_replies():
@@ -159,3 +161,27 @@ def test_bursts_that_arrive_in_batches_give_the_same_tracks(late):
     [track] = [track for track in in_batches if track.path_id == mesh.slac_cern.pk]
     assert track.condition is Condition.BAD
     assert track.newest_s == (HOUR + timedelta(minutes=10)).timestamp()
+
+
+def test_a_longer_rtt_is_told_and_over():
+    paths, rows = plant([Planted(between("cern", "slac"), 0.0, 300.0, delay_ms=60.0)], 700.0)
+    rules = scope_now()
+    follower = Follower()
+    seen = []
+    for until_s in range(-60, 700, 30):
+        now = at(until_s)
+        arrived = [row for row in rows if row.measured_at < now]
+        copy_rows(arrived)
+        rows = rows[len(arrived) :]
+        evaluate(now, scope=rules, follower=follower)
+        track = read.load([paths["cern → slac"].pk])[paths["cern → slac"].pk].track(Signal.RTT)
+        seen.append((until_s, track.condition))
+    told = [until_s for until_s, condition in seen if condition >= Condition.SUSPECT]
+
+    assert 0 < told[0] <= 60
+    assert 300 <= told[-1] <= 360
+    assert Condition.BAD in {condition for _, condition in seen}
+    [longer] = track.trouble
+    assert abs(longer.since.at_s - ONSET.timestamp()) <= 10.0
+    assert longer.median_ms == pytest.approx(80.2, abs=0.5)
+    assert abs(track.end.at_s - at(300.0).timestamp()) <= 20.0
