@@ -38,7 +38,8 @@ def limits_of(
         if end is not None:
             loss[row.path_id] = min(end, loss.get(row.path_id, np.inf))
     rows = [row for incident in lasting for row in incident.paths.all() if not row.is_over]
-    return TrackLimits(loss, _usual_losses(snapshot), in_maintenance, _rtt_limits(settings, rows), _found(rows))
+    lossy = {row.path_id for row in rows if _signal(row) is Signal.LOSS}
+    return TrackLimits(loss, _usual_losses(snapshot), in_maintenance, lossy, _rtt_limits(settings, rows), _found(rows))
 
 
 def medians_of_snapshot(snapshot: Snapshot) -> Medians:

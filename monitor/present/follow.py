@@ -47,12 +47,13 @@ UNUSUAL = 0.9
 @dataclass(frozen=True, slots=True)
 class TrackLimits:
     """By path: the loss from which on it is bad, of its rule or of an open finding, and its usual loss. Those without
-    an entry have none. `set_aside` are the paths in maintenance, `found` the conditions by findings of rules whose
+    an entry have none. `set_aside` are the paths in maintenance, `lossy` those with an open finding of loss, `found` the conditions by findings of rules whose
     signal is not followed here."""
 
     loss: Mapping[int, float] = field(default_factory=dict)
     usual: Mapping[int, float] = field(default_factory=dict)
     set_aside: Collection[int] = ()
+    lossy: Collection[int] = ()
     rtt: Mapping[int, RttLimit] = field(default_factory=dict)
     found: Mapping[tuple[int, Signal], Condition] = field(default_factory=dict)
 
@@ -152,7 +153,9 @@ class Follower:
             self._followed.follow(lost_order(sorted(late), [(now - LONG).timestamp()] * len(late), now))
 
     def _set_limits(self, limits: TrackLimits) -> None:
-        self._followed.segments.limits[:] = [limits.loss.get(path_id, np.nan) for path_id, _ in self._keys]
+        segments = self._followed.segments
+        segments.limits[:] = [limits.loss.get(path_id, np.nan) for path_id, _ in self._keys]
+        segments.is_found[:] = [path_id in limits.lossy for path_id, _ in self._keys]
 
     def _facts(self, now_s: float, limits: TrackLimits) -> TrackFacts:
         followed, segments = self._followed, self._followed.segments
@@ -178,7 +181,7 @@ class Follower:
             limits=segments.limits,
             is_dead=segments.states == DEAD,
             outages=outages,
-            is_above=segments.is_above & (segments.states == LOSSY),
+            is_above=segments.is_above & ((segments.states == LOSSY) | segments.is_found),
             is_unusual=is_unusual,
             is_part=np.array([size != ALL_SIZES for _, size in self._keys], dtype=np.bool_),
         )

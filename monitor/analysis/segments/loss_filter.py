@@ -126,15 +126,15 @@ class LossFilter:
         """Probability of each path that its newest stretch is in one of these states."""
         return np.asarray((np.exp(self.log_weights[rows]) * np.isin(self.states[rows], states)).sum(axis=1))
 
-    def above(self, limit: ArrayLike, rows: Rows | slice = EVERY) -> Floats:
-        """Probability of each path that its loss is above its limit, and that it is not clean."""
+    def above(self, limit: ArrayLike, rows: Rows | slice = EVERY, may_be_clean: ArrayLike = False) -> Floats:
+        """Probability of each path that its loss is above its limit, and unless it may be, that it is not clean."""
         limits = np.asarray(limit, dtype=np.float64)[..., np.newaxis]
         weights = np.exp(self.log_weights[rows])
         above = sum(
             (weights * level.share * (1.0 - scipy.special.betainc(level.lost, level.received, limits))).sum(axis=1)
             for level in self._levels(rows)
         )
-        return np.asarray(np.minimum(above, 1.0 - self.probability(CLEAN, rows=rows)))
+        return np.asarray(np.where(may_be_clean, above, np.minimum(above, 1.0 - self.probability(CLEAN, rows=rows))))
 
     def begins(self, row: int, state: int) -> tuple[float, float, float]:
         """When the newest stretch of a path began, provided that it is in this state: by its likeliest hypothesis, with

@@ -47,6 +47,8 @@ class LossSegments:
     def __init__(self, paths: int) -> None:
         self.filter = LossFilter(paths)
         self.limits = np.full(paths, np.nan)
+        self.is_found = np.zeros(paths, dtype=np.bool_)
+        """Whether a rule has found a loss above the limit: then a clean stretch may be above it too."""
         self.states = np.zeros(paths, dtype=np.int8)
         self.is_above = np.zeros(paths, dtype=np.bool_)
         self.sums = np.zeros((4, paths))
@@ -92,7 +94,8 @@ class LossSegments:
         is_new = is_answered | np.isnan(self._silent_s[rows])
         self._silent_s[rows] = np.where(is_new, silent_s, self._silent_s[rows])
         self.filter.take(rows, at_s, spacing_s, sums)
-        self._tell(rows[~self.filter.is_settled[rows] | (self.states[rows] != CLEAN) | self.is_above[rows]])
+        is_calm = self.filter.is_settled[rows] & (self.states[rows] == CLEAN) & ~self.is_above[rows]
+        self._tell(rows[~is_calm | self.is_found[rows]])
 
     def segments(self, row: int) -> tuple[LossSegment, ...]:
         """The segments of a path, the newest last."""
@@ -137,7 +140,7 @@ class LossSegments:
         is_changed = is_another | (states != before)
         for row, state in zip(rows[is_changed].tolist(), states[is_changed].tolist(), strict=True):
             self._change(row, state)
-        above = self.filter.above(np.nan_to_num(self.limits[rows], nan=1.0), rows)
+        above = self.filter.above(np.nan_to_num(self.limits[rows], nan=1.0), rows, self.is_found[rows])
         self.is_above[rows] = np.where(self.is_above[rows], above >= TOLD_UNTIL, above >= TOLD_FROM)
 
     def _are_outages(self, rows: Rows) -> Bools:
