@@ -46,9 +46,9 @@ UNUSUAL = 0.9
 
 @dataclass(frozen=True, slots=True)
 class TrackLimits:
-    """By path: the loss from which on it is bad, of its rule or of an open finding, and its usual loss. Those without
-    an entry have none. `set_aside` are the paths in maintenance, `lossy` those with an open finding of loss, `found` the conditions by findings of rules whose
-    signal is not followed here."""
+    """By path: the loss from which on it is bad, of its rule or of an open finding, its usual loss, and the limits of
+    its RTT; those without an entry have none. `set_aside` are the paths in maintenance, `lossy` those with an open
+    finding of loss, `found` the conditions by findings of rules whose signal is not followed here."""
 
     loss: Mapping[int, float] = field(default_factory=dict)
     usual: Mapping[int, float] = field(default_factory=dict)

@@ -1,0 +1,142 @@
+"""The words for the present: of a path, of several paths with one trouble, and of what is over.
+
+In: paths as `monitor.present.read` has them, and the name of their place. Out: a clause, which stands alone in a title
+or within a sentence. docs/pages.md has the table of the forms. Times are absolute, in UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from monitor.analysis import figures
+from monitor.analysis.changes.present import LostPackets, summed
+from monitor.analysis.segments.delay_segments import DelaySegment
+from monitor.analysis.segments.loss_segments import LossSegment
+from monitor.analysis.segments.stretches import DEAD
+from monitor.present.read import PresentPath
+from monitor.present.track import Condition, Signal, Track
+
+OTHER = {Signal.RATE: "low throughput", Signal.RESPONSE: "slow responses", Signal.OTHER: "degraded"}
+
+
+def clause(place: str, paths: Sequence[PresentPath], of_paths: int | None = None, at: datetime | None = None) -> str:
+    """What these paths, which have one trouble, are like now: `ornl → slac loses 3% since 13:34:02 UTC`, or how the
+    trouble ended. `of_paths` is how many paths the place has, where fewer are named by it, `at` the time of reading."""
+    worst = max((path.condition for path in paths if path.condition.is_trouble), default=None)
+    bad = [path for path in paths if path.condition == worst]
+    tracks = [path.worst for path in bad]
+    match worst:
+        case None:
+            return _over(place, paths, at)
+        case Condition.DEAD:
+            named = f"{place}: {len(bad)} of {of_paths} paths" if of_paths is not None and of_paths > 2 else place
+            return f"{named} dead since {_clock(_narrowest(tracks), at)}"
+        case Condition.FLAPS:
+            return f"{place} {_flaps(tracks, at)}"
+        case _:
+            return _worse(place, tracks, at)
+
+
+def level(track: Track) -> str:
+    """The level of the newest segment: `3%`, `about 20%`, `162 ms`; empty without any."""
+    if isinstance(track.now, LossSegment):
+        return lost_text(track.now.lost)
+    return "" if track.now is None else rtt_text(track.now.median_ms)
+
+
+def lost_text(lost: LostPackets) -> str:
+    """A loss with as many digits as its packets prove: `3%`, `about 20%`; `0 of 472` where none is lost."""
+    if not lost.sent:
+        return figures.NO_DATA
+    if not lost.lost:
+        return f"0 of {figures.count(round(lost.sent))}"
+    return lost.short_text.replace("~", "about ")
+
+
+def rtt_text(median_ms: float) -> str:
+    """An RTT to three digits: `162 ms`, `0.233 ms`."""
+    return f"{median_ms:.3g} ms" if median_ms < 1000.0 else f"{median_ms:,.0f} ms"
+
+
+def _worse(place: str, tracks: Sequence[Track], at: datetime | None) -> str:
+    """A loss, a longer RTT, or what a rule found of another signal."""
+    signal = min(track.signal for track in tracks)
+    own = [track for track in tracks if track.signal == signal]
+    if signal is Signal.LOSS:
+        lost = summed([track.now.lost for track in own if isinstance(track.now, LossSegment)])
+        size = {track.packet_bytes for track in own}
+        packets = f" of packets of {figures.count(*size)} bytes" if len(size) == 1 and size != {0} else ""
+        return f"{place} loses {lost_text(lost)}{packets}{_since(own, at)}"
+    if signal is Signal.RTT:
+        longer = max((track.now for track in own if isinstance(track.now, DelaySegment)), key=lambda of: of.median_ms)
+        usual = [segment for track in own for segment in track.segments if not segment.state]
+        was = f" (was {rtt_text(usual[-1].median_ms)})" if usual and isinstance(usual[-1], DelaySegment) else ""
+        return f"{place}: RTT {rtt_text(longer.median_ms)}{_since(own, at)}{was}"
+    return f"{place}: {OTHER[signal]}"
+
+
+def _flaps(tracks: Sequence[Track], at: datetime | None) -> str:
+    track = max(tracks, key=lambda of: len(of.outages))
+    is_dead = track.now is not None and track.now.state == DEAD
+    lasted_s = sorted(end_s - begin_s for begin_s, end_s in track.outages)
+    number, since = len(lasted_s) + is_dead, _moment(track.outages[0][0], at) if track.outages else ""
+    about = f" of about {figures.duration(lasted_s[len(lasted_s) // 2])}" if lasted_s else ""
+    return f"flaps: {number} outages{about} since {since}, {'dead' if is_dead else 'answers'} now"
+
+
+def _over(place: str, paths: Sequence[PresentPath], at: datetime | None) -> str:
+    """How the last trouble of these paths ended: the latest end, the earliest begin, the worst level."""
+    for signal, say in ((Signal.LOSS, _loss_over), (Signal.RTT, _rtt_over)):
+        tracks = [
+            track for path in paths for track in path.tracks if track.signal == signal and track.packet_bytes == 0
+        ]
+        ended = [track for track in tracks if track.end is not None]
+        if ended:
+            return say(place, ended, at)
+    return f"{place}: normal again"
+
+
+def _loss_over(place: str, tracks: Sequence[Track], at: datetime | None) -> str:
+    end_s = max(track.end.at_s for track in tracks if track.end is not None)
+    troubles = [segment for track in tracks for segment in track.trouble if isinstance(segment, LossSegment)]
+    if any(segment.state == DEAD for segment in troubles):
+        return f"{place} answers again since {_moment(end_s, at)}; dead from {_clock(_narrowest(tracks), at)}"
+    worst = max((segment.lost for segment in troubles if segment.lost.sent), key=lambda lost: lost.interval[0])
+    return f"{place}: no more loss since {_moment(end_s, at)}; {lost_text(worst)} from {_clock(_narrowest(tracks), at)}"
+
+
+def _rtt_over(place: str, tracks: Sequence[Track], at: datetime | None) -> str:
+    track = max(tracks, key=lambda of: 0.0 if of.end is None else of.end.at_s)
+    worst_ms = max(segment.worst_ms for segment in track.trouble if isinstance(segment, DelaySegment))
+    assert isinstance(track.now, DelaySegment)
+    assert track.end is not None
+    now, end = rtt_text(track.now.median_ms), _moment(track.end.at_s, at)
+    return f"{place}: RTT normal again ({now}) since {end}; {rtt_text(worst_ms)} from {_clock(_narrowest(tracks), at)}"
+
+
+def _since(tracks: Iterable[Track], at: datetime | None) -> str:
+    """` since 13:34:02 UTC`; empty where the begin is not known."""
+    track = _narrowest(tracks)
+    return "" if track is None or track.onset is None else f" since {_clock(track, at)}"
+
+
+def _narrowest(tracks: Iterable[Track]) -> Track | None:
+    """The track whose onset is known best, of several the earliest: paths of one trouble began together."""
+
+    def width_s(track: Track) -> tuple[float, float]:
+        assert track.onset is not None
+        return track.onset.latest_s - track.onset.earliest_s, track.onset.at_s
+
+    return min((track for track in tracks if track.onset is not None), key=width_s, default=None)
+
+
+def _clock(track: Track | None, at: datetime | None) -> str:
+    return figures.NO_DATA if track is None or track.onset is None else _moment(track.onset.at_s, at)
+
+
+def _moment(at_s: float, at: datetime | None) -> str:
+    """`13:34:02 UTC`, with the day where that is another than that of reading."""
+    moment = datetime.fromtimestamp(at_s, UTC)
+    is_today = at is None or at.astimezone(UTC).date() == moment.date()
+    return f"{moment:%H:%M:%S} UTC" if is_today else f"{moment:%Y-%m-%d %H:%M} UTC"
