@@ -1,0 +1,271 @@
+"""Scores stored polls of a planted fault, surface by surface, against the planted truth.
+
+In: a `Truth` and polls as `tests.lab_truth.polling` stores them. Out: a `PollScore` for each poll. Pure; the words are
+read by `tests.lab_truth.statements`, figures of the grid by `tests.lab_truth.cells`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.lab_truth.cells import cell_mark
+from tests.lab_truth.marks import Mark, Marked, worst
+from tests.lab_truth.statements import BAD, OF_LOSS, Kind, Statement, read_clause, read_sentence
+from tests.lab_truth.surfaces import contradictions
+from tests.lab_truth.truth import ACTIVE, AFFECTED, DELAYS, Pair, Phase, Signal, Truth
+
+CYCLE_S = 10.0
+SIGNALS = {
+    **dict.fromkeys(OF_LOSS, frozenset({Signal.LOSS})),
+    Kind.RTT: DELAYS,
+    Kind.JITTER: DELAYS,
+    # A loss or a longer RTT slows a transfer as well.
+    Kind.RATE: frozenset(Signal),
+}
+TELLING = BAD | {Kind.PROBLEMS, Kind.CHECKED, Kind.OVER}
+
+
+@dataclass(frozen=True, slots=True)
+class PollScore:
+    """A poll by surface. `mark` is the worst of them."""
+
+    at: float
+    surfaces: Mapping[str, Marked]
+
+    @property
+    def mark(self) -> Mark:
+        return worst(self.surfaces.values()).mark
+
+
+def score_poll(poll: Mapping[str, Any], truth: Truth) -> PollScore:
+    """The mark of each surface of a poll; where surfaces contradict each other, the one beside the sentence is
+    unclear."""
+    at, sites = float(poll["at"]), {site for pair in truth.pairs for site in pair}
+    sentence = read_sentence(poll["state"]["sentence"], at, sites)
+    status = read_sentence(poll["status"]["sentence"], at, sites)
+    rows = [read_clause(f"{row['what']} {row['when']}", at, sites) for row in poll["status"]["open"]]
+    pair_of = {cell["path_id"]: (cell["source"], cell["destination"]) for cell in poll["loss"]["cells"]}
+    found: dict[str, list[Marked]] = {
+        "sentence": sentence_marks(sentence, truth, at),
+        "counts": [count_mark(poll["state"], truth, at)],
+        "grid": [
+            cell_mark(cell, poll[metric], metric, truth, at)
+            for metric in ("loss", "rtt")
+            for cell in poll[metric]["cells"]
+        ],
+        "incidents": [mark for row in poll["incidents"] for mark in incident_marks(row, pair_of, truth, at, sites)],
+        "status": [*sentence_marks(status, truth, at), *(statement_mark(row, truth, at) for row in rows)],
+    }
+    for surface, reason in contradictions(poll, sentence, status, pair_of, sites):
+        found[surface].append(Marked(Mark.UNCLEAR, reason))
+    return PollScore(at, {surface: worst(marks) for surface, marks in found.items()})
+
+
+def sentence_marks(statements: Sequence[Statement], truth: Truth, at: float) -> list[Marked]:
+    """The marks of its statements, and of what it does not tell."""
+    marks = [statement_mark(statement, truth, at) for statement in statements]
+    if not any(statement.kind in TELLING for statement in statements):
+        overdue = sum(statement.count or 1 for statement in statements if statement.kind is Kind.OVERDUE)
+        says_normal = any(statement.kind is Kind.ALL_NORMAL for statement in statements)
+        marks.append(_silence_mark(overdue, says_normal, truth, at))
+    return marks
+
+
+def _silence_mark(overdue: int, says_normal: bool, truth: Truth, at: float) -> Marked:
+    """Of a surface that tells no fault. The impaired paths may be those without newer data that count."""
+    active, proved = truth.in_phase(at, ACTIVE), truth.in_phase(at, {Phase.PROVED})
+    if not active or (proved and overdue >= len(active)):
+        return Marked(Mark.TRUE)
+    after = Mark.FALSE if says_normal else Mark.MISSED
+    return Marked(after if proved else Mark.SILENT, "the fault is not told")
+
+
+def count_mark(state: Mapping[str, Any], truth: Truth, at: float) -> Marked:
+    """The counts of paths by state."""
+    proved = truth.in_phase(at, {Phase.PROVED})
+    affected, ended = truth.in_phase(at, AFFECTED), truth.in_phase(at, {Phase.ENDED})
+    going_on = state["with_problems"] - state["back_to_normal"]
+    if _calls_over(state["back_to_normal"], truth, at):
+        return Marked(Mark.FALSE, f"{state['back_to_normal']} paths back to normal, {len(proved)} are not")
+    if _calls_normal(state["normal"], truth, proved):
+        return Marked(Mark.FALSE, f"{state['normal']} paths normal, {len(proved)} are not")
+    if going_on > len(affected):
+        is_late = going_on <= len(affected | ended)
+        return Marked(Mark.LATE if is_late else Mark.FALSE, f"{going_on} paths with problems, {len(affected)} have")
+    if state["with_problems"] + state["being_checked"]:
+        return Marked(Mark.TRUE)
+    return _silence_mark(state["overdue"], False, truth, at)
+
+
+def _calls_normal(normal: int, truth: Truth, proved: frozenset[Pair]) -> bool:
+    return normal > len(truth.pairs) - len(proved)
+
+
+def _calls_over(over: int, truth: Truth, at: float) -> bool:
+    """Whether so many paths are over that an impaired one must be among them."""
+    return bool(truth.in_phase(at, {Phase.PROVED})) and over > len(truth.in_phase(at, {Phase.ENDING, Phase.ENDED}))
+
+
+def incident_marks(
+    incident: Mapping[str, Any], pair_of: Mapping[int, Pair], truth: Truth, at: float, sites: Iterable[str]
+) -> list[Marked]:
+    """The title of an open incident, its paths and its onset."""
+    title = read_clause(incident["title"], at, frozenset(sites))
+    paths = [pair_of[key] for key in incident["path_ids"] if key in pair_of]
+    marks = [statement_mark(title, truth, at, paths)]
+    wrong = [pair for pair in paths if truth.phase(pair, at) is Phase.CLEAN]
+    if wrong:
+        marks.append(Marked(Mark.FALSE, f"incident on {_names(wrong)}, not affected"))
+    if incident["began"] is not None:
+        marks.append(_onset_mark(title, paths, float(incident["began"]), 1.0, truth, at))
+    return marks
+
+
+def statement_mark(statement: Statement, truth: Truth, at: float, paths: Sequence[Pair] | None = None) -> Marked:
+    """The mark of a statement by itself. `paths` are those of its incident, where it has one."""
+    if statement.kind is Kind.UNKNOWN:
+        return Marked(Mark.UNCLEAR, f"no form for: {statement.text}")
+    if statement.kind is Kind.ALL_NORMAL or statement.kind is Kind.NORMAL:
+        proved = truth.in_phase(at, {Phase.PROVED})
+        normal = len(truth.pairs) if statement.count is None else statement.count
+        says_normal = statement.kind is Kind.ALL_NORMAL or statement.count is not None
+        is_false = says_normal and bool(proved) and _calls_normal(normal, truth, proved)
+        return Marked(Mark.FALSE, f"called normal: {_names(proved)}") if is_false else Marked(Mark.TRUE)
+    if statement.kind is Kind.PROBLEMS:
+        return _problems_mark(statement, truth, at)
+    if statement.kind is Kind.OVER:
+        return _over_mark(statement, truth, at)
+    return _bad_mark(statement, truth, at, paths) if statement.kind in BAD else Marked(Mark.TRUE)
+
+
+def _problems_mark(statement: Statement, truth: Truth, at: float) -> Marked:
+    affected, ended = truth.in_phase(at, AFFECTED), truth.in_phase(at, {Phase.ENDED})
+    if (statement.count or 0) <= len(affected):
+        return Marked(Mark.TRUE)
+    is_late = (statement.count or 0) <= len(affected | ended)
+    return Marked(Mark.LATE if is_late else Mark.FALSE, f"{statement.text}: {len(affected)} have")
+
+
+def _over_mark(statement: Statement, truth: Truth, at: float) -> Marked:
+    """An end is false while the path is impaired for certain or flaps, and of an RTT its figure is that of now."""
+    named = statement.pairs & truth.pairs
+    lasting = [pair for pair in named if truth.phase(pair, at) is Phase.PROVED]
+    if lasting or (not named and _calls_over(statement.count or 0, truth, at)):
+        return Marked(Mark.FALSE, f"called over: {_names(lasting) or statement.text}")
+    if statement.figure is not None and named:
+        ranges = [truth.rtt_range(pair, at - CYCLE_S, at) for pair in named]
+        if not any(statement.figure.meets(low, high) for low, high in ranges):
+            return Marked(Mark.UNCLEAR, f"figure of {statement.text}")
+    return Marked(Mark.TRUE)
+
+
+def _bad_mark(statement: Statement, truth: Truth, at: float, paths: Sequence[Pair] | None) -> Marked:
+    """A statement that a path or a site is bad now."""
+    signals = SIGNALS[statement.kind]
+    named = [pair for pair in truth.pairs if pair in statement.pairs]
+    if not named:
+        touched = [pair for pair in truth.pairs if statement.sites & {*pair}]
+        named = list(paths) if paths is not None else touched
+    phases = {pair: truth.phase(pair, at, signals) for pair in named}
+    checks: tuple[Callable[[], Marked], ...] = (
+        lambda: _place_mark(statement, phases),
+        lambda: _direction_mark(statement, truth, at, signals),
+        lambda: _onset_mark(statement, named, statement.since, statement.since_within_s, truth, at),
+        lambda: _part_mark(statement, phases, truth, at),
+        lambda: _figure_mark(statement, named, truth, at),
+    )
+    return worst(check() for check in checks)
+
+
+def _place_mark(statement: Statement, phases: Mapping[Pair, Phase]) -> Marked:
+    if not phases:
+        return Marked(Mark.UNCLEAR, f"no path in: {statement.text}")
+    is_named = bool(statement.pairs)
+    clean = [pair for pair, phase in phases.items() if phase is Phase.CLEAN]
+    if len(clean) == len(phases) or (is_named and clean):
+        return Marked(Mark.FALSE, f"{statement.kind} of {_names(clean)}, not affected")
+    if not AFFECTED.intersection(phases.values()):
+        return Marked(Mark.TRUE if statement.is_fading else Mark.LATE, f"{statement.text}: ended")
+    return Marked(Mark.TRUE)
+
+
+def _direction_mark(statement: Statement, truth: Truth, at: float, signals: frozenset[Signal]) -> Marked:
+    for direction in statement.directions & truth.pairs:
+        impaired = truth.directions(direction, signals)
+        if impaired and direction not in impaired and statement.kind is not Kind.RATE:
+            return Marked(Mark.FALSE, f"direction {' → '.join(direction)}")
+    return Marked(Mark.TRUE)
+
+
+def _onset_mark(
+    statement: Statement, named: Sequence[Pair], since: float | None, within_s: float, truth: Truth, at: float
+) -> Marked:
+    """An onset is that of a stretch of the newest episode of any of its paths."""
+    onsets = [stretch.since for pair in named for stretch in truth.episode(pair, at)]
+    if since is None or not onsets or statement.kind not in BAD:
+        return Marked(Mark.TRUE)
+    allowed_s = CYCLE_S + truth.onset_s
+    if any(onset - allowed_s <= since + within_s and since <= onset + allowed_s for onset in onsets):
+        return Marked(Mark.TRUE)
+    off_s = min((since + within_s / 2 - onset for onset in onsets), key=abs)
+    return Marked(Mark.FALSE, f"onset {off_s:+.0f} s off: {statement.text}")
+
+
+def _part_mark(statement: Statement, phases: Mapping[Pair, Phase], truth: Truth, at: float) -> Marked:
+    """`6 of 8 paths`: so many are affected, or were until a moment ago."""
+    if statement.of is None or statement.count is None or statement.pairs:
+        return Marked(Mark.TRUE)
+    proved = sum(phase is Phase.PROVED for phase in phases.values())
+    lately = truth.impaired_since(at - truth.end_s, at) & phases.keys()
+    if proved <= statement.count <= len(lately) and statement.of == len(phases):
+        return Marked(Mark.TRUE)
+    return Marked(Mark.UNCLEAR, f"{statement.text}: {proved} to {len(lately)} of {len(phases)}")
+
+
+def _figure_mark(statement: Statement, named: Sequence[Pair], truth: Truth, at: float) -> Marked:
+    """The figure holds the truth of one of its paths in the time of a level; of a loss that differs by size it is that
+    of a size."""
+    if statement.kind is Kind.DEAD and not any(_loses_all(pair, truth, at) for pair in named):
+        return Marked(Mark.FALSE, f"{statement.text}: some packets pass")
+    is_of_no_size = statement.kind is Kind.LOSS and statement.packet_bytes is None and statement.figure is not None
+    if is_of_no_size and any(truth.sizes_differ(pair) for pair in named):
+        return Marked(Mark.UNCLEAR, f"no packet size: {statement.text}")
+    for figure, times in ((statement.figure, None), (statement.was, -1.0)):
+        if figure is None or not named:
+            continue
+        ranges = [_range(statement, pair, truth, at if times is None else times) for pair in named]
+        if not any(figure.meets(low, high) for low, high in ranges):
+            return Marked(Mark.UNCLEAR, f"figure of {statement.text}")
+    return Marked(Mark.TRUE)
+
+
+def _loses_all(pair: Pair, truth: Truth, at: float) -> bool:
+    high = truth.loss_range(pair, at - truth.end_s - CYCLE_S, at, packet_bytes=10**6)[1]
+    return high > 0.999
+
+
+def _range(statement: Statement, pair: Pair, truth: Truth, at: float) -> tuple[float, float]:
+    """The true figure of the time of a level before `at`; without impairments where `at` is negative."""
+    since = truth.level_since(pair, at, SIGNALS[statement.kind])
+    if statement.kind in OF_LOSS:
+        return truth.loss_range(pair, since, at, statement.packet_bytes)
+    if statement.kind is Kind.RATE:
+        # Of rates without a limit nothing is planted: a transfer's depends on its RTT and loss.
+        low, high = truth.rate_range(pair, since, at)
+        return (low, high) if high < float("inf") else (0.0, float("inf"))
+    low, high = truth.rtt_range(pair, since, at)
+    return (0.0, high) if statement.kind is Kind.JITTER else (low, high)
+
+
+def _names(pairs: Iterable[Pair]) -> str:
+    return ", ".join(" → ".join(pair) for pair in sorted(pairs))
+
+
+def changes_a_minute(polls: Sequence[Mapping[str, Any]]) -> int:
+    """The most changes of the sentence within 60 s."""
+    said = [(float(poll["at"]), str(poll["state"]["sentence"])) for poll in polls]
+    changes = [at for (_, before), (at, now) in itertools.pairwise(said) if now != before]
+    return max((sum(begin <= at < begin + 60.0 for at in changes) for begin in changes), default=0)
