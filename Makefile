@@ -120,6 +120,9 @@ bench-trace: setup system-test ## traces compared with mtr and scamper; five min
 bench-faults: setup system-test ## 200 agents back at once with 100,000 results each; six minutes on two idle cores, 10 GB of disk
 	$(BIN)/python -m tests.bench faults
 
+truth: setup system-test ## twelve faults planted in a lab: is what pages, API and titles say of them true; two hours
+	$(BIN)/python -m tests.lab_truth
+
 causes: setup system-test ## planted faults in a simulated mesh: are the stated causes right; ten minutes, tables into docs/method/causes.md
 	$(BIN)/python -m tests.causes --write
 	$(BIN)/python -m tests.causes.partial --write
@@ -161,4 +164,4 @@ pins: setup ## whether the pinned packages have wheels for Python 3.11 to 3.13 o
 lock: setup ## pin the requirements anew, with hashes and without addresses
 	bash scripts/lock.sh $(BIN)
 
-.PHONY: help setup system system-test run test fuzz test-most test-waiting test-e2e test-net test-stacks test-databases test-timescale test-whole-job timescale collect test-ha test-compose test-stamp test-faults test-grafana lint check check-waiting check-computing bench bench-archive bench-alerts bench-trace bench-faults reproduce causes routes screenshots reference audit dist deb test-deb test-install test-upgrade pins lock
+.PHONY: help setup system system-test run test fuzz test-most test-waiting test-e2e test-net test-stacks test-databases test-timescale test-whole-job timescale collect test-ha test-compose test-stamp test-faults test-grafana lint check check-waiting check-computing bench bench-archive bench-alerts bench-trace bench-faults reproduce truth causes routes screenshots reference audit dist deb test-deb test-install test-upgrade pins lock

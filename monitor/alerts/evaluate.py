@@ -8,32 +8,42 @@ are over or their rules switched off. No data neither opens nor closes incidents
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
+from django.db import transaction
+
 from monitor.agents.health import agent_reports
 from monitor.agents.problems import AgentProblem, ProblemKind
 from monitor.alerts.advisory_lock import advisory_lock
-from monitor.alerts.detect import causes, raised_rtts, route_places, rtt_progress, suspects, troubles
+from monitor.alerts.detect import causes, route_places, rtt_progress, suspects, troubles
 from monitor.alerts.detect.damage import severity_by_figures
 from monitor.alerts.detect.past.baselines import Baselines, baselines_at, baselines_since
 from monitor.alerts.detect.response_runs import take_responses
 from monitor.alerts.detect.rules import by_direction
 from monitor.alerts.detect.rules.catalogue import RULES, rule_of
-from monitor.alerts.detect.rules.finding import LIMIT_CHANGED, RuleFinding, Trouble
-from monitor.alerts.detect.rules.round_trips import RTT
+from monitor.alerts.detect.rules.finding import LIMIT_CHANGED, NEW_NORMAL, RuleFinding, Trouble
 from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
 from monitor.alerts.detect.snapshot import Snapshot, baselines_of, take_directions, take_snapshot
 from monitor.alerts.detect.sources import STORED, Source
 from monitor.alerts.evidence import ending, titles
 from monitor.alerts.evidence.dating import onsets
-from monitor.alerts.incidents import lasting_state, levels, lifecycle, queries, quiet, recovery
+from monitor.alerts.incidents import lasting_state, levels, lifecycle, queries, quiet
+from monitor.alerts.incidents.finding_level import is_bad_now, level_of
+from monitor.alerts.incidents.lifecycle import REOPEN_S
+from monitor.alerts.incidents.own_present import (
+    load_present,
+    over_since,
+    own_present,
+    signal_of,
+    way_of,
+)
 from monitor.alerts.incidents.past_times import incident_times
 from monitor.alerts.incidents.quiet import QuietPaths
-from monitor.alerts.models import Incident, IncidentState, JudgedDelays
+from monitor.alerts.models import Incident, IncidentPath, IncidentState, JudgedDelays
 from monitor.alerts.other_paths import OtherPaths
 from monitor.alerts.track_limits import limits_of, medians_of_snapshot
 from monitor.archive.periods import start_of
@@ -44,17 +54,22 @@ from monitor.mesh.document.alert_rules import RuleSettings
 from monitor.mesh.models import KindName
 from monitor.mesh.queries import MeasuredPath, alerts, intervals_s, measured_paths
 from monitor.present.follow import Follower
+from monitor.present.read import PresentPath, suspected_losses
+from monitor.present.track import Condition
 
 LAST_HOUR = timedelta(hours=1)
 COUNTED = timedelta(days=1)
 """At least the length of the longest window of counts."""
 LONGEST_WAIT = timedelta(seconds=60)
 """Before a pending incident opens whose newest packets are likely of after its end."""
+TOLD_OVER = timedelta(minutes=10)
+"""After the begin of another incident: by then the tracks tell whether this one had ended before."""
 RETIRED = "retired, no longer measured"
 NO_TIMES: Mapping[int, float] = MappingProxyType({})
 _KEY = 0x50_4E_44_4E_45_56_41_4C
 """Key of the advisory lock: unique in this database."""
 SWITCHED_OFF = "rule removed from mesh.toml"
+NORMAL_SINCE = "normal since"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +117,12 @@ def evaluate(
     with advisory_lock(_KEY) as is_alone:
         if not is_alone:
             return Evaluation(opened=0, closed=0)
-        done = _evaluate(now, baselines, scope or scope_now(), source, follower or Follower())
+        follower = follower or Follower()
+        try:
+            done = _evaluate(now, baselines, scope or scope_now(), source, follower)
+        except BaseException:
+            follower.restart()
+            raise
         freshness.note(RecurringWork.EVALUATION, now)
         return done
 
@@ -125,18 +145,22 @@ def _evaluate(
         maintained_s=quiet.maintained_s(counted_since, now, every),
     )
     quiet_paths = quiet.quiet_paths_at(now, every)
-    firing = [finding for finding in findings(snapshot, scope) if finding.path_id not in quiet_paths.in_maintenance]
-    _add_to_incidents(lasting, firing, snapshot, scope, source)
-    levels.update_levels(lasting, snapshot, scope.settings, firing)
-    _update_shares(lasting, firing, snapshot, scope)
-    closed = _close_ended(lasting, snapshot, scope, quiet_paths, now)
-    rtt_progress.write(snapshot.trips.judged_s)
-    rtt_progress.write(snapshot.delays_judged_s, JudgedDelays)
-    raised_rtts.write(raised_rtts.of_windows(snapshot.trips, scope.settings[RTT.name]))
-    opened = _open_and_tell(quiet_paths, now)
     limits = limits_of(scope.settings, lasting, snapshot, quiet_paths.in_maintenance)
-    follower.follow(now, limits, medians_of_snapshot(snapshot))
-    titles.update_titles(lasting)
+    firing = [finding for finding in findings(snapshot, scope) if finding.path_id not in quiet_paths.in_maintenance]
+    # All that a page shows of one moment is written at once.
+    with transaction.atomic():
+        follower.follow(now, limits, medians_of_snapshot(snapshot))
+        present = load_present(lasting)
+        levels.update_levels(lasting, present, snapshot, scope.settings)
+        _reopen_bad(now)
+        suspected = suspected_losses()
+        _add_to_incidents(lasting, present, firing, snapshot, suspected, source)
+        _update_shares(lasting, firing, snapshot, suspected)
+        closed = _close_ended(lasting, present, snapshot, scope, quiet_paths)
+        rtt_progress.write(snapshot.trips.judged_s)
+        rtt_progress.write(snapshot.delays_judged_s, JudgedDelays)
+        opened = _open_and_tell(quiet_paths, now)
+        titles.update_titles(queries.lasting_or_among(lasting), now)
     return Evaluation(opened, closed)
 
 
@@ -213,12 +237,17 @@ def _texts(
 
 
 def _add_to_incidents(
-    lasting: list[Incident], firing: list[RuleFinding], snapshot: Snapshot, scope: RuleScope, source: Source
+    lasting: list[Incident],
+    present: Mapping[int, PresentPath],
+    firing: list[RuleFinding],
+    snapshot: Snapshot,
+    suspected: Collection[int],
+    source: Source,
 ) -> None:
     """Add findings that are in no lasting incident to the incident of their cause, and narrow lasting incidents."""
     now = snapshot.now
     lasting_incidents = [lasting_state.of_incident(incident, now) for incident in lasting]
-    others = OtherPaths(firing, lasting, snapshot, scope.settings)
+    others = OtherPaths(firing, lasting, snapshot, suspected)
     keys = troubles.lasting_keys(lasting_incidents)
     seen = route_places.with_routes(suspects.with_trips(snapshot, firing, keys, source), firing, keys)
     lost_at_s = lasting_state.lost_at_s(firing, lasting_incidents, now)
@@ -237,6 +266,7 @@ def _add_to_incidents(
         if group.merged:
             lifecycle.merge(group.merged, group.label, now, group.because)
         if group.moved:
+            levels.end_before(lasting, group.moved, present)
             lasting_state.move_away(lasting, group, now)
         if new:
             onset = min((began_at[cause] for cause in {group.label, *group.merged} & began_at.keys()), default=None)
@@ -244,21 +274,21 @@ def _add_to_incidents(
             lifecycle.add_findings(group.label, group.findings, now, group.because, shares)
 
 
-def _update_shares(lasting: list[Incident], firing: list[RuleFinding], snapshot: Snapshot, scope: RuleScope) -> None:
+def _update_shares(
+    lasting: list[Incident], firing: list[RuleFinding], snapshot: Snapshot, suspected: Collection[int]
+) -> None:
     """Count the other paths of lasting incidents anew while they are bad; findings of this moment join them first. The
-    counts are evidence of the time of the incident: not after its data ended, nor if another began after its newest bad
-    bursts."""
+    counts are evidence of the time of the incident: not after its data ended, nor soon after another began."""
     taken = {(row.path_id, row.rule) for incident in lasting for row in incident.paths.all() if not row.is_over}
     if any((finding.path_id, finding.rule) not in taken for finding in firing):
         return
-    others = OtherPaths(firing, lasting, snapshot, scope.settings)
+    others = OtherPaths(firing, lasting, snapshot, suspected)
     newest = sorted((incident.began_at or incident.opened_at, incident.pk) for incident in lasting)[-2:]
     for incident in lasting:
         rows = [row for row in incident.paths.all() if not row.is_over]
-        if not rows or recovery.is_back_to_normal(incident) or recovery.measured_until(incident) is not None:
+        if not rows or incident.over_since is not None or not any(map(is_bad_now, rows)):
             continue
-        until = recovery.bad_until(incident) or snapshot.now
-        if any(began_at > until for began_at, of in newest if of != incident.pk):
+        if any(began_at > snapshot.now - TOLD_OVER for began_at, of in newest if of != incident.pk):
             continue
         keys = [(row.path_id, row.rule) for row in rows]
         levels.set_shares(incident, others.shares(keys, onset=incident.began_at))
@@ -269,13 +299,15 @@ def _open_and_tell(quiet_paths: QuietPaths, now: datetime) -> int:
     opened."""
     opened, untold = 0, queries.untold_incidents()
     onsets.store_onsets(untold, now)
+    present = load_present(incident for incident in untold if incident.is_pending)
     for incident in untold:
         if incident.state == IncidentState.PENDING:
-            over_since = recovery.over_since(incident)
-            may_be_over = over_since is None and recovery.is_likely_over(incident)
+            own = own_present(incident, present)
+            over = over_since(own)
+            may_be_over = bool(own) and over is None and all(path.condition <= Condition.AWAITED for path in own)
             if may_be_over and now - incident.opened_at < LONGEST_WAIT:
                 continue  # newer packets will tell
-            if not lifecycle.open_if_confirmed(incident.pk, now, over_since):
+            if not lifecycle.open_if_confirmed(incident.pk, now, over):
                 continue
             opened += 1
         if not quiet_paths.silences(row.path_id for row in incident.paths.all() if not row.is_over):
@@ -284,18 +316,19 @@ def _open_and_tell(quiet_paths: QuietPaths, now: datetime) -> int:
 
 
 def _close_ended(
-    lasting: list[Incident], snapshot: Snapshot, scope: RuleScope, quiet_paths: QuietPaths, now: datetime
+    lasting: list[Incident],
+    present: Mapping[int, PresentPath],
+    snapshot: Snapshot,
+    scope: RuleScope,
+    quiet_paths: QuietPaths,
 ) -> int:
     """End the findings that are over, and the incidents without any other; returns how many open incidents have
     ended."""
-    closed = 0
+    closed, now = 0, snapshot.now
     for incident in lasting:
         rows = [row for row in incident.paths.all() if not row.is_over]
         reasons = {
-            (row.path_id, row.rule): reason_for_end(
-                row.path_id, str(row.path), row.rule, lasting_state.figures_at_end(row), snapshot, scope
-            )
-            for row in rows
+            (row.path_id, row.rule): _reason_for_end(row, present.get(row.path_id), snapshot, scope) for row in rows
         }
         over = {key: reason for key, reason in reasons.items() if reason is not None}
         if len(over) == len(reasons):
@@ -308,7 +341,7 @@ def _close_ended(
                 list(reasons),
                 "; ".join(closing),
                 now,
-                ended_at=None if incident.is_pending else ending.last_bad(incident, every, now),
+                ended_at=None if incident.is_pending else incident.over_since or ending.last_bad(incident, every, now),
                 is_silenced=is_silenced,
             )
             closed += ended and incident.state != IncidentState.PENDING
@@ -317,6 +350,38 @@ def _close_ended(
             for row in rows:
                 row.is_over = row.pk in ended_rows
     return closed
+
+
+def _reopen_bad(now: datetime) -> None:
+    """Reopen the incidents that were closed lately by their tracks and of which half of the paths or more are bad
+    again: a rule would need a new proof. A trouble of fewer is another."""
+    lately = [row for row in queries.ended_since(now - timedelta(seconds=REOPEN_S)) if NORMAL_SINCE in row.closing]
+    present = load_present(lately)
+    for incident in lately:
+        bad = {
+            path.path_id for path in own_present(incident, present) if Condition.BAD <= path.condition <= Condition.DEAD
+        }
+        rows = [row for row in incident.paths.all() if row.path_id in bad]
+        if rows and 2 * len(bad) >= len(set(incident.path_ids)):
+            lifecycle.add_findings(incident.cause, list(map(lasting_state.as_finding, rows)), now)
+
+
+def _reason_for_end(row: IncidentPath, present: PresentPath | None, snapshot: Snapshot, scope: RuleScope) -> str | None:
+    """As `reason_for_end`; a finding that the track of its signal shows ends once that has been normal for the wait of
+    its rule, or where the rule accepts the new level."""
+    path, reason = str(row.path), reason_for_end(row.path_id, str(row.path), row.rule, row.figures, snapshot, scope)
+    level, rule = level_of(row), RULES.get(row.rule)
+    settings = scope.settings.get(row.rule, {}).get(row.path_id)
+    measured = scope.path(row.path_id, row.rule)
+    track = None if present is None else present.track(signal_of(row), way=way_of(row))
+    if rule is None or settings is None or measured is None or level is None or track is None or not track.trouble:
+        return reason
+    wait_s = rule.wait_s(settings, row.figures, measured.every_s)
+    if wait_s is None or (reason is not None and reason.endswith(NEW_NORMAL)):
+        return reason
+    if level.over_since is None or (snapshot.now - level.over_since).total_seconds() < wait_s:
+        return None
+    return f"{path}: {NORMAL_SINCE} {level.over_since:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def reason_for_end(

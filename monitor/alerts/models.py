@@ -64,12 +64,13 @@ class Incident(models.Model):
     ended_at = models.DateTimeField(
         null=True, help_text="The last bad burst of its paths, once it is resolved; null if no bursts tell."
     )
+    over_since = models.DateTimeField(null=True, help_text="Since when all its tracks are normal again; null before.")
     summary = models.TextField()
     title = models.TextField(
         blank=True,
         default="",
         db_default="",
-        help_text="Title as of the last evaluation while it lasted, with figures of then and the peak; empty before.",
+        help_text="Title as of the last evaluation, by its tracks, and after its end; empty before the first.",
     )
     worst_loss = models.JSONField(
         null=True, help_text="Packets of the worst loss of its paths together, as present.LostPackets; null before any."

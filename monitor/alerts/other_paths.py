@@ -6,10 +6,9 @@ of an incident. A path is normal only if its data are of now and exclude the tro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +16,11 @@ from numpy.typing import NDArray
 from monitor.alerts.detect import causes, suspects, troubles
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, RuleFinding, Trouble
-from monitor.alerts.detect.rules.loss import LossRule
-from monitor.alerts.detect.rules.loss import Threshold as LossThreshold
 from monitor.alerts.detect.shares import Bools, Share, Shares
 from monitor.alerts.detect.silence import paths_without_newer_data
 from monitor.alerts.detect.snapshot import Key, Snapshot
-from monitor.alerts.incidents import recovery
 from monitor.alerts.incidents.finding_level import is_bad_now, is_normal_again
 from monitor.alerts.models import Incident
-from monitor.mesh.document.alert_rules import RuleSettings
 
 MOST_INCIDENTS = 20
 """Of so many incidents of an evaluation the packets since their onset are read: a storm has thousands."""
@@ -39,10 +34,10 @@ class OtherPaths:
         firing: list[RuleFinding],
         lasting: list[Incident],
         snapshot: Snapshot,
-        settings: Mapping[str, Mapping[int, RuleSettings]],
+        suspected: Collection[int] = (),
     ) -> None:
-        self._firing, self._lasting, self._snapshot = firing, lasting, snapshot
-        self._rules = settings.get(LossThreshold.name, {})
+        """`suspected` are the paths whose loss is in trouble by their tracks."""
+        self._firing, self._lasting, self._snapshot, self._suspected = firing, lasting, snapshot, suspected
         self._counted: dict[tuple[Trouble, frozenset[bool]], Shares] = {}
         self._read = 0
 
@@ -74,10 +69,6 @@ class OtherPaths:
         return np.fromiter(self._snapshot.paths, dtype=np.int64)
 
     @cached_property
-    def _thresholds(self) -> dict[int, float]:
-        return {path_id: cast("LossRule", rule).above_ratio for path_id, rule in self._rules.items()}
-
-    @cached_property
     def _reverse(self) -> dict[int, int]:
         """The reverse path of each path that has one."""
         return suspects.reverse_paths(self._snapshot.paths.values())
@@ -85,10 +76,9 @@ class OtherPaths:
     @cached_property
     def _possible_losses(self) -> Bools:
         """The paths without a finding of loss that may not be called normal."""
-        ends_s = recovery.loss_ends_s(self._lasting)
-        told = ends_s.keys() | {finding.path_id for finding in self._firing if _is_loss(finding.rule)}
-        others = [path_id for path_id in self._snapshot.paths if path_id not in told]
-        return self._mask(suspects.possible_losses(others, self._thresholds, self._snapshot, self._reverse, ends_s))
+        told = {row.path_id for of in self._lasting for row in of.paths.all() if _is_loss(row.rule) and not row.is_over}
+        told |= {finding.path_id for finding in self._firing if _is_loss(finding.rule)}
+        return self._mask(key for key in self._suspected if key in self._snapshot.rows and key not in told)
 
     @cached_property
     def _without_newer_data(self) -> Bools:

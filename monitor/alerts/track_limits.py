@@ -5,31 +5,30 @@ In: the settings and the snapshot of an evaluation, the lasting incidents, the p
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
 import numpy as np
 
-from monitor.alerts.detect.rules.by_direction import DIRECTION
-from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.counts import LOSS_REGRESSION
-from monitor.alerts.detect.rules.finding import Effect, Trouble
 from monitor.alerts.detect.rules.loss import LossRule, Threshold
 from monitor.alerts.detect.rules.round_trips import RTT, RoundTripRule
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.alerts.incidents.finding_level import is_normal_again
+from monitor.alerts.incidents.own_present import signal_of, way_of
 from monitor.alerts.models import Incident, IncidentPath
+from monitor.alerts.slow_tests.slow_paths import slow_paths
 from monitor.mesh.document.alert_rules import RuleSettings
-from monitor.present.follow import TrackLimits
-from monitor.present.followed_delay import Medians, RttLimit, medians_of
-from monitor.present.track import Condition, Signal
+from monitor.present.followed_delay import Medians, RttBound, medians_of
+from monitor.present.loss_tracks import TrackLimits
+from monitor.present.track import Condition, Signal, test_condition
 
 Settings = Mapping[str, Mapping[int, RuleSettings]]
 
 
 def limits_of(
-    settings: Settings, lasting: Iterable[Incident], snapshot: Snapshot, in_maintenance: Collection[int]
+    settings: Settings, lasting: Sequence[Incident], snapshot: Snapshot, in_maintenance: Collection[int]
 ) -> TrackLimits:
     """The lowest limit of each path. The end of a regression is below half of its rise, the threshold or not."""
     loss = {path_id: cast("LossRule", rule).above_ratio for path_id, rule in settings[Threshold.name].items()}
@@ -38,8 +37,9 @@ def limits_of(
         if end is not None:
             loss[row.path_id] = min(end, loss.get(row.path_id, np.inf))
     rows = [row for incident in lasting for row in incident.paths.all() if not row.is_over]
-    lossy = {row.path_id for row in rows if _signal(row) is Signal.LOSS}
-    return TrackLimits(loss, _usual_losses(snapshot), in_maintenance, lossy, _rtt_limits(settings, rows), _found(rows))
+    lossy = {(row.path_id, way_of(row)) for row in rows if signal_of(row) is Signal.LOSS}
+    found = _found(rows, snapshot, settings)
+    return TrackLimits(loss, _usual_losses(snapshot), in_maintenance, lossy, _rtt_limits(settings, rows), found)
 
 
 def medians_of_snapshot(snapshot: Snapshot) -> Medians:
@@ -48,42 +48,43 @@ def medians_of_snapshot(snapshot: Snapshot) -> Medians:
     return medians_of(snapshot.trips.spans.items(), bursts.at_s, bursts.values_ms["median"])
 
 
-def _rtt_limits(settings: Settings, rows: Iterable[IncidentPath]) -> dict[int, RttLimit]:
+def _rtt_limits(settings: Settings, rows: Iterable[IncidentPath]) -> dict[int, RttBound]:
     """The limits of the rule on sudden rises; those of findings on the median or the minimum are half way back."""
     limits = {
-        path_id: RttLimit(cast("RoundTripRule", rule).least_rise_ms, cast("RoundTripRule", rule).least_rise_ratio)
+        path_id: RttBound(cast("RoundTripRule", rule).least_rise_ms, cast("RoundTripRule", rule).least_rise_ratio)
         for path_id, rule in settings[RTT.name].items()
     }
     for row in rows:
-        if _signal(row) is Signal.RTT:
+        if signal_of(row) is Signal.RTT:
             before_ms, after_ms = float(row.figures["before_ms"]), float(row.figures["after_ms"])
-            of_path = limits.get(row.path_id, RttLimit(np.inf, np.inf))
+            of_path = limits.get(row.path_id, RttBound(np.inf, np.inf))
             limits[row.path_id] = replace(of_path, usual_ms=before_ms, above_ms=(before_ms + after_ms) / 2.0)
     return limits
 
 
-def _found(rows: Iterable[IncidentPath]) -> dict[tuple[int, Signal], Condition]:
-    """The conditions by findings of signals that are not followed: bad until they are normal again."""
-    return {
-        (row.path_id, signal): Condition.BAD
-        for row in rows
-        if not row.incident.is_pending
-        if (signal := _signal(row)) not in (Signal.LOSS, Signal.RTT) and not is_normal_again(row)
-    }
+def _found(rows: Iterable[IncidentPath], snapshot: Snapshot, settings: Settings) -> dict[tuple[int, Signal], Condition]:
+    """The conditions by findings of signals that are not followed: bad until they are normal again; and of the paths
+    that are tested without pings whether they have a current test."""
+    tested = {(path_id, Signal.RATE): condition for path_id, condition in _tested(snapshot).items()}
+    tested |= {(path_id, Signal.RATE): Condition.SUSPECT for path_id in slow_paths(snapshot, settings)}
+    found: dict[tuple[int, Signal], Condition] = {}
+    for row in rows:
+        signal = signal_of(row)
+        if signal > Signal.RTT:
+            condition = Condition.SUSPECT if row.incident.is_pending else Condition.BAD
+            condition = Condition.NORMAL if is_normal_again(row) else condition
+            found[row.path_id, signal] = max(condition, found.get((row.path_id, signal), condition))
+    return tested | found
 
 
-def _signal(row: IncidentPath) -> Signal:
-    """The signal that a finding is about."""
-    rule = rule_of(row.rule)
-    if rule.effect in (Effect.LOSS, Effect.UNREACHABLE):
-        return Signal.LOSS
-    if (
-        row.figures.get("figure") in ("median", "minimum")
-        and DIRECTION not in row.figures
-        and "before_ms" in row.figures
-    ):
-        return Signal.RTT
-    return {Trouble.THROUGHPUT: Signal.RATE, Trouble.RESPONSES: Signal.RESPONSE}.get(rule.trouble, Signal.OTHER)
+def _tested(snapshot: Snapshot) -> dict[int, Condition]:
+    """The condition of each path without pings by the time of its newest test."""
+    now_s, conditions = snapshot.now.timestamp(), {}
+    for path_id, path in snapshot.tested_paths.items():
+        if path_id not in snapshot.rows:
+            newest_s = float(snapshot.tested_at_s[snapshot.test_rows[path_id], -1])
+            conditions[path_id] = test_condition(path.every_s, path.started_at.timestamp(), newest_s, now_s)
+    return conditions
 
 
 def _end_ratio(row: IncidentPath) -> float | None:

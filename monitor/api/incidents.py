@@ -124,11 +124,9 @@ class IncidentOut(Schema):
 
 
 class LevelOut(Schema):
-    """The figure of a finding as of the last evaluation, and its worst: of a loss that of the worst time between two
-    changes. `now` is of the last `window_s` seconds: two minutes or three cycles, whichever is longer, more where that
-    is too short to tell a loss, from the onset and from the last change at most; null without newer data, and once the
-    finding is over. `low` and `high` are the 95% interval of a loss, of `lost` of `sent` packets, wider where they are
-    lost together."""
+    """The figure of a finding as of the last evaluation, and its worst. `now` is of the last `window_s` seconds, since
+    the level last changed; null without newer data, and once the finding is over. `low` and `high` are the 95% interval
+    of a loss, of `lost` of `sent` packets, wider where they are lost together."""
 
     unit: LevelUnit
     now: float | None
@@ -167,11 +165,17 @@ class FindingOut(Schema):
         level = level_of(row)
         if level is None:
             return None
-        low, high = level.interval or (None, None)
+        counts, (low, high) = level.counts, level.interval or (None, None)
         return LevelOut(
-            unit=level.unit, now=None if row.is_over else level.now, peak=level.peak, sent=level.sent, lost=level.lost,
-            window_s=level.window_s, low=low, high=high,
-        )  # fmt: skip
+            unit=level.unit,
+            now=None if row.is_over else level.now,
+            peak=level.peak,
+            window_s=level.window_s,
+            sent=None if counts is None else round(counts.sent),
+            lost=None if counts is None else round(counts.lost),
+            low=low,
+            high=high,
+        )
 
     @staticmethod
     def resolve_direction(row: IncidentPath) -> str | None:

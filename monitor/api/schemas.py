@@ -69,25 +69,26 @@ class CellOut(Schema):
     null, `loss_lower_ratio` the lower 95% bound if there was; `loss_evidence` has the counts in words, as in
     `0 of 1,530, so below 0.2% (95%)`; `outcome` is that of the newest failed test; `tests_on_demand` are
     counted in no other figure;
-    `bursts_all_lost` counts those of `bursts` without any reply. `value` is of `value_sent` packets, of which
-    `value_received` were answered: of an incident's level and of a loss that is being checked those of all sizes, null
-    where packets are not counted, as in an outage.
+    `bursts_all_lost` counts those of `bursts` without any reply. `condition` is what the path is like now, in a grid of
+    any period: normal, awaited, own_tests, overdue, suspect, bad, flaps, dead, set_aside or not_permitted; null where
+    nothing pings it.
 
-    For the period `now`: where `value` is the present level of an open incident, that of an RTT that has risen and is
-    being checked, or a loss that is being checked, of packets of all sizes since it began, `value_measured` is that of
-    the whole window, and the level of an incident begins `level_s` before the last evaluation; `value_peak` is the
-    incident's worst, of a loss that of the worst time between two changes; null where the packets do not prove it above
-    the loss of now. `ended_at` is the end of the path's last incident if it ended within the window; all other figures
-    are those since then if `is_since_end`. `unanswered_since` is the last
-    reply of a path whose newest two cycles at least were lost as a whole: its state is `total_loss`. `directions` are
-    the counts of STAMP tests in the same time, for the loss only; null where none counts, and for a path that is
-    down."""
+    For the period `now` `value` is the level of a path's track, of the packets of all sizes, or of this size where the
+    sizes differ, since the level began; `value_measured` is that of the whole window where it differs. `value` is of
+    `value_sent` packets, of which `value_received` were answered; null where packets are not counted, as in an outage.
+    At the newest burst the level had lasted for `level_s`. `ended_at` is when the last trouble of the path ended, if
+    within the time shown: then `value` is the level since (`is_since_end`), and `ended_incident_id` the incident, if
+    any. `value_peak` is the worst of the trouble that lasts or has ended, null where the packets do not prove it above
+    the level. `unanswered_since` is the last reply of a path whose condition is dead: its state is `total_loss`.
+    `directions` are the counts of STAMP tests in the same time, for the loss only; null where none counts, and for a
+    path that is down."""
 
     path_id: int
     source: str
     destination: str
     family: int
     state: FigureState
+    condition: str | None
     value: float | None
     sent: int | None
     received: int | None
@@ -119,7 +120,7 @@ class CellOut(Schema):
 
 class GridOut(Schema):
     """The grid as the page shows it: over the whole hours that overlap [since, until), or, for the period `now`, each
-    path over the last ten minutes or three cycles, whichever is longer, with the present level of open incidents.
+    path over the last ten minutes or three cycles, whichever is longer, with the level of its track.
     `against` is the period of `value_before`: a week or 52 weeks before; both are null unless requested. `cells` has at
     most `limit` paths, in the order of their ids, after the first `offset` of `paths_in_all`."""
 

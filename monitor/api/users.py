@@ -8,9 +8,10 @@ Permissions of pages and API are checked in `monitor.accounts.access`; the descr
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import datetime
 from operator import attrgetter
+from typing import Any
 
 import msgspec
 from django.http import HttpRequest, HttpResponse
@@ -19,7 +20,7 @@ from django.utils import timezone
 from ninja import NinjaAPI, Query
 from ninja.errors import HttpError
 
-from monitor.alerts.incidents.queries import incidents_of_path
+from monitor.alerts.incidents.queries import ended_findings, incidents_of_path
 from monitor.api import freshness, incidents, on_demand, on_demand_pings, quiet
 from monitor.api.annotations.views import router as annotations_router
 from monitor.api.captures import router as captures_router
@@ -79,12 +80,18 @@ from monitor.archive.statements import LONGEST_RAW
 from monitor.archive.upkeep.freshness import lacks_since, series_lacks_since
 from monitor.mesh.models import Path, Site
 from monitor.mesh.queries import measured_by
+from monitor.overview.cell_now import CellNow
 from monitor.overview.changes import PathChange, changes_of
-from monitor.overview.grid import ComparedPeriod, GridPeriod, choose_packet_bytes
+from monitor.overview.grid import ComparedPeriod, Grid, GridPeriod, choose_packet_bytes
+from monitor.overview.path_figures import PathFigures
 from monitor.overview.recurring_hours import path_congestion
 from monitor.overview.wide.sheets import GridSheet, load_grid_sheet
 
-_cell_fields = attrgetter(*CellOut.model_fields)
+_OF_NOW = [
+    name for name in CellOut.model_fields if name in {*(field.name for field in fields(CellNow)), "is_since_end"}
+]
+_OF_PATH = [name for name in CellOut.model_fields if name not in {*_OF_NOW, "condition", "ended_incident_id"}]
+_of_now, _of_path = attrgetter(*_OF_NOW), attrgetter(*_OF_PATH)
 api = NinjaAPI(
     title="Soundings",
     version="1",
@@ -332,7 +339,26 @@ def _grid_out(sheet: GridSheet) -> dict[str, object]:
         "until": grid.until,
         "newest_measured_at": grid.newest_measured_at,
         "paths_in_all": sheet.paths_in_all,
-        "cells": [dict(zip(CellOut.model_fields, of_path, strict=True)) for of_path in map(_cell_fields, grid.figures)],
+        "cells": _cells_out(grid),
+    }
+
+
+def _cells_out(grid: Grid) -> list[dict[str, Any]]:
+    """A dictionary for each path, with the fields of `CellOut`."""
+    ended: dict[int, int] = {}
+    if grid.period is GridPeriod.NOW:
+        for finding in ended_findings(grid.since, grid.until):
+            ended.setdefault(finding.path_id, finding.incident_id)
+    return [_cell(grid, path, ended) for path in grid.figures]
+
+
+def _cell(grid: Grid, path: PathFigures, ended: dict[int, int]) -> dict[str, Any]:
+    now = grid.cell_now(path)
+    return {
+        **dict(zip(_OF_PATH, _of_path(path), strict=True)),
+        **dict(zip(_OF_NOW, _of_now(now), strict=True)),
+        "condition": None if path.condition is None else path.condition.name.lower(),
+        "ended_incident_id": None if now.ended_at is None else ended.get(path.path_id),
     }
 
 

@@ -6,7 +6,7 @@ The pages and the REST API share it, so that they agree. In: a metric, a period,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -18,14 +18,25 @@ from monitor.archive.periods import cover
 from monitor.archive.queries import recent
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import measured_packet_sizes, newest_measurement_at
+from monitor.archive.upkeep import freshness
+from monitor.archive.upkeep.freshness import Freshness, RecurringWork
 from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.models import Group, Host, KindName, Measurement, Path, Site, Test
 from monitor.mesh.queries import sizes_sent
-from monitor.overview.grid_incidents import after_check, by_check, of_incidents
-from monitor.overview.now.checked_paths import CheckedPaths
-from monitor.overview.now.few_bursts import with_few_bursts
-from monitor.overview.path_figures import KnownFields, PathFigures, PathsNow, figures_now, figures_over
+from monitor.overview import cell_now
+from monitor.overview.cell_now import CellNow, with_levels
+from monitor.overview.path_figures import (
+    KnownFields,
+    PathFigures,
+    PathsNow,
+    figures_now,
+    figures_over,
+    with_outcomes,
+)
 from monitor.overview.path_packets import other_packets, with_directions_now, with_directions_over, with_words
+from monitor.present import read
+from monitor.present.read import PresentPath
+from monitor.present.track import Condition, Track
 
 DEFAULT_PACKET_BYTES = 100
 
@@ -104,8 +115,7 @@ class GridSite:
 @dataclass(frozen=True, slots=True)
 class Grid:
     """All paths of a metric. `packet_bytes` is None for throughput. For the period `NOW`, `since` is where the longest
-    window begins, a path with an open incident has the incident's present level, and one whose incident ended in its
-    window has the figures since then. `covered_since` is where the summaries of the period begin."""
+    window begins, and a path has the level of its track. `covered_since` is where the summaries of the period begin."""
 
     metric: Metric
     period: GridPeriod
@@ -124,50 +134,42 @@ class Grid:
     against: ComparedPeriod | None = None
     is_part: bool = False
     """Whether it has only the paths between some sites."""
-    checked: CheckedPaths | None = None
-    """The paths without an open incident that are not called normal; None where they are not known."""
-    with_few_bursts: frozenset[int] = frozenset()
-    """Of now: the paths with results of less than half of their window, as at their beginning."""
+    fresh: Freshness | None = None
+    """When the centre last did its work, by which the present is known."""
 
     @property
     def open_incidents(self) -> tuple[Incident, ...]:
         return tuple(incident for incident in self.lasting_incidents if not incident.is_pending)
 
-    def is_being_checked(self, path_id: int) -> bool:
-        """Whether the path may have a problem, and is in no open incident."""
-        return self.checked is not None and self.checked.may_have_problem(path_id)
-
-    def is_loss_over(self, path_id: int) -> bool:
-        """Whether the path has the packets since a loss that ended without an incident."""
-        return self.is_loss_of_minutes and self.checked is not None and path_id in self.checked.ended
-
-    def with_checks(self, checked: CheckedPaths) -> Grid:
-        """The grid with the paths that are not called normal, and of now with the loss that is checked on them, or the
-        packets since it ended."""
-        checked = checked.of_grid(self.metric)
-        if not self.is_loss_of_minutes:
-            return replace(self, checked=checked)
-        is_smallest_size = self.packet_bytes == min(self.packet_sizes, default=self.packet_bytes)
-
-        def with_loss(path: PathFigures) -> PathFigures:
-            loss, ended = checked.losses.get(path.path_id), checked.ended.get(path.path_id)
-            if loss is not None and path.incident_id is None:
-                return by_check(path, loss, is_smallest_size=is_smallest_size)
-            return path if ended is None else after_check(path, ended)
-
-        return replace(self, checked=checked, figures=tuple(map(with_loss, self.figures)))
+    @property
+    def is_smallest_size(self) -> bool:
+        return self.packet_bytes == min(self.packet_sizes, default=self.packet_bytes)
 
     @property
     def is_loss_now(self) -> bool:
         """Whether it has the loss now of every path, by its smallest packets."""
-        smallest = min(self.packet_sizes, default=self.packet_bytes)
-        is_whole = not self.is_part and self.group is None and self.packet_bytes == smallest
-        return self.is_loss_of_minutes and is_whole
+        is_whole = not self.is_part and self.group is None and self.is_smallest_size
+        return is_whole and self.metric is Metric.LOSS and self.period is GridPeriod.NOW and self.against is None
+
+    def track_of(self, path: PathFigures) -> Track | None:
+        """The track of a cell of now."""
+        return cell_now.track_of(self.metric, self.packet_bytes, path.present) if self._is_now else None
+
+    def condition_of(self, path: PathFigures) -> Condition | None:
+        """The condition of a cell of now; None in a grid of the past, and where nothing pings the path."""
+        return cell_now.condition_of(self.metric, self.packet_bytes, path.present) if self._is_now else None
+
+    def ended_at(self, path: PathFigures) -> datetime | None:
+        """When the trouble of a cell of now ended, if within the time shown."""
+        return cell_now.end_of(self.track_of(path), self.since)
+
+    def cell_now(self, path: PathFigures) -> CellNow:
+        """What is said of a cell beside its value."""
+        return cell_now.cell_now(self.metric, self.packet_bytes, path, self.track_of(path), self.since)
 
     @property
-    def is_loss_of_minutes(self) -> bool:
-        """Whether it has the loss now, of some paths or packets."""
-        return self.metric is Metric.LOSS and self.period is GridPeriod.NOW and self.against is None
+    def _is_now(self) -> bool:
+        return self.period is GridPeriod.NOW
 
 
 class UnknownChoice(ValueError):
@@ -208,15 +210,15 @@ def load_grid(
     if chosen is not None:
         between = (chosen, chosen) if between is None else (chosen & {*between[0]}, chosen & {*between[1]})
     paths = _planned_paths(metric, size, sites, between, path_ids)
-    lasting = lasting_incidents() if lasting is None else lasting
+    lasting, fresh = lasting_incidents() if lasting is None else lasting, freshness.load()
     incidents = [incident for incident in lasting if not incident.is_pending]
-    planned = _planned_fields(paths, incidents, _in_maintenance(paths, members, now))
+    planned = _planned_fields(paths, incidents, _in_maintenance(paths, members, now), _present(paths, fresh, now))
     earlier = None if against is None else against.earlier
     if period is GridPeriod.NOW:
         if metric in recent.OF_WHOLE_HOURS - {Metric.THROUGHPUT}:
             raise UnknownChoice(f"period=now: {metric} is of whole hours; choose {', '.join(HistoryPeriod)}")
         begins = {path.path_id: now - max(NOW_LENGTH, NOW_CYCLES * timedelta(seconds=path.every_s)) for path in paths}
-        asked = PathsNow(metric, size, planned, begins, now, {path.path_id: path.every_s for path in paths})
+        asked = PathsNow(metric, size, planned, begins, now)
         since = asked.since if paths else now - NOW_LENGTH
 
         def load(before: timedelta) -> tuple[PathFigures, ...]:
@@ -229,16 +231,13 @@ def load_grid(
             return figures_over(metric, size, planned, since - before, now - before, only_these=only_these)
 
     figures = load(timedelta(0))
-    few: frozenset[int] = frozenset()
-    if period is GridPeriod.NOW and metric is Metric.LOSS:
-        few = with_few_bursts(figures, asked.every_s, NOW_LENGTH.total_seconds(), NOW_CYCLES)
     if earlier is not None:
         figures = tuple(
             replace(current, value_before=old.value) for current, old in zip(figures, load(earlier), strict=True)
         )
     if period is GridPeriod.NOW:
-        is_smallest_size = metric is Metric.THROUGHPUT or size == min(sizes, default=size)
-        figures = of_incidents(asked, figures, incidents, is_smallest_size=is_smallest_size)
+        figures = with_levels(metric, size, figures, is_smallest_size=size == min(sizes, default=size))
+        figures = with_outcomes(figures, since, now)
     if metric is not Metric.THROUGHPUT:
         figures = with_words(figures, {path.path_id: path.measured_by for path in paths if path.measured_by})
     counted = {path.path_id for path in paths if path.has_directions}
@@ -264,7 +263,7 @@ def load_grid(
         lasting_incidents=tuple(lasting),
         against=against,
         is_part=between is not None or path_ids is not None,
-        with_few_bursts=few,
+        fresh=fresh,
     )
 
 
@@ -366,8 +365,19 @@ def _place(path: _PlannedPath, groups: dict[int, frozenset[str]]) -> Place:
     return Place(path.source.name, path.destination.name, groups[path.source.id] & groups[path.destination.id])
 
 
+def _present(paths: list[_PlannedPath], fresh: Freshness, now: datetime) -> dict[int, PresentPath]:
+    """The present of these paths; none while their tracks are not kept current."""
+    if any(work.work is RecurringWork.EVALUATION for work in fresh.stale_at(now)):
+        return {}
+    # Of many paths those of all are read: a list of 90,000 ids takes longer.
+    return read.load([path.path_id for path in paths] if len(paths) < FEW_PATHS else None)
+
+
 def _planned_fields(
-    paths: list[_PlannedPath], incidents: list[Incident], in_maintenance: set[int]
+    paths: list[_PlannedPath],
+    incidents: list[Incident],
+    in_maintenance: set[int],
+    presents: Mapping[int, PresentPath],
 ) -> list[KnownFields]:
     troubled = {
         entry.path_id: incident.pk for incident in incidents for entry in incident.paths.all() if not entry.is_over
@@ -384,6 +394,7 @@ def _planned_fields(
             *(path.path_id, path.source.name, path.destination.name, path.family),
             troubled.get(path.path_id),
             path.path_id in in_maintenance,
+            presents.get(path.path_id),
         )
         for path in paths
     ]

@@ -48,13 +48,8 @@ def with_directions_over(
 def with_directions_now(
     figures: tuple[PathFigures, ...], path_ids: Collection[int], begins: Mapping[int, datetime], until: datetime
 ) -> tuple[PathFigures, ...]:
-    """The figures, those of `path_ids` with the counts since their moment in `begins`, or since the end of their
-    incident where their other figures are since then."""
-    windows = {
-        path.path_id: path.ended_at if path.is_since_end and path.ended_at is not None else begins[path.path_id]
-        for path in figures
-        if path.path_id in path_ids
-    }
+    """The figures, those of `path_ids` with the counts since their moment in `begins`."""
+    windows = {path.path_id: begins[path.path_id] for path in figures if path.path_id in path_ids}
     return _with_counts(figures, direction_counts_since(windows, until))
 
 

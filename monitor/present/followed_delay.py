@@ -6,15 +6,16 @@ of each path. A burst that is older than the newest taken is left out: it tells 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.analysis.changes.raised import least_rise_ms
-from monitor.analysis.segments.delay_segments import DelaySegments
+from monitor.analysis.changes.least_rise import least_rise_ms
+from monitor.analysis.segments.delay_segments import DelaySegment, DelaySegments
 from monitor.present.followed_loss import GAP_CYCLES
+from monitor.present.track import Track
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -30,7 +31,7 @@ class Medians:
 
 
 @dataclass(frozen=True, slots=True)
-class RttLimit:
+class RttBound:
     """From when on the RTT of a path is longer: by `rise_ms` or `rise_ratio` of its usual RTT, whichever is less; of a
     path with an open finding, from `above_ms` on, where it is half back to `usual_ms`."""
 
@@ -41,24 +42,26 @@ class RttLimit:
 
 
 class FollowedDelay:
-    """The tracks of RTT of paths with these cycles, and with the usual RTT where it is known from before."""
+    """The tracks of RTT of paths with these cycles, which go on with the stored tracks."""
 
-    def __init__(self, every_s: Mapping[int, float], usual_ms: Mapping[int, float]) -> None:
+    def __init__(self, every_s: Mapping[int, float], stored: Iterable[Track] = ()) -> None:
         self.path_ids = np.array(sorted(every_s), dtype=np.int64)
         self.segments = DelaySegments(len(every_s))
+        self._stored = {of.path_id: (of.newest_s, delays_of(of)) for of in stored}
+        usual_ms = {path_id: usual for path_id, (_, of) in self._stored.items() if (usual := _usual_ms(of)) is not None}
         self.segments.usual_ms[:] = [usual_ms.get(path_id, np.nan) for path_id in self.path_ids.tolist()]
         self.newest_s = np.full(len(every_s), -np.inf)
         self.every_s = np.array([every_s[path_id] for path_id in self.path_ids.tolist()])
+        self._rises_ms, self._rise_ratios = np.full((2, len(every_s)), np.nan)
 
-    def set_limits(self, limits: Mapping[int, RttLimit]) -> None:
+    def set_limits(self, limits: Mapping[int, RttBound]) -> None:
         """Set the limits of all paths; those without an entry have none."""
         of_paths = [limits.get(path_id) for path_id in self.path_ids.tolist()]
         segments = self.segments
-        rises_ms = np.array([np.nan if of is None else of.rise_ms for of in of_paths])
-        ratios = np.array([np.nan if of is None else of.rise_ratio for of in of_paths])
+        self._rises_ms[:] = [np.nan if of is None else of.rise_ms for of in of_paths]
+        self._rise_ratios[:] = [np.nan if of is None else of.rise_ratio for of in of_paths]
         given_ms = np.array([np.nan if of is None or of.usual_ms is None else of.usual_ms for of in of_paths])
         segments.usual_ms[:] = np.where(np.isnan(given_ms), segments.usual_ms, given_ms)
-        segments.rises_ms[:] = least_rise_ms(rises_ms, ratios, segments.usual_ms)
         segments.limits_ms[:] = [np.nan if of is None or of.above_ms is None else of.above_ms for of in of_paths]
 
     def follow(self, medians: Medians) -> None:
@@ -79,8 +82,31 @@ class FollowedDelay:
         spacing_s = at_s - self.newest_s[rows]
         is_first = spacing_s > GAP_CYCLES * self.every_s[rows]
         self.segments.begin(rows[is_first], at_s[is_first])
+        for row, first_s in zip(rows[is_first].tolist(), at_s[is_first].tolist(), strict=True):
+            self._go_on(row, first_s)
+        # The usual RTT of a new path is known after some of these bursts.
+        usual_ms = self.segments.usual_ms[rows]
+        self.segments.rises_ms[rows] = least_rise_ms(self._rises_ms[rows], self._rise_ratios[rows], usual_ms)
         self.segments.take(rows, at_s, np.where(is_first, 0.0, spacing_s), median_ms)
         self.newest_s[rows] = at_s
+
+    def _go_on(self, row: int, first_s: float) -> None:
+        """Let a path that begins with this burst go on with its stored segments, if the newest began before it and no
+        gap lies between."""
+        newest_s, segments = self._stored.pop(int(self.path_ids[row]), (-np.inf, ()))
+        if segments and segments[-1].since.at_s <= first_s <= newest_s + GAP_CYCLES * self.every_s[row]:
+            self.segments.go_on(row, segments)
+
+
+def delays_of(track: Track) -> tuple[DelaySegment, ...]:
+    """The segments of a track of RTT."""
+    return tuple(segment for segment in track.segments if isinstance(segment, DelaySegment))
+
+
+def _usual_ms(segments: Sequence[DelaySegment]) -> float | None:
+    """The newest usual RTT of these segments."""
+    usual = [segment.median_ms for segment in segments if not segment.state]
+    return usual[-1] if usual else None
 
 
 def medians_of(spans: Iterable[tuple[int, tuple[int, int]]], at_s: Floats, median_ms: Floats) -> Medians:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.analysis.segments.chain_sums import gone_on
-from monitor.analysis.segments.loss_segments import LossSegments
+from monitor.analysis.segments.chain_sums import AFTER_LOST, LOST_AFTER_RECEIVED, from_first_reply, gone_on
+from monitor.analysis.segments.loss_segments import LossSegment, LossSegments
 from monitor.archive.queries.present.lost_order import COUNTS, OWN_TEST, LostOrder
+from monitor.present.track import Track
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -44,13 +45,16 @@ class Pings:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """Bursts. `replies_s` are the first and last reply of each, `silent_s` its first request after the last reply."""
+    """Bursts. `own_s` is the newest burst during own tests before each, `replies_s` are its first and last reply,
+    `silent_s` is its first request after the last reply, `again` are its sums from the first reply on."""
 
     at_s: Floats
+    own_s: Floats
     every_s: Floats
     sums: Floats
     replies_s: Floats
     silent_s: Floats
+    again: Floats
 
 
 class FollowedLoss:
@@ -83,32 +87,55 @@ class FollowedLoss:
         self._taken_s = np.full((len(chains), KNOWN_BURSTS), np.nan)
         self._taken = np.zeros(len(chains), dtype=np.int64)
 
-    def follow(self, bursts: LostOrder) -> set[int]:
+    def follow(self, bursts: LostOrder, *, at_once: bool = False) -> set[int]:
         """Take these bursts, and return the paths of which none was taken, since some of theirs came late. Bursts of
-        other paths and sizes, and the newest KNOWN_BURSTS that were taken before, are left out."""
+        other paths and sizes, and the newest KNOWN_BURSTS that were taken before, are left out. With `at_once` all
+        bursts of a new track that lost nothing are taken as one: at the start of a process they are millions."""
         places, chains = self._chains_of(bursts)
+        own_s = self._own_before(chains, bursts.at_s[places], bursts.result[places] == OWN_TEST)
         self._note_others(bursts, places, self._of_all[chains])
         counts = bursts.result[places] == COUNTS
-        places, chains = places[counts], chains[counts]
+        places, chains, own_s = places[counts], chains[counts], own_s[counts]
         is_new = ~(self._taken_s[chains] == bursts.at_s[places, np.newaxis]).any(axis=1)
-        places, chains = places[is_new], chains[is_new]
+        places, chains, own_s = places[is_new], chains[is_new], own_s[is_new]
         late = np.unique(self._path_id[chains[bursts.at_s[places] <= self._begun_s[chains]]])
         is_taken = ~np.isin(self._path_id[chains], late)
-        places, chains = places[is_taken], chains[is_taken]
-        at_s, spacing_s = bursts.at_s[places], self._spacing_s[chains]
-        was_lost = self._go_on(chains, at_s, bursts.sent[places], bursts.last_lost[places])
-        first, last = bursts.first_reply[places], bursts.last_reply[places]
+        places, chains, own_s = places[is_taken], chains[is_taken], own_s[is_taken]
+        new, spacing_s = bursts.part(places), self._spacing_s[chains]
+        at_s, packets = new.at_s, new.sent + new.loaded_sent
+        was_lost = self._go_on(chains, at_s, packets, new.last_lost)
+        first, last, lost_before = new.places(was_lost)
+        is_silent = new.last_lost & (last != packets - 1.0)
         silent_s = at_s + np.where(np.isnan(last), 0.0, last + 1.0) * spacing_s
+        sums = gone_on(new.sums, new.first_lost, was_lost)
         taken = _Taken(
             at_s,
+            own_s,
             self._every_s[chains],
-            gone_on(bursts.sums[:, places], bursts.first_lost[places], was_lost),
+            sums,
             at_s + np.stack([first, last]) * spacing_s,
-            np.where(bursts.last_lost[places], silent_s, np.nan),
+            np.where(is_silent, silent_s, np.nan),
+            from_first_reply(sums, lost_before, was_lost),
         )
         for rows in (self._of_all[chains], self._of_size[chains]):
-            self._take(rows, taken)
+            self._take(rows, taken, at_once=at_once)
         return set(late.tolist())
+
+    def restore(self, tracks: Mapping[tuple[int, int], Track]) -> None:
+        """Begin these tracks, by path and size, with the clean segment that was stored of each."""
+        rows = np.array([self.tracks[key] for key in tracks], dtype=np.int64)
+        stored = [
+            (of.now.since.at_s, of.newest_s, of.now.lost) for of in tracks.values() if isinstance(of.now, LossSegment)
+        ]
+        since_s, newest_s = (np.array([each[number] for each in stored], dtype=np.float64) for number in (0, 1))
+        sums = np.array([(lost.sent, lost.lost, 0.0, 0.0) for _, _, lost in stored], dtype=np.float64).reshape(-1, 4).T
+        self.segments.begin_clean(rows, since_s, sums)
+        self.since_s[rows], self.newest_s[rows] = since_s, newest_s
+        newest = np.full(len(self.tracks), -np.inf)
+        newest[rows] = newest_s
+        of_chain = newest[np.where(self._of_size >= 0, self._of_size, self._of_all)]
+        self._begun_s = np.maximum(self._begun_s, of_chain)
+        self._taken_s[:, 0], self._taken[:] = np.where(np.isfinite(of_chain), of_chain, np.nan), 1
 
     def forget(self, path_ids: Iterable[int]) -> None:
         """Begin the tracks of these paths anew."""
@@ -126,6 +153,14 @@ class FollowedLoss:
         chains = np.searchsorted(self._keys, keys)
         is_known = np.append(self._keys, -1)[chains] == keys
         return np.flatnonzero(is_known), chains[is_known]
+
+    def _own_before(self, chains: Ints, at_s: Floats, is_own: Bools) -> Floats:
+        """The newest burst during own tests before each of these, which are by chain and time; -inf without any."""
+        is_first = np.append(True, chains[1:] != chains[:-1])[: len(chains)]
+        number = np.arange(len(chains))
+        first = np.maximum.accumulate(np.where(is_first, number, 0))
+        newest = np.maximum.accumulate(np.where(is_own, number, -1))
+        return np.where(newest >= first, at_s[newest], self.own_s[self._of_all[chains]])
 
     def _go_on(self, chains: Ints, at_s: Floats, sent: Floats, last_lost: Bools) -> Bools:
         """Whether the packet before each burst was lost, where its chain goes on. Bursts are by chain and time."""
@@ -151,21 +186,46 @@ class FollowedLoss:
             if failed_s >= self.failed_s[row]:
                 self.failed_s[row], self.failures[row] = failed_s, code
 
-    def _take(self, rows: Ints, taken: _Taken) -> None:
+    def _take(self, rows: Ints, taken: _Taken, *, at_once: bool) -> None:
         """Take the bursts of these tracks, -1 for none, in the order of time, one of each track at once."""
         order = np.lexsort((taken.at_s, rows))
         order = order[rows[order] >= 0]
+        if not len(order):
+            return
         rows = rows[order]
         _, firsts, counts = np.unique(rows, return_index=True, return_counts=True)
         rank = np.arange(len(rows)) - np.repeat(firsts, counts)
-        for number in range(int(counts.max(initial=0))):
+        if at_once:
+            is_calm = self._take_calm(rows, order, firsts, counts, taken)
+            rank[np.repeat(is_calm, counts)] = -1
+        for number in range(int(rank.max()) + 1):
             now, place = rows[rank == number], order[rank == number]
             at_s = taken.at_s[place]
             spacing_s = at_s - self.newest_s[now]
-            is_first = spacing_s > GAP_CYCLES * taken.every_s[place]
+            # While own tests run the path is measured: no gap, though these packets tell nothing.
+            is_first = at_s - np.maximum(self.newest_s[now], taken.own_s[place]) > GAP_CYCLES * taken.every_s[place]
+            is_first |= ~np.isfinite(self.newest_s[now])
             self.segments.begin(now[is_first], at_s[is_first])
             self.since_s[now[is_first]] = at_s[is_first]
             spacing_s = np.where(is_first, 0.0, spacing_s)
             replies_s, silent_s = taken.replies_s[:, place], taken.silent_s[place]
-            self.segments.take(now, at_s, spacing_s, taken.sums[:, place], replies_s, silent_s)
+            again = taken.again[:, place]
+            self.segments.take(now, at_s, spacing_s, taken.sums[:, place], replies_s, silent_s, again)
             self.newest_s[now] = at_s
+
+    def _take_calm(self, rows: Ints, order: Ints, firsts: Ints, counts: Ints, taken: _Taken) -> Bools:
+        """Take all bursts of each new track that lost no packet as one, and return which tracks these are."""
+        sums, at_s = taken.sums[:, order], taken.at_s[order]
+        spacing_s = np.diff(at_s, prepend=at_s[0])
+        spacing_s[firsts] = 0.0
+        lost = sums[LOST_AFTER_RECEIVED] + sums[AFTER_LOST]
+        is_gap = spacing_s > GAP_CYCLES * taken.every_s[order]
+        calm = np.add.reduceat(lost + is_gap, firsts) == 0.0
+        calm &= ~np.isfinite(self.newest_s[rows[firsts]])
+        first, last = firsts[calm], firsts[calm] + counts[calm] - 1
+        own, whole = rows[first], np.add.reduceat(sums, firsts, axis=1)[:, calm]
+        replies_s = np.stack([taken.replies_s[0, order[first]], taken.replies_s[1, order[last]]])
+        self.segments.begin(own, at_s[first])
+        self.segments.take(own, at_s[last], np.zeros(len(own)), whole, replies_s, np.full(len(own), np.nan), whole)
+        self.since_s[own], self.newest_s[own] = at_s[first], at_s[last]
+        return np.asarray(calm, dtype=np.bool_)

@@ -6,20 +6,34 @@ In: ids of paths, or all that the reader may see. Out: `PresentPath` of stored t
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from django.db import connection
+from django.db.models import Exists, OuterRef
 
+from monitor.analysis.segments.loss_segments import LossSegment
+from monitor.analysis.segments.segment import Moment
+from monitor.mesh.models import Path
 from monitor.present.models import PathTrack
 from monitor.present.track import Condition, Signal, Track
 
 _COUNTS = """
-    SELECT condition, count(*)
-    FROM (SELECT max(condition) AS condition FROM path_track GROUP BY path_id) AS by_path
-    GROUP BY condition
+    SELECT condition, is_old, part, count(*)
+    FROM (
+        SELECT
+            max(condition) AS condition,
+            coalesce(max(newest_at), '-infinity') < %(old_before)s AS is_old,
+            CASE WHEN path_id = ANY (%(first)s) THEN 1 WHEN path_id = ANY (%(second)s) THEN 2 ELSE 0 END AS part
+        FROM path_track
+        WHERE path_id IN (SELECT id FROM path WHERE retired_at IS NULL)
+        GROUP BY path_id
+    ) AS by_path
+    GROUP BY condition, is_old, part
 """
+OLD = timedelta(minutes=10)
+"""A path whose newest result is older is said to have no data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +51,34 @@ class PresentPath:
 
     @property
     def worst(self) -> Track:
-        """The track by which the path is in its condition."""
-        return next(track for track in self.tracks if track.condition == self.condition)
+        """The track by which the path is in its condition: that of a packet size where the loss differs by size."""
+        first = next((track for track in self.tracks if track.condition == self.condition), self.tracks[0])
+        sizes = [track for track in self.tracks if track.signal is Signal.LOSS and track.packet_bytes and not track.way]
+        if first.signal is not Signal.LOSS or first.condition > Condition.BAD or len(sizes) < 2:
+            return first
+        bad = [track for track in sizes if track.condition >= Condition.SUSPECT]
+        lower = [track for track in sizes if track not in bad and _is_lower(track, bad)]
+        return bad[-1] if bad and lower else first
+
+    @property
+    def way(self) -> str:
+        """The only way that loses packets by STAMP, `forward` or `reverse`; empty where none is told."""
+        ways = [track for track in self.tracks if track.signal is Signal.LOSS and track.way]
+        bad = [track for track in ways if track.condition >= Condition.SUSPECT]
+        lower = [track for track in ways if track not in bad and _is_lower(track, bad)]
+        return bad[0].way if len(bad) == len(lower) == 1 else ""
+
+    @property
+    def onset(self) -> Moment | None:
+        """When the trouble began that the path is in; None where it is in none."""
+        return self.worst.onset if self.condition.is_trouble else None
+
+    @property
+    def loss_ratio(self) -> float | None:
+        """The loss now of packets of all sizes; None before the first."""
+        track = self.track(Signal.LOSS)
+        newest = None if track is None else track.now
+        return newest.lost.ratio if isinstance(newest, LossSegment) and newest.lost.sent else None
 
 
 def load(path_ids: Collection[int] | None = None, *, least: Condition = Condition.NORMAL) -> dict[int, PresentPath]:
@@ -57,8 +97,45 @@ def load(path_ids: Collection[int] | None = None, *, least: Condition = Conditio
     }
 
 
-def counts() -> Counter[Condition]:
-    """The number of paths in each condition: a query."""
+def suspected_losses() -> set[int]:
+    """The paths whose loss is in trouble: a query."""
+    rows = PathTrack.objects.filter(signal=Signal.LOSS, condition__range=(Condition.SUSPECT, Condition.DEAD))
+    return set(rows.values_list("path_id", flat=True))
+
+
+def path_names(source: str | None = None, *, most: int) -> list[tuple[str, str, str, str, int]]:
+    """Destination host, source host, source site, destination site and id of paths in use that have tracks, by id.
+
+    With `source` those from that site; `most` at most: a query.
+    """
+    paths = Path.objects.filter(Exists(PathTrack.objects.filter(path=OuterRef("pk"))), retired_at=None)
+    if source is not None:
+        paths = paths.filter(source__site__name=source)
+    names = ("destination__name", "source__name", "source__site__name", "destination__site__name")
+    return list(paths.order_by("pk").values_list(*names, "pk")[:most])
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionCount:
+    """A number of paths in a condition. `is_old`: their newest result is older than OLD; `part` is 1 or 2 of paths in
+    one of two sets, 0 of all others."""
+
+    condition: Condition
+    is_old: bool
+    part: int
+    paths: int
+
+
+def counts(now: datetime, first: Collection[int] = (), second: Collection[int] = ()) -> list[ConditionCount]:
+    """The number of paths in each condition, those of two sets apart: a query."""
     with connection.cursor() as cursor:
-        cursor.execute(_COUNTS)
-        return Counter({Condition(condition): number for condition, number in cursor.fetchall()})
+        cursor.execute(_COUNTS, {"old_before": now - OLD, "first": list(first), "second": list(second)})
+        return [ConditionCount(Condition(condition), *row) for condition, *row in cursor.fetchall()]
+
+
+def _is_lower(track: Track, others: Sequence[Track]) -> bool:
+    """Whether the loss of a track is lower for certain than those of all others, in their time."""
+    losses, now = [other.now for other in others if isinstance(other.now, LossSegment)], track.now
+    if not isinstance(now, LossSegment) or not now.lost.sent:
+        return False
+    return all(of.lost.is_above(now.lost) and now.since.at_s <= of.since.latest_s for of in losses)

@@ -7,7 +7,7 @@ the stored condition (`monitor.present.read`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
@@ -123,6 +123,14 @@ def delay_conditions(is_longer: Bools, has_finding: Bools, newest_s: Floats, eve
     return np.where(is_longer & is_current, condition, np.int8(Condition.NORMAL)).astype(np.int8)
 
 
+def test_condition(every_s: float, started_s: float, newest_s: float, now_s: float) -> Condition:
+    """The condition of a path that has throughput tests alone, by the begin of the newest, NaN without any."""
+    late_s = OVERDUE_CYCLES * every_s + DELIVERY_S
+    if np.isnan(newest_s):
+        return Condition.AWAITED if now_s <= started_s + max(FIRST_S, late_s) else Condition.OVERDUE
+    return Condition.NORMAL if now_s <= newest_s + late_s else Condition.OVERDUE
+
+
 def flaps_within_s(every_s: float) -> float:
     """How long ago an outage may have ended for its path to flap."""
     return max(FLAPS_WITHIN_S, FLAPS_WITHIN_CYCLES * every_s)
@@ -163,6 +171,14 @@ class Track:
         """When the last trouble ended; None while it lasts, or without any."""
         is_over = len(self.segments) > 1 and self.segments[-1].state == CLEAN
         return self.segments[-1].since if is_over else None
+
+    @property
+    def before(self) -> Track | None:
+        """The track as it was before the trouble that lasts; None without one, or without a clean segment before."""
+        clean = [number for number, segment in enumerate(self.segments) if segment.state == CLEAN]
+        if not clean or clean[-1] == len(self.segments) - 1:
+            return None
+        return replace(self, condition=Condition.NORMAL, segments=self.segments[: clean[-1] + 1])
 
     @property
     def trouble(self) -> tuple[AnySegment, ...]:

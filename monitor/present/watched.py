@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from monitor.archive.queries.for_alerts import DIRECTIONS
+from monitor.archive.queries.present.lost_order import ONE_SIZE
 from monitor.mesh.kinds import MESH_KINDS
 from monitor.mesh.models import KindName, Measurement
 from monitor.mesh.queries import sizes_sent
@@ -43,6 +45,19 @@ def watched_paths() -> dict[int, WatchedPath]:
             _pings([(row[1], row[2]) for row in own]), started_s, own[0][4], (own[0][5], own[0][6])
         )
     return watched
+
+
+def watched_ways() -> dict[str, dict[int, WatchedPath]]:
+    """The paths in use with STAMP tests, by way and id: a query. Their packets are followed without their sizes."""
+    tests = Measurement.objects.filter(retired_at=None, path__retired_at=None, test__kind=KindName.STAMP)
+    columns = ("path_id", "test__every_s", "started_at", "path__source__site_id", "path__source_id",
+               "path__destination_id")  # fmt: skip
+    watched: dict[int, WatchedPath] = {}
+    for path_id, every_s, started_at, site_id, *hosts in tests.order_by("-test__every_s").values_list(*columns):
+        # Without a spacing no chain goes on from a burst to the next: the order of these packets is not known.
+        pings = Pings(float(every_s), 0.0, (ONE_SIZE,))
+        watched[path_id] = WatchedPath(pings, started_at.timestamp(), site_id, (hosts[0], hosts[1]))
+    return dict.fromkeys(DIRECTIONS, watched) if watched else {}
 
 
 def _pings(tests: list[tuple[int, Mapping[str, Any]]]) -> Pings:

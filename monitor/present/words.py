@@ -13,9 +13,10 @@ from monitor.analysis import figures
 from monitor.analysis.changes.present import LostPackets, summed
 from monitor.analysis.segments.delay_segments import DelaySegment
 from monitor.analysis.segments.loss_segments import LossSegment
+from monitor.analysis.segments.segment import Moment
 from monitor.analysis.segments.stretches import DEAD
 from monitor.present.read import PresentPath
-from monitor.present.track import Condition, Signal, Track
+from monitor.present.track import FLAPS, Condition, Signal, Track
 
 OTHER = {Signal.RATE: "low throughput", Signal.RESPONSE: "slow responses", Signal.OTHER: "degraded"}
 
@@ -28,10 +29,11 @@ def clause(place: str, paths: Sequence[PresentPath], of_paths: int | None = None
     tracks = [path.worst for path in bad]
     match worst:
         case None:
-            return _over(place, paths, at)
+            lasting = [path for path in paths if any(track.trouble and track.end is None for track in path.tracks)]
+            return _last(place, lasting, at) if lasting else _over(place, paths, at)
         case Condition.DEAD:
             named = f"{place}: {len(bad)} of {of_paths} paths" if of_paths is not None and of_paths > 2 else place
-            return f"{named} dead since {_clock(_narrowest(tracks), at)}"
+            return f"{named} dead since {_clock(_narrowest(map(_silence, tracks)), at)}"
         case Condition.FLAPS:
             return f"{place} {_flaps(tracks, at)}"
         case _:
@@ -46,12 +48,14 @@ def level(track: Track) -> str:
 
 
 def lost_text(lost: LostPackets) -> str:
-    """A loss with as many digits as its packets prove: `3%`, `about 20%`; `0 of 472` where none is lost."""
+    """A loss with as many digits as its packets prove: `3%`, `about 20%` where its interval is wider than the loss
+    itself; `0 of 472` where none is lost."""
     if not lost.sent:
         return figures.NO_DATA
     if not lost.lost:
         return f"0 of {figures.count(round(lost.sent))}"
-    return lost.short_text.replace("~", "about ")
+    low, high = lost.interval
+    return lost.short_text.replace("~", "about " if high - low > lost.ratio else "")
 
 
 def rtt_text(median_ms: float) -> str:
@@ -70,10 +74,15 @@ def _worse(place: str, tracks: Sequence[Track], at: datetime | None) -> str:
         return f"{place} loses {lost_text(lost)}{packets}{_since(own, at)}"
     if signal is Signal.RTT:
         longer = max((track.now for track in own if isinstance(track.now, DelaySegment)), key=lambda of: of.median_ms)
-        usual = [segment for track in own for segment in track.segments if not segment.state]
-        was = f" (was {rtt_text(usual[-1].median_ms)})" if usual and isinstance(usual[-1], DelaySegment) else ""
-        return f"{place}: RTT {rtt_text(longer.median_ms)}{_since(own, at)}{was}"
+        return f"{place}: RTT {rtt_text(longer.median_ms)}{_since(own, at)}{_was(own)}"
     return f"{place}: {OTHER[signal]}"
+
+
+def _was(tracks: Iterable[Track]) -> str:
+    """` (was 102 ms)`; empty where no usual RTT is known."""
+    every = [segment for track in tracks for segment in track.segments if isinstance(segment, DelaySegment)]
+    usual = [segment for segment in every if not segment.state]
+    return f" (was {rtt_text(usual[0].median_ms)})" if usual else ""
 
 
 def _flaps(tracks: Sequence[Track], at: datetime | None) -> str:
@@ -83,6 +92,12 @@ def _flaps(tracks: Sequence[Track], at: datetime | None) -> str:
     number, since = len(lasted_s) + is_dead, _moment(track.outages[0][0], at) if track.outages else ""
     about = f" of about {figures.duration(lasted_s[len(lasted_s) // 2])}" if lasted_s else ""
     return f"flaps: {number} outages{about} since {since}, {'dead' if is_dead else 'answers'} now"
+
+
+def _last(place: str, paths: Sequence[PresentPath], at: datetime | None) -> str:
+    """What these paths were like last: of now nothing is known, or they are in maintenance."""
+    newest_s = max(track.newest_s for path in paths for track in path.tracks)
+    return f"{past(place, paths)} as of {_moment(newest_s, at)}"
 
 
 def _over(place: str, paths: Sequence[PresentPath], at: datetime | None) -> str:
@@ -101,9 +116,15 @@ def _loss_over(place: str, tracks: Sequence[Track], at: datetime | None) -> str:
     end_s = max(track.end.at_s for track in tracks if track.end is not None)
     troubles = [segment for track in tracks for segment in track.trouble if isinstance(segment, LossSegment)]
     if any(segment.state == DEAD for segment in troubles):
-        return f"{place} answers again since {_moment(end_s, at)}; dead from {_clock(_narrowest(tracks), at)}"
-    worst = max((segment.lost for segment in troubles if segment.lost.sent), key=lambda lost: lost.interval[0])
-    return f"{place}: no more loss since {_moment(end_s, at)}; {lost_text(worst)} from {_clock(_narrowest(tracks), at)}"
+        silence = _clock(_narrowest(map(_silence, tracks)), at)
+        return f"{place} answers again since {_moment(end_s, at)}; dead from {silence}"
+    return f"{place}: no more loss since {_moment(end_s, at)}; {_worst(troubles)} from {_clock(_onset(tracks), at)}"
+
+
+def _worst(segments: Iterable[LossSegment]) -> str:
+    """The worst loss of these segments, by the least that its packets prove."""
+    losses = [segment.lost for segment in segments if segment.lost.lost]
+    return lost_text(max(losses, key=lambda lost: lost.interval[0])) if losses else "packets"
 
 
 def _rtt_over(place: str, tracks: Sequence[Track], at: datetime | None) -> str:
@@ -112,27 +133,33 @@ def _rtt_over(place: str, tracks: Sequence[Track], at: datetime | None) -> str:
     assert isinstance(track.now, DelaySegment)
     assert track.end is not None
     now, end = rtt_text(track.now.median_ms), _moment(track.end.at_s, at)
-    return f"{place}: RTT normal again ({now}) since {end}; {rtt_text(worst_ms)} from {_clock(_narrowest(tracks), at)}"
+    return f"{place}: RTT normal again ({now}) since {end}; {rtt_text(worst_ms)} from {_clock(_onset(tracks), at)}"
 
 
 def _since(tracks: Iterable[Track], at: datetime | None) -> str:
     """` since 13:34:02 UTC`; empty where the begin is not known."""
-    track = _narrowest(tracks)
-    return "" if track is None or track.onset is None else f" since {_clock(track, at)}"
+    onset = _onset(tracks)
+    return "" if onset is None else f" since {_clock(onset, at)}"
 
 
-def _narrowest(tracks: Iterable[Track]) -> Track | None:
-    """The track whose onset is known best, of several the earliest: paths of one trouble began together."""
-
-    def width_s(track: Track) -> tuple[float, float]:
-        assert track.onset is not None
-        return track.onset.latest_s - track.onset.earliest_s, track.onset.at_s
-
-    return min((track for track in tracks if track.onset is not None), key=width_s, default=None)
+def _onset(tracks: Iterable[Track]) -> Moment | None:
+    """The onset of the trouble of these paths."""
+    return _narrowest(track.onset for track in tracks)
 
 
-def _clock(track: Track | None, at: datetime | None) -> str:
-    return figures.NO_DATA if track is None or track.onset is None else _moment(track.onset.at_s, at)
+def _silence(track: Track) -> Moment | None:
+    """The begin of the newest outage of a path: a loss may have come before it."""
+    return next((segment.since for segment in reversed(track.trouble) if segment.state == DEAD), None)
+
+
+def _narrowest(moments: Iterable[Moment | None]) -> Moment | None:
+    """The moment that is known best, of several the earliest: paths of one trouble began together."""
+    known = (moment for moment in moments if moment is not None)
+    return min(known, key=lambda of: (of.latest_s - of.earliest_s, of.at_s), default=None)
+
+
+def _clock(moment: Moment | None, at: datetime | None) -> str:
+    return figures.NO_DATA if moment is None else _moment(moment.at_s, at)
 
 
 def _moment(at_s: float, at: datetime | None) -> str:
@@ -140,3 +167,19 @@ def _moment(at_s: float, at: datetime | None) -> str:
     moment = datetime.fromtimestamp(at_s, UTC)
     is_today = at is None or at.astimezone(UTC).date() == moment.date()
     return f"{moment:%H:%M:%S} UTC" if is_today else f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def past(place: str, paths: Sequence[PresentPath], of_paths: int | None = None) -> str:
+    """What the trouble of these paths was, in short, for a title of something that has ended: `ornl → slac lost 3%`."""
+    tracks = [track for path in paths for track in path.tracks if track.packet_bytes == 0 and track.trouble]
+    losses = [segment for track in tracks for segment in track.trouble if isinstance(segment, LossSegment)]
+    dead = [track for track in tracks if any(segment.state == DEAD for segment in track.trouble)]
+    if dead:
+        named = f"{place}: {len(dead)} of {of_paths} paths" if of_paths is not None and of_paths > 2 else place
+        return f"{named} dead" if len(dead[0].outages) < FLAPS else f"{place} flapped: {len(dead[0].outages)} outages"
+    if losses:
+        return f"{place} lost {_worst(losses)}"
+    delays = [segment for track in tracks for segment in track.trouble if isinstance(segment, DelaySegment)]
+    if delays:
+        return f"{place}: RTT {rtt_text(max(segment.worst_ms for segment in delays))}{_was(tracks)}"
+    return ""

@@ -19,7 +19,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from monitor.analysis.binomial import lower_bound
-from monitor.overview.mesh_state import remember_paths
+from monitor.mesh.models import Path as MeshPath
+from monitor.overview.mesh_state import LARGE_FROM_PATHS
 from monitor.overview.wide import mesh_results
 from monitor.web.charts import bundle
 from monitor.web.charts.catalogue import empty_charts
@@ -45,21 +46,21 @@ def prepare() -> None:
 
 
 def warm_up() -> None:
-    """Load the grid of the first page, make the status page, look up the paths of a large mesh and what pages keep of
-    it, and make the files of interactive charts that are not there yet; all in threads beside the requests."""
+    """Load the grid of the first page, make the status page, read what pages keep of a large mesh, and make the files
+    of interactive charts that are not there yet; all in threads beside the requests."""
     load_early(HttpRequest(), timezone.now(), is_shown=lambda: shows_sites(HttpRequest()))
     make_early()
-    Thread(target=_remember_paths, name="paths", daemon=True).start()
+    Thread(target=_load_mesh_results, name="mesh", daemon=True).start()
     Thread(target=_make_chart_files, name="charts", daemon=True).start()
 
 
-def _remember_paths() -> None:
+def _load_mesh_results() -> None:
     try:
-        if remember_paths(timezone.now()):
+        if MeshPath.objects.filter(retired_at=None).count() >= LARGE_FROM_PATHS:
             mesh_results.load_early()
     except Exception:
-        # Nobody needs them yet; the first reader looks them up, and gets the error if it fails again.
-        log.warning("the paths could not be looked up beside requests", exc_info=True)
+        # Nobody needs them yet; the first reader reads them, and gets the error if it fails again.
+        log.warning("the results of the mesh could not be read beside requests", exc_info=True)
     finally:
         connection.close()
 

@@ -137,6 +137,7 @@ def _make_incident(path: Path) -> None:
         opened_at=opened_at,
         closed_at=opened_at + timedelta(hours=30),
         summary="loss has risen from 0.05% to 1.2%",
+        title="cern – slac lost 1.2%, from 2026-11-16 03:00 to 2026-11-17 09:00 UTC",
     )
     IncidentPath.objects.create(
         incident=incident,

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from monitor.analysis.changes import detector
 from monitor.analysis.changes.detector import AFTER, BEFORE, RttChange
-from monitor.analysis.changes.raised import least_rise_ms, raised
+from monitor.analysis.changes.least_rise import least_rise_ms
 from monitor.analysis.segments.delay_filter import LEVEL, DelayFilter
+from tests.delays.by_range import raised
 from tests.delays.simulated import BEFORE_CYCLES, Fault, Floats, SimulatedRuns
 from tests.losses.simulated import Cadence
 

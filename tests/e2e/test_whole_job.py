@@ -165,7 +165,7 @@ def assert_the_one_way_is_named(stack, incident, since):
     # A starved reflector drops packets in its socket, which looks like loss on the way to it.
     assert (there[0] > 2 * there[1], back[1] > 2 * back[0]) == (True, True), (there, back)
     wait_for(
-        lambda: "from bern to rome" in stack.get(f"incidents/{incident['id']}")["title"],
+        lambda: "bern → rome" in stack.get(f"incidents/{incident['id']}")["title"],
         120,
         "the incident names the one way",
     )

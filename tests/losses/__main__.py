@@ -15,7 +15,7 @@ from monitor.analysis.changes.earlier_loss import end_of_earlier
 from tests.losses.dated import score_look_back
 from tests.losses.scoring import Dated, score_dated
 from tests.losses.simulated import CADENCES, Cadence
-from tests.losses.told import score_steady, score_told, tell_by_stretches, tell_by_window
+from tests.losses.told import score_levels, score_steady, score_told, tell_by_stretches
 from tests.reproduce.table import Table, placed
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "method" / "alerts.md"
@@ -47,6 +47,8 @@ STEADY = (
 )  # fmt: skip
 """Losses below the threshold."""
 STEADY_HOURS = 6.0
+LEVELS = (0.01, 0.02, 0.05, 0.1, 0.3)
+LEVEL_CADENCES = (Cadence(10.0, 10), Cadence(60.0, 20), Cadence(300.0, 20))
 
 
 def main() -> None:
@@ -110,28 +112,15 @@ def _planted() -> Iterator[tuple[str, list[tuple[int, float]], int, int, bool]]:
 
 
 def told(share: float) -> Table:
-    """Losses that last half an hour, by the packets of a window and by stretches: looks that miss them, seconds for
-    which they are told after their end, and how often they are told again."""
+    """Losses that last half an hour: looks that miss them, seconds for which they are told after their end, and how
+    often they are told again."""
     seeds = range(FIRST_REPORTED, FIRST_REPORTED + max(round(200 * share), 1))
-    few = seeds[: max(len(seeds) // 8, 1)]
-    table = Table(
-        (
-            "loss, in runs of, bursts",
-            "window: missed",
-            "after its end",
-            "again a run",
-            "stretches: missed",
-            "after its end",
-            "again a run",
-        )
-    )
+    table = Table(("loss, in runs of, bursts", "missed", "after its end", "again a run"))
     for ratio, run, cadence in TOLD:
-        cells: list[str] = []
-        for tell, of in ((tell_by_window, few), (tell_by_stretches, seeds)):
-            scored = score_told(tell, cadence, ratio, run, STRAY, of)
-            late_s = sum(scored.late_s) / len(scored.late_s)
-            cells += [f"{scored.missed / scored.looks:.1%}", f"{late_s:.0f} s", f"{scored.again / len(of):.3f}"]
-        table.rows.append((f"{ratio:.0%}, {run}, {cadence}", *cells))
+        scored = score_told(tell_by_stretches, cadence, ratio, run, STRAY, seeds)
+        late_s, again = sum(scored.late_s) / len(scored.late_s), scored.again / len(seeds)
+        missed = f"{scored.missed / scored.looks:.1%}"
+        table.rows.append((f"{ratio:.0%}, {run}, {cadence}", missed, f"{late_s:.0f} s", f"{again:.3f}"))
     return table
 
 
@@ -145,7 +134,20 @@ def steady(share: float) -> Table:
     return table
 
 
-PARTS = {"two losses": two_losses, "look back": look_back, "told": told, "steady": steady}
+def levels(share: float) -> Table:
+    """How often the interval of a loss that is told has the planted loss."""
+    seeds = range(FIRST_REPORTED, FIRST_REPORTED + max(round(100 * share), 1))
+    table = Table(("loss, in runs of, bursts", "looks", "interval holds"))
+    for ratio in LEVELS:
+        for run in (1, 3):
+            for cadence in LEVEL_CADENCES:
+                looks, held = score_levels(cadence, ratio, run, STRAY, seeds)
+                said = f"{held / looks:.1%}" if looks else "never told"
+                table.rows.append((f"{ratio:.0%}, {run}, {cadence}", f"{looks:,}", said))
+    return table
+
+
+PARTS = {"two losses": two_losses, "look back": look_back, "told": told, "steady": steady, "levels": levels}
 
 if __name__ == "__main__":
     main()

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.analysis.changes.lasting import recent_losses
-from monitor.analysis.segments.chain_sums import sums_in_order
-from monitor.analysis.segments.loss_filter import LossFilter
+from monitor.analysis.segments.chain_sums import from_first_reply, sums_in_order
+from monitor.analysis.segments.loss_segments import LossSegments
+from monitor.analysis.segments.stretches import DEAD, LOSSY
 from tests.losses.simulated import Cadence, Floats, Lost, packets
 
 Run = tuple[Floats, Lost]
@@ -20,16 +20,14 @@ Teller = Callable[[list[Run], Cadence, Floats], NDArray[np.bool_]]
 """Whether the loss is told at each look, shape (runs, looks)."""
 
 THRESHOLD = 0.01
-WINDOW_S = 1800.0
-"""As the page of now looks back."""
 BEFORE_S = 1800.0
 AFTER_S = 1200.0
 LASTS_S = 1800.0
 LEAST_EVENTS = 8.0
 """A loss is looked at from the moment on at which so many runs of lost packets are expected, and from a minute on."""
 LOOK_CYCLES = 2
-TOLD_FROM, TOLD_UNTIL = 0.8, 0.3
-"""Probability of a loss above the threshold from which it is told, and below which it is told no more."""
+LEVEL_LOOK_S = 120.0
+"""Between two looks at a level."""
 
 
 @dataclass
@@ -69,34 +67,52 @@ def score_steady(tell: Teller, cadence: Cadence, ratio: float, run: int, hours: 
     return float(tell(runs, cadence, np.arange(BEFORE_S, until_s, LOOK_CYCLES * cadence.every_s)).mean())
 
 
-def tell_by_window(runs: list[Run], cadence: Cadence, looks_s: Floats) -> NDArray[np.bool_]:
-    """By the packets of the last half hour, looked at anew each time."""
-    return np.array([[_is_told_in_window(*run, cadence, now_s) for now_s in looks_s] for run in runs])
-
-
-def _is_told_in_window(at_s: Floats, lost: Lost, cadence: Cadence, now_s: float) -> bool:
-    chosen = (at_s >= now_s - WINDOW_S) & (at_s + cadence.lasts_s <= now_s)
-    sent = np.full(int(chosen.sum()), float(cadence.packets))
-    loss = recent_losses(at_s[chosen], sent, sent - lost[chosen].sum(axis=1)).lasting
-    return loss is not None and loss.ratio > THRESHOLD
-
-
 def tell_by_stretches(runs: list[Run], cadence: Cadence, looks_s: Floats) -> NDArray[np.bool_]:
-    """By the stretches of loss that a filter follows."""
-    followed, told = LossFilter(len(runs)), np.zeros(len(runs), dtype=np.bool_)
+    """By the tracks that pages and alerts read."""
     said = np.zeros((len(runs), max(len(at_s) for at_s, _ in runs)), dtype=np.bool_)
-    sums = [sums_in_order(lost, np.append(False, lost[:-1, -1])) for _, lost in runs]
-    for number in range(said.shape[1]):
-        rows = np.array([row for row, (at_s, _) in enumerate(runs) if number < len(at_s)])
-        begins = np.array([runs[row][0][number] for row in rows])
-        followed.take(
-            rows, begins, cadence.every_s * (number > 0), np.stack([sums[row][:, number] for row in rows], axis=1)
-        )
-        above = followed.above(THRESHOLD)
-        told = np.where(told, above > TOLD_UNTIL, above > TOLD_FROM)
-        said[:, number] = told
+    for number, followed in _followed(runs, cadence):
+        said[:, number] = followed.is_above | (followed.states == DEAD)
     ended = [np.searchsorted(at_s + cadence.lasts_s, looks_s, side="right") - 1 for at_s, _ in runs]
     return np.array([of_run[newest] & (newest >= 0) for of_run, newest in zip(said, ended, strict=True)])
+
+
+def score_levels(cadence: Cadence, ratio: float, run: int, stray: float, seeds: range) -> tuple[int, int]:
+    """Of looks at a loss that is told, in the half hour that it lasts: how many there are, and in how many its interval
+    has the planted loss."""
+    planted, every = ratio + stray * (1.0 - ratio), max(int(LEVEL_LOOK_S / cadence.every_s), 1)
+    runs = [packets(_chances(seed, ratio, run, cadence), cadence, [(0.0, ratio)], -BEFORE_S, LASTS_S, run, stray)
+            for seed in seeds]  # fmt: skip
+    looks, held = 0, 0
+    for number, followed in _followed(runs, cadence):
+        lossy = np.flatnonzero(followed.states == LOSSY) if number % every == 0 else ()
+        for row in lossy:
+            low, high = followed.segments(int(row))[-1].lost.interval
+            if runs[row][0][min(number, len(runs[row][0]) - 1)] > 0.0:
+                looks, held = looks + 1, held + (low <= planted <= high)
+    return looks, held
+
+
+def _followed(runs: list[Run], cadence: Cadence) -> Iterator[tuple[int, LossSegments]]:
+    """The segments of all runs after each burst, by its number."""
+    followed = LossSegments(len(runs))
+    followed.limits[:] = THRESHOLD
+    sums = [sums_in_order(lost, np.append(False, lost[:-1, -1])) for _, lost in runs]
+    for number in range(max(len(at_s) for at_s, _ in runs)):
+        rows = np.array([row for row, (at_s, _) in enumerate(runs) if number < len(at_s)])
+        begins = np.array([runs[row][0][number] for row in rows])
+        lost = np.array([runs[row][1][number] for row in rows])
+        if number == 0:
+            followed.begin(rows, begins)
+        first, last = lost.argmin(axis=1), lost.shape[1] - 1 - lost[:, ::-1].argmin(axis=1)
+        is_whole = lost.all(axis=1)
+        replies_s = np.where(is_whole, np.nan, begins + np.stack([first, last]) * cadence.spacing_s)
+        silent_s = np.where(is_whole, begins, begins + (last + 1) * cadence.spacing_s)
+        silent_s = np.where(lost[:, -1], silent_s, np.nan)
+        of = np.stack([sums[row][:, number] for row in rows], axis=1)
+        before = [runs[row][1][number - 1, -1] if number else False for row in rows]
+        again = from_first_reply(of, np.where(is_whole, 0, first), before)
+        followed.take(rows, begins, np.full(len(rows), cadence.every_s * (number > 0)), of, replies_s, silent_s, again)
+        yield number, followed
 
 
 def _chances(seed: int, ratio: float, run: int, cadence: Cadence) -> np.random.Generator:

@@ -20,15 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.analysis import binomial
-from monitor.analysis.changes.present import LostPackets
 from monitor.analysis.loss import LEAST_UNANSWERED, is_outage
 from monitor.archive.queries.around import (
-    NOTHING_LOADED,
     BurstColumns,
-    LoadedPackets,
     bursts_around,
     loaded_bursts,
-    loaded_packets,
 )
 from monitor.mesh.queries import ping_parameters
 from probes.ping.spec import JITTER_RATIO
@@ -87,18 +83,6 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class EndedOutage:
-    """An outage of a path that answers again: when the last packet with a reply before it and the first after it were
-    sent, the begin of the first burst with a reply again, and the packets lost in the outage of the bursts from then
-    on."""
-
-    last_reply: datetime
-    first_reply: datetime
-    burst_at: datetime
-    lost: int
-
-
-@dataclass(frozen=True, slots=True)
 class PathBursts:
     """The newest bursts of a path, oldest first: begin in seconds since the epoch, packets sent and received."""
 
@@ -113,25 +97,6 @@ class PathBursts:
     def part(self, first: int) -> PathBursts:
         """The bursts from this number on."""
         return PathBursts(self.at_s[first:], self.sent[first:], self.received[first:])
-
-    def after(self, outage: EndedOutage) -> PathBursts:
-        """The packets since an outage, without those that it lost of the bursts in which it ended."""
-        own, first_s = self.since(outage.burst_at.timestamp() - SAME_S), outage.first_reply.timestamp()
-        lost = np.where(own.at_s <= first_s + SAME_S, own.sent - own.received, 0.0)
-        of_outage = np.clip(outage.lost - (lost.cumsum() - lost), 0.0, lost)
-        return PathBursts(np.maximum(own.at_s, first_s), own.sent - of_outage, own.received)
-
-    def lost_in(self, outage: EndedOutage) -> LostPackets:
-        """The packets that an outage lost of the bursts since its last reply."""
-        own = self.since(outage.last_reply.timestamp() + SAME_S)
-        is_before = own.at_s < outage.burst_at.timestamp() - SAME_S
-        lost = float((own.sent - own.received)[is_before].sum()) + outage.lost
-        return LostPackets(lost, lost)
-
-    def counts(self, together: float) -> LostPackets | None:
-        """Their packets; None without any."""
-        sent = float(self.sent.sum())
-        return LostPackets(sent, sent - float(self.received.sum()), together) if sent else None
 
     @property
     def whole_lost_at(self) -> datetime | None:
@@ -296,27 +261,6 @@ def loaded_replies(spacing: Mapping[int, Spacing], since: datetime, until: datet
     return replies
 
 
-def ended_outages(last_replies: Mapping[int, datetime], until: datetime) -> dict[int, EndedOutage]:
-    """The outages since these last replies of the paths that answer again: three queries, none without paths."""
-    if not last_replies:
-        return {}
-    spacing = spacings(last_replies)
-    since = min(last_replies.values())
-    bursts = bursts_around(list(last_replies), since, until)
-    bursts = bursts.where((bursts.during_test == 0) & (bursts.sent > 0))
-    loaded = loaded_packets({path_id: of.most_s for path_id, of in spacing.items()}, since, until)
-    ended = {
-        path_id: ended_outage(
-            bursts.where(bursts.path_id == path_id),
-            spacing.get(path_id, NO_SPACING),
-            last_reply,
-            loaded.get(path_id, NOTHING_LOADED),
-        )
-        for path_id, last_reply in last_replies.items()
-    }
-    return {path_id: outage for path_id, outage in ended.items() if outage is not None}
-
-
 def last_replies_before_runs(whole_lost: Mapping[int, datetime], until: datetime) -> dict[int, datetime]:
     """When the last packet was answered before a run of lost packets that has ended and is too long for chance, by path
     with a burst that was lost as a whole then: two queries, none without paths."""
@@ -336,35 +280,6 @@ def last_replies_before_runs(whole_lost: Mapping[int, datetime], until: datetime
         if is_long and is_outage(len(packets.lost), len(packets.lost) - packets.lost.sum(), last - first + 1):
             replies[path_id] = datetime.fromtimestamp(float(packets.sent_s[first - 1]), UTC)
     return replies
-
-
-def ended_outage(
-    bursts: BurstColumns, spacing: Spacing, last_reply: datetime, loaded: LoadedPackets = NOTHING_LOADED
-) -> EndedOutage | None:
-    """The outage since the last reply by these bursts of a path; None without a burst that was lost as a whole, or
-    without a reply since. It ended with the first packet that is answered for certain after that burst had begun, one
-    of a throughput test included: of a burst with others set aside it is not known which of its packets came first.
-    Where none but those of a test are answered yet, the bursts so far are of the outage."""
-    later = bursts.where(bursts.at_s > last_reply.timestamp())
-    lost = np.flatnonzero(later.received == 0)
-    if not len(lost):
-        return None
-    answered = np.flatnonzero(later.received > 0)
-    answered = answered[answered > lost[0]]
-    loaded_s = loaded.answered_s[loaded.earliest_s > later.at_s[lost[0]]]
-    if not len(answered):
-        first_reply = datetime.fromtimestamp(float(loaded_s.min()), UTC) if len(loaded_s) else None
-        return None if first_reply is None else EndedOutage(last_reply, first_reply, first_reply, 0)
-    again = later.where(later.at_s >= later.at_s[answered[0]])
-    number = np.where(again.received > 0, np.isnan(again.rtts_ms).argmin(axis=1), again.sent)
-    missing = np.array([loaded.missing(at_s) for at_s in again.at_s.tolist()])
-    replied_s = np.where(again.received > 0, again.at_s + spacing.most_s * (number + missing), np.inf)
-    replied_s = np.append(replied_s, loaded_s)
-    begun = again.at_s <= replied_s.min()
-    first_reply, burst_at = (
-        datetime.fromtimestamp(at_s, UTC) for at_s in (float(replied_s.min()), float(again.at_s[0]))
-    )
-    return EndedOutage(last_reply, first_reply, burst_at, round(float(number[begun].sum())))
 
 
 def _run_around(packets: Packets, bad_s: float) -> tuple[int, int] | None:

@@ -23,16 +23,12 @@ from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import RuleFinding, Trouble
 from monitor.alerts.detect.rules.windows import pooled
-from monitor.alerts.detect.silence import silent_since_s
 from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.alerts.detect.sources import STORED, Source
 from monitor.alerts.detect.troubles import LOSS_EFFECTS
-from monitor.analysis import binomial
 from monitor.analysis.alarms import suspicion
 from monitor.analysis.alarms.grouping import LEAST_BAD
 from monitor.analysis.alarms.suspicion import LossFactors, PacketCounts, RttSamples
-from monitor.analysis.changes.lasting import LEAST_LOST, Columns, RecentLosses, recent_losses_of_pair
-from monitor.analysis.changes.present import LostPackets
 from monitor.archive.queries.for_alerts import DIRECTIONS, newest_bursts
 from monitor.mesh.queries import MeasuredPath
 
@@ -162,64 +158,10 @@ def clear_since(
     return {path_id for path_id, is_clear in zip(others, clear.tolist(), strict=True) if is_clear}
 
 
-def possible_losses(
-    path_ids: Sequence[int],
-    thresholds: Mapping[int, float],
-    snapshot: Snapshot,
-    reverse: Mapping[int, int],
-    ends_s: LossEnds,
-) -> list[int]:
-    """Those of these paths without an alarm that may not be called normal: they do not answer, or their lasting loss is
-    proven above the threshold of their rule, which waits for more of a proof. `reverse` are the `reverse_paths` of the
-    snapshot."""
-    steps = max(int(PROOF_TAKES.total_seconds() / snapshot.step_s), 1)
-    rows = np.array([snapshot.rows[path_id] for path_id in path_ids], dtype=np.int64)
-    sent, received = (snapshot.recent[name][rows, :steps].cumsum(axis=1) for name in ("sent", "received"))
-    above = np.array([thresholds.get(path_id, 1.0) for path_id in path_ids])[:, np.newaxis]
-    is_lossy = ((sent - received >= LEAST_LOST) & (sent - received > above * sent)).any(axis=1)
-    lossy = [path_id for path_id, may_lose in zip(path_ids, is_lossy.tolist(), strict=True) if may_lose]
-    recent = recent_losses_of_paths(lossy, reverse, snapshot.now, ends_s) if lossy else {}
-    losses = {path_id: of_path.lasting for path_id, of_path in recent.items() if of_path.lasting is not None}
-    proven = proven_above(losses, thresholds)
-    silent = (~np.isnan(silent_since_s(path_ids, snapshot))).tolist()
-    return [path_id for path_id, is_silent in zip(path_ids, silent, strict=True) if is_silent or path_id in proven]
-
-
-def recent_losses_of_paths(
-    path_ids: Sequence[int], reverse: Mapping[int, int], now: datetime, ends_s: LossEnds
-) -> dict[int, RecentLosses]:
-    """The losses of each of these paths, which have no incident of loss. If the path or its reverse path had one that
-    is over, they are those since its end: the round trips of both cross the same links."""
-    every = sorted({*path_ids, *(reverse[key] for key in path_ids if key in reverse)})
-    first_s = (now - PROOF_TAKES).timestamp()
-    columns = newest_bursts(every, [first_s] * len(every), now)
-
-    def bursts(path_id: int, since_s: float) -> Columns:
-        first, end = np.searchsorted(columns["path_id"], (path_id, path_id + 1)).tolist()
-        first += int(np.searchsorted(columns["at_s"][first:end], since_s))
-        return columns["at_s"][first:end], columns["sent"][first:end], columns["received"][first:end]
-
-    losses = {}
-    for path_id in path_ids:
-        back = reverse.get(path_id, NO_PATH)
-        since_s = max(first_s, *(ends_s.get(key) or first_s for key in (path_id, back)))
-        losses[path_id] = recent_losses_of_pair(bursts(path_id, since_s), bursts(back, since_s))
-    return losses
-
-
 def reverse_paths(paths: Iterable[MeasuredPath]) -> dict[int, int]:
     """The reverse path of each of these that has one."""
     by_hosts = {(path.source, path.destination): path.path_id for path in paths}
     return {path_id: by_hosts[end, begin] for (begin, end), path_id in by_hosts.items() if (end, begin) in by_hosts}
-
-
-def proven_above(losses: Mapping[int, LostPackets], thresholds: Mapping[int, float]) -> set[int]:
-    """The paths whose lasting loss is above the threshold of their rule with 95% confidence."""
-    return {
-        path_id
-        for path_id, loss in losses.items()
-        if path_id in thresholds and float(binomial.lower_bound(loss.lost, loss.sent)) > thresholds[path_id]
-    }
 
 
 def _since_s(figures: Mapping[str, str]) -> float:

@@ -18,8 +18,7 @@ from monitor.alerts.detect.rules.finding import LOSSY, BadBursts, BurstLevel, Ef
 from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
 from monitor.alerts.evidence import episode
 from monitor.alerts.incidents.earlier_times import earlier_times
-from monitor.alerts.incidents.finding_level import is_normal_again, level_of, loss_over_since
-from monitor.alerts.incidents.recovery import ended_so_far
+from monitor.alerts.incidents.finding_level import LevelUnit, level_of
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.queries.around import BurstColumns, bursts_around
 from monitor.archive.queries.throughput.series import rates_of_paths
@@ -41,7 +40,7 @@ class IncidentEnd:
 
 def is_over(incident: Incident) -> bool:
     """Whether an incident is resolved, waits to be, or has replies again: there is nothing to look for any more."""
-    return incident.closed_at is not None or ended_so_far(incident) is not None
+    return incident.closed_at is not None or incident.over_since is not None
 
 
 def last_bad(incident: Incident, rows: Sequence[IncidentPath], now: datetime) -> datetime | None:
@@ -54,7 +53,7 @@ def last_bad(incident: Incident, rows: Sequence[IncidentPath], now: datetime) ->
     )
     bursts = earlier_times(incident, [row.path for row in rows], since).usual(bursts)
     low = _last_low_test(rows, since, now)
-    proven = [at for row in rows if (at := loss_over_since(row)) is not None]
+    proven = [at for row in rows if (at := _loss_over_since(row)) is not None]
     end = last_of_rows(rows, bursts, since) or max(proven, default=None)
     if end is None:
         return low
@@ -101,9 +100,7 @@ def exact_end(
     if last is None or last.at_s < end.timestamp():  # no outage, or a path has lost packets since
         return IncidentEnd(_last_packet(rows, bursts, since, spacings))
     replies = [
-        level.ended_outage.first_reply
-        for row in rows
-        if (level := level_of(row)) is not None and level.ended_outage is not None
+        level.first_reply for row in rows if (level := level_of(row)) is not None and level.first_reply is not None
     ]
     near = [at for at in replies if abs(at.timestamp() - last.latest_s) <= SAME_END_S]
     at = max(near, default=datetime.fromtimestamp(last.latest_s, UTC))
@@ -118,7 +115,7 @@ def _last_packet(
     ends = []
     for row in rows:
         own, by = _last_of(row, bursts, since), _by(row)
-        packet = loss_over_since(row)
+        packet = _loss_over_since(row)
         if packet is None and own is not None and by is not None:
             spacing = spacings.get(row.path_id, NO_SPACING)
             packet = episode.last_bad_packet(bursts, row.path_id, own, by, row.figures, spacing)
@@ -158,16 +155,19 @@ def _have_recovered(rows: Sequence[IncidentPath], bursts: BurstColumns, end: dat
 
 
 def _last_of(row: IncidentPath, bursts: BurstColumns, since: datetime) -> datetime | None:
-    rule, figures, level = rule_of(row.rule), row.figures, level_of(row)
-    over_since = loss_over_since(row)
-    if over_since is None and row.is_over and level is not None and not is_normal_again(row):
-        over_since = level.recovered_at  # what it has lost since is part of another incident
+    rule, figures, over_since = rule_of(row.rule), row.figures, _loss_over_since(row)
     if over_since is not None:
         bursts = bursts.where(bursts.at_s < over_since.timestamp())
     if rule.effect is Effect.NO_DATA:
         return _first_after(row.path_id, figures, bursts)
     by = _by(row)
     return None if by is None else episode.find_end(bursts, row.path_id, since, by, figures)
+
+
+def _loss_over_since(row: IncidentPath) -> datetime | None:
+    """Since when the loss of a finding is over; None while it goes on, and of other findings."""
+    level = level_of(row)
+    return level.over_since if level is not None and level.unit is LevelUnit.LOSS_RATIO else None
 
 
 def _by(row: IncidentPath) -> BadBursts | BurstLevel | None:

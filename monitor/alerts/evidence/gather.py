@@ -140,7 +140,7 @@ def store_facts(incident: Incident, now: datetime) -> Facts:
 def stated_cause(facts: Facts | None, incident: Incident) -> LikelyCause:
     """The likely cause of an incident by these facts, and by its findings that lasted when they were gathered."""
     rows = gravest_first(incident.paths.all())
-    if facts is not None and gravest.ended_outage(incident) is None and not ending.is_over(incident):
+    if facts is not None and not ending.is_over(incident):
         facts = replace(facts, ended_at=None)  # good bursts after the last bad one prove no end yet
     lasting = [row.rule for row in rows if not row.is_over or (facts is not None and _is_in(facts, row))]
     rules = lasting or [row.rule for row in rows] or [incident.rule]
@@ -219,7 +219,7 @@ def _collect(
 
     end = None if ended_at is None else ending.exact_end(rows, usual, is_since, ended_at, spacings)
     unanswered = {row.path_id for row in rows if has_no_reply(incident, row)}
-    was_outage = gravest.ended_outage(incident) is not None
+    was_outage = gravest.was_outage(incident)
     silent = spacings if ((both.received == 0) & (both.at_s >= is_since.timestamp())).any() else {}
     replies = packet_times.loaded_replies(silent, is_since - packet_times.LOADED_WITHIN, max(is_until, is_since))
 

@@ -1,29 +1,86 @@
-"""The stored title of each incident, for dashboards, which read rows only.
+"""The title of each incident, written at each evaluation from its tracks, and read wherever the incident is named.
 
-In: the incidents that lasted when an evaluation began. Out: `Incident.title`, the words of pages and messages.
+In: lasting incidents, and the present of their paths. Out: `Incident.title`. An incident of a signal without tracks has
+the figure with which its rule fired.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from datetime import datetime
 
-from monitor.alerts.evidence.words import headline
+from django.db.models import Q
+
+from monitor.alerts.evidence.likely_cause import cause_place
+from monitor.alerts.evidence.stated import BY_STAMP
+from monitor.alerts.evidence.words import figure_text, period
+from monitor.alerts.incidents.gravest import active_findings, gravest_first
+from monitor.alerts.incidents.own_present import is_over, load_present, over_since, own_present
 from monitor.alerts.models import Incident
+from monitor.analysis.directions import LostDirection
+from monitor.mesh.models import Path
+from monitor.present import words
+from monitor.present.read import PresentPath
+from monitor.present.track import Condition, Signal
 
 
-def update_titles(lasting: Iterable[Incident]) -> None:
-    """Store the present titles; that of an incident which has ended meanwhile has its peak only."""
-    of_id = {incident.pk: incident for incident in lasting}
-    stored = Incident.objects.filter(pk__in=of_id).values_list(
-        "pk", "closed_at", "toward", "toward_by", "began_at", "began_within_s", "cause", "ended_at"
-    )
-    changed = []
-    for pk, closed_at, toward, toward_by, began_at, began_within_s, cause, ended_at in stored:
-        incident = of_id[pk]
-        incident.ended_at, incident.toward_by, incident.began_within_s = ended_at, toward_by, began_within_s
-        incident.closed_at, incident.toward, incident.began_at, incident.cause = closed_at, toward, began_at, cause
-        title = headline(incident)
-        if title != incident.title:
-            incident.title = title
+def update_titles(incidents: Sequence[Incident], now: datetime) -> None:
+    """Store the titles of these incidents, which last or have just ended, and since when they are over, where these
+    have changed: two queries, one more for each site whose paths are dead."""
+    present, changed = load_present(incidents), []
+    for incident in incidents:
+        own = own_present(incident, present)
+        before = incident.title, incident.over_since, incident.toward
+        told = _direction(incident, own)
+        if told:
+            incident.toward, incident.toward_by = told, BY_STAMP
+        incident.title = title_of(incident, own, now)
+        incident.over_since = over_since(own) if incident.closed_at is None else None
+        if before != (incident.title, incident.over_since, incident.toward):
             changed.append(incident)
-    Incident.objects.bulk_update(changed, ["title"])
+    Incident.objects.bulk_update(changed, ["title", "over_since", "toward", "toward_by"])
+
+
+def title_of(incident: Incident, own: Sequence[PresentPath], now: datetime) -> str:
+    """`ornl → slac loses 3% since 13:34:02 UTC`; of one that has ended `ornl → slac lost 3%, from … to …`."""
+    place = place_of(incident)
+    worst = max((path.condition for path in own), default=Condition.NORMAL)
+    of_paths = _paths_of(place) if worst is Condition.DEAD else None
+    if incident.closed_at is not None:
+        return f"{words.past(place, own) or _found(incident, place)}, {period(incident)}"
+    is_followed = any(track.trouble for path in own for track in path.tracks)
+    if not is_followed or (worst is Condition.BAD and max(own, key=_condition).worst.signal > Signal.RTT):
+        over = ", normal again" if own and is_over(own) else ""
+        return f"{_found(incident, place)} {period(incident)}{over}"
+    return words.clause(place, own, of_paths, now)
+
+
+def place_of(incident: Incident) -> str:
+    """The direction that tests tell, else the place of the cause."""
+    return incident.toward if " → " in incident.toward else cause_place(incident.cause)
+
+
+def _direction(incident: Incident, own: Sequence[PresentPath]) -> str:
+    """The direction that the tracks of an incident between two sites tell by STAMP; empty where they tell none, or
+    both."""
+    ends = {row.path_id: (row.path.source.site.name, row.path.destination.site.name) for row in incident.paths.all()}
+    ways = {path.path_id: path.way for path in own if path.way and path.path_id in ends}
+    told = {ends[path_id][:: 1 if way == LostDirection.FORWARD else -1] for path_id, way in ways.items()}
+    is_between_two = len({frozenset(of_path) for of_path in ends.values()}) == 1
+    return " → ".join(*told) if is_between_two and len(told) == 1 else ""
+
+
+def _condition(path: PresentPath) -> Condition:
+    return path.condition
+
+
+def _found(incident: Incident, place: str) -> str:
+    """The figure with which the gravest rule fired, and the number of paths."""
+    rows = gravest_first(active_findings(incident)) or list(incident.paths.all())
+    return f"{place}: {figure_text(rows[0].rule, rows[0].figures) if rows else incident.summary}"
+
+
+def _paths_of(place: str) -> int:
+    """How many paths in use begin or end at the site of this name; 0 for another place."""
+    ends = Q(source__site__name=place) | Q(destination__site__name=place)
+    return Path.objects.filter(ends, retired_at=None).count()

@@ -60,7 +60,7 @@ def of_gravest_rule(incident: Incident) -> list[IncidentPath]:
 def has_no_reply(incident: Incident, row: IncidentPath) -> bool:
     """Whether the path of a lasting finding of an open incident does not answer."""
     level = None if row.is_over or incident.closed_at is not None else level_of(row)
-    return level is not None and level.unanswered_since is not None
+    return level is not None and level.is_dead
 
 
 def unanswered_since(incident: Incident) -> datetime | None:
@@ -68,24 +68,15 @@ def unanswered_since(incident: Incident) -> datetime | None:
     if incident.closed_at is not None:
         return None
     levels = [level_of(row) for row in of_gravest_rule(incident) if not row.is_over]
-    times = [None if level is None else level.unanswered_since for level in levels]
-    last_replies = [at for at in times if at is not None]
-    return max(last_replies) if last_replies and len(last_replies) == len(times) else None
+    times = [level.last_reply for level in levels if level is not None and level.last_reply and level.is_dead]
+    return max(times) if times and len(times) == len(levels) else None
 
 
-def ended_outage(incident: Incident) -> OutageTimes | None:
-    """The outage that an incident was, or began as, once all paths with its gravest finding answer again; None if some
-    lost their packets in part only, or before it. An outage that ended before its onset is that of another."""
+def was_outage(incident: Incident) -> bool:
+    """Whether all paths with the gravest finding of an incident answer again after an outage, and none has gone on to
+    lose packets since its first reply."""
     levels = [level_of(row) for row in of_gravest_rule(incident)]
-    outages = [None if level is None else level.ended_outage for level in levels]
-    ended = [outage for outage in outages if outage is not None]
-    if not ended or len(ended) < len(outages):
-        return None
-    last_reply, first_reply = max(of.last_reply for of in ended), max(of.first_reply for of in ended)
-    latest = incident.opened_at if incident.began_at is None else incident.began_at + SAME_ONSET
-    if incident.began_at is not None and first_reply <= incident.began_at:
-        return None
-    return OutageTimes(last_reply, first_reply) if last_reply <= latest else None
+    return bool(levels) and all(level is not None and level.is_revived for level in levels)
 
 
 def damage(incident: Incident) -> tuple[int, int, float]:
@@ -97,6 +88,17 @@ def damage(incident: Incident) -> tuple[int, int, float]:
     sign = -1.0 if rule_of(gravest).effect is Effect.LOW_THROUGHPUT else 1.0
     worst = max((sign * peak for peak in peaks if peak is not None), default=-math.inf)
     return Severity(incident.severity).rank, order.get(gravest, -1), worst
+
+
+def worst_ratio(incident: Incident) -> float:
+    """The worst loss of an incident by its gravest rule, 1 where paths did not answer; 0 where that is of no loss."""
+    rows = of_gravest_rule(incident)
+    effect = rule_of(rows[0].rule).effect if rows else None
+    if effect is not Effect.LOSS:
+        return 1.0 if effect is Effect.UNREACHABLE else 0.0
+    if incident.worst_loss is not None:  # of incidents before tracks
+        return float(incident.worst_loss["lost"] / incident.worst_loss["sent"])
+    return max((at_detection(row.figures) or 0.0) if (level := level_of(row)) is None else level.peak for row in rows)
 
 
 def with_turned_outage(incidents: Sequence[Incident]) -> list[Incident]:
@@ -111,6 +113,4 @@ def with_turned_outage(incidents: Sequence[Incident]) -> list[Incident]:
 def _has_turned(incident: Incident, silent_since: str | None, ended_at: str | None) -> bool:
     if (silent_since is None) != (unanswered_since(incident) is None):
         return True
-    levels = [level_of(row) for row in of_gravest_rule(incident)]
-    is_over = all(level is not None and level.now == 0.0 for level in levels) and ended_outage(incident) is not None
-    return ended_at is None and is_over
+    return ended_at is None and incident.over_since is not None

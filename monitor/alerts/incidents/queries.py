@@ -6,6 +6,7 @@ incidents. Times are aware UTC.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -68,6 +69,12 @@ def lasting_incidents() -> list[Incident]:
     return list(_with_paths(_EVERY).filter(closed_at__isnull=True))
 
 
+def lasting_or_among(incidents: Iterable[Incident]) -> list[Incident]:
+    """Every incident that is open now or pending, and these, as they are stored now; newest first."""
+    among = Q(pk__in=[incident.pk for incident in incidents])
+    return list(_with_paths(_EVERY).filter(among | Q(closed_at__isnull=True)))
+
+
 def ended_s(since: datetime) -> dict[tuple[int, str], float]:
     """The end of the last finding of each path and rule in seconds since the epoch, if after `since`: its own, or that
     of its incident."""
@@ -98,6 +105,11 @@ def last_ended(since: datetime, until: datetime) -> Incident | None:
     """The incident that ended last in [since, until], None without any. A merged incident has not ended."""
     ended = _with_paths().filter(closed_at__gte=since, closed_at__lte=until, merged_into=None)
     return ended.order_by("-closed_at", "-pk").first()
+
+
+def ended_since(since: datetime) -> list[Incident]:
+    """The incidents that ended from `since` on, but for those merged into others."""
+    return list(_with_paths().filter(closed_at__gte=since, merged_into=None))
 
 
 def untold_incidents() -> list[Incident]:

@@ -10,7 +10,6 @@ from monitor.alerts.evidence.evidence import Evidence
 from monitor.alerts.evidence.words import duration_text, headline, link
 from monitor.alerts.incidents.gravest import active_findings, gravest_first
 from monitor.alerts.incidents.outbox import OPENINGS
-from monitor.alerts.incidents.recovery import over_since
 from monitor.alerts.models import Incident, IncidentChange
 
 CHANGE_WORDS = {
@@ -24,8 +23,8 @@ PATHS_NAMED = 5
 
 
 def subject(incident: Incident, change: str) -> str:
-    """The first line of a message: `OPEN warning: loss 2.1% on cern ↔ slac, 2 paths, since 2026-11-21 10:00 UTC`."""
-    word, over = CHANGE_WORDS[IncidentChange(change)], over_since(incident)
+    """The first line of a message: `OPEN warning: cern ↔ slac loses 2% since 10:00:02 UTC`."""
+    word, over = CHANGE_WORDS[IncidentChange(change)], incident.over_since
     if change in OPENINGS and over is not None:
         return f"OVER {incident.severity}, lasted {duration_text(incident, over)}: {headline(incident)}"
     if change == IncidentChange.CLOSED and incident.closed_at is not None:
@@ -66,6 +65,6 @@ def _state(incident: Incident, change: str) -> str:
         return f"Incident {incident.pk}, lasted {lasted}; detected {opened}, resolved {closed}."
     reopened = f", reopened {incident.reopened_at:%Y-%m-%d %H:%M:%S} UTC" if incident.reopened_at else ""
     acknowledged = f" Acknowledged by {incident.acknowledged_by}." if incident.acknowledged_at else ""
-    over = over_since(incident)
+    over = incident.over_since
     ended = "" if over is None else f", over since {over:%Y-%m-%d %H:%M:%S} UTC"
     return f"Incident {incident.pk}, detected {opened}{reopened}{ended}.{acknowledged}"

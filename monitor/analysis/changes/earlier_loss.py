@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monitor.analysis.changes.ended_loss import USUAL_SHARE, loss_again, usual_ratio
 from monitor.analysis.changes.gap import chance_of_gap, lost_together
+from monitor.analysis.changes.loss_again import USUAL_SHARE, loss_again, usual_ratio
 from monitor.analysis.changes.onset import LIKELY_NATS, onset_of_events
 from monitor.analysis.changes.present import change_nats
 

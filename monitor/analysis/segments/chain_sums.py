@@ -49,3 +49,11 @@ def gone_on(sums: Floats, first_lost: ArrayLike, was_lost: ArrayLike) -> Floats:
     moves = np.asarray(was_lost, dtype=np.float64)
     lost = moves * np.asarray(first_lost, dtype=np.float64)
     return sums + np.stack([-moves, -lost, moves, lost])
+
+
+def from_first_reply(sums: Floats, unanswered: ArrayLike, was_lost: ArrayLike) -> Floats:
+    """The sums of bursts from their first reply on. In: those of all packets, as `gone_on` has them, how many were lost
+    before that reply, and whether the packet before each burst was."""
+    lost = np.asarray(unanswered, dtype=np.float64)
+    first = (lost > 0.0) * (1.0 - np.asarray(was_lost, dtype=np.float64))
+    return sums - np.stack([first, first, lost - first, lost - first])

@@ -7,6 +7,7 @@ hour. Longer is told from a probability of LONGER_FROM on, and no more below LON
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,6 +71,14 @@ class DelaySegments:
         for row in rows[np.isin(rows, list(self._earlier))].tolist():
             del self._earlier[row]
 
+    def go_on(self, row: int, segments: Sequence[DelaySegment]) -> None:
+        """Let a path that has just begun go on with these segments, as they were stored."""
+        *earlier, newest = segments
+        self.states[row], self._worst_ms[row] = newest.state, newest.worst_ms
+        self._since[:, row] = newest.since.at_s, newest.since.earliest_s, newest.since.latest_s
+        self._longer_ms[:, row] = newest.median_ms, newest.low_ms, newest.high_ms
+        self._earlier[row] = deque(earlier, maxlen=MOST_DELAYS)
+
     def take(self, rows: Rows, at_s: Floats, spacing_s: Floats, median_ms: Floats) -> None:
         """Take one burst of each of these paths."""
         self.filter.take(rows, at_s, spacing_s, median_ms)
@@ -79,10 +88,9 @@ class DelaySegments:
         is_first = np.isnan(self.usual_ms[rows]) & (bursts >= USUAL_BURSTS)
         share = np.where(is_first, 1.0, -np.expm1(-spacing_s / USUAL_S))
         usual_ms = np.where(is_first, level_ms, self.usual_ms[rows])
-        follows = self.states[rows] == USUAL
+        above = self.filter.above(np.nan_to_num(self.limits_of(rows), nan=np.inf), rows)
+        follows = (self.states[rows] == USUAL) & (above < LONGER_UNTIL)
         self.usual_ms[rows] = np.where(follows, usual_ms + share * (level_ms - usual_ms), usual_ms)
-        limits_ms = self.limits_of(rows)
-        above = self.filter.above(np.nan_to_num(limits_ms, nan=np.inf), rows)
         states = np.where(self.states[rows] == LONGER, above >= LONGER_UNTIL, above >= LONGER_FROM).astype(np.int8)
         is_changed = states != self.states[rows]
         for row, state in zip(rows[is_changed].tolist(), states[is_changed].tolist(), strict=True):

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from monitor.analysis.changes.present import LostPackets
 from monitor.analysis.segments.chain_sums import AFTER_LOST, AFTER_RECEIVED, LOST_AFTER_RECEIVED
 from monitor.analysis.segments.stretches import (
+    CHANGE_S,
     CLEAN,
     FIRST,
     PRIOR_LOST,
@@ -74,6 +75,22 @@ class LossFilter:
         self.since_s[rows], self.sums[:, rows] = -np.inf, 0.0
         self.fits[rows] = log_likelihood(self.states[rows], self.sums[:, rows])
         self.is_settled[rows], self.waiting[rows] = False, 0.0
+
+    def begin_clean(self, rows: Rows, sums: Floats) -> None:
+        """Begin these paths with a clean stretch of these packets, shape (4, rows)."""
+        self.log_weights[rows], self.states[rows], self.since_s[rows] = -np.inf, CLEAN, -np.inf
+        self.log_weights[rows, 0] = 0.0
+        self.sums[:, rows] = sums[:, :, np.newaxis]
+        self.fits[rows] = log_likelihood(self.states[rows], self.sums[:, rows])
+        self.is_settled[rows], self.waiting[rows] = True, 0.0
+
+    def begin_after(self, rows: Rows, state: int, at_s: Floats) -> None:
+        """Begin these paths anew at their moments, at which a stretch in this state has ended for certain."""
+        self.begin(rows)
+        rates = 1.0 / CHANGE_S[state]
+        with np.errstate(divide="ignore"):
+            self.log_weights[rows, : len(STATES)] = np.log(rates / rates.sum())
+        self.since_s[rows] = at_s[:, np.newaxis]
 
     def take(self, rows: Rows, at_s: ArrayLike, spacing_s: ArrayLike, sums: Floats) -> None:
         """As `update`, at a fraction of the cost: bursts without a loss of settled paths are added together, up to the

@@ -8,14 +8,14 @@ levels of a loss another is a segment of its own once it has begun later with TO
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.analysis.changes.present import LostPackets
+from monitor.analysis.changes.present import LostPackets, summed
 from monitor.analysis.loss import LEAST_UNANSWERED, OUTAGE_CHANCE, OUTAGE_CYCLES
-from monitor.analysis.segments.chain_sums import AFTER_LOST, AFTER_RECEIVED
+from monitor.analysis.segments.chain_sums import AFTER_LOST, AFTER_RECEIVED, LOST_AFTER_LOST, LOST_AFTER_RECEIVED
 from monitor.analysis.segments.loss_filter import LossFilter, Rows, lost_of_stretch
 from monitor.analysis.segments.segment import Moment
 from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
@@ -27,6 +27,8 @@ TOLD_FROM, TOLD_UNTIL = 0.8, 0.3
 """Probabilities from which on a state is told, and below which it is no more."""
 SHORTEST_OUTAGE_S = 15.0
 """From the first to the last of the requests without a reply: a shorter interruption is a loss in runs."""
+CHOSEN_RUNS = 2.0
+"""By so many runs of lost packets the interval of a segment's loss is wider: its begin was chosen by them."""
 MOST_SEGMENTS = 32
 """Kept of a path: an hour of one that flaps each 20 seconds has more, of which the newest tell the present."""
 
@@ -61,6 +63,8 @@ class LossSegments:
         self._earlier: dict[int, deque[LossSegment]] = {}
         # Of the newest packets: the last reply, the first request after it without one, the first reply after such.
         self._replied_s, self._silent_s, self._again_s = np.full((3, paths), np.nan)
+        self._revived_s = np.full(paths, -np.inf)
+        """The first reply after the newest outage."""
         self._unanswered = np.zeros((2, paths))
         """The newest bursts in a row that were lost as a whole, and their packets."""
 
@@ -72,16 +76,31 @@ class LossSegments:
         self.sums[:, rows], self._before[:, rows] = 0.0, 0.0
         self._since[:, rows] = np.stack([at_s, np.full(len(rows), -np.inf), at_s])
         self._replied_s[rows] = self._silent_s[rows] = self._again_s[rows] = np.nan
+        self._revived_s[rows] = -np.inf
         self._unanswered[:, rows] = 0.0
         for kept in (self._earlier, self.outages):
             for row in rows[np.isin(rows, list(kept))].tolist():
                 del kept[row]
 
+    def begin_clean(self, rows: Rows, since_s: Floats, sums: Floats) -> None:
+        """Begin these paths with a clean segment of these packets, as it was stored."""
+        self.begin(rows, since_s)
+        self.filter.begin_clean(rows, sums)
+        self.sums[:, rows] = sums
+
     def take(
-        self, rows: Rows, at_s: Floats, spacing_s: Floats, sums: Floats, replies_s: Floats, silent_s: Floats
+        self,
+        rows: Rows,
+        at_s: Floats,
+        spacing_s: Floats,
+        sums: Floats,
+        replies_s: Floats,
+        silent_s: Floats,
+        again: Floats,
     ) -> None:
         """Take one burst of each of these paths, as `LossFilter.take`. `replies_s`, shape (2, rows), are its first and
-        last reply, NaN without any; `silent_s` its first request after the last reply, NaN where that was answered."""
+        last reply, NaN without any; `silent_s` its first request after the last reply, NaN where that was answered;
+        `again` its sums from the first reply on."""
         self.sums[:, rows] += sums
         first_s, last_s = replies_s
         is_answered = ~np.isnan(last_s)
@@ -93,7 +112,14 @@ class LossSegments:
         self._replied_s[rows] = np.where(is_answered, last_s, self._replied_s[rows])
         is_new = is_answered | np.isnan(self._silent_s[rows])
         self._silent_s[rows] = np.where(is_new, silent_s, self._silent_s[rows])
-        self.filter.take(rows, at_s, spacing_s, sums)
+        # An outage ends with its first reply: no packet before that tells of what follows, nor one of a burst beside.
+        is_end = is_answered & (self.states[rows] == DEAD)
+        self._revived_s[rows[is_end]] = first_s[is_end]
+        self.filter.begin_after(rows[is_end], DEAD, first_s[is_end])
+        is_part = is_answered & (at_s <= self._revived_s[rows])
+        told = np.where(is_part, again, sums)
+        self._before[:, rows] += np.where(is_end, 0.0, sums - told)
+        self.filter.take(rows, at_s, np.where(is_end, 0.0, spacing_s), told)
         is_calm = self.filter.is_settled[rows] & (self.states[rows] == CLEAN) & ~self.is_above[rows]
         self._tell(rows[~is_calm | self.is_found[rows]])
 
@@ -112,13 +138,34 @@ class LossSegments:
             return None
         return float(self._silent_s[row] if np.isnan(self._replied_s[row]) else self._replied_s[row])
 
+    def begins_loss(self, row: int) -> bool:
+        """Whether the newest segment of a path is a loss after none: not another level of a loss that went on."""
+        earlier = self._earlier.get(row)
+        return bool(self.states[row] == LOSSY and not (earlier and earlier[-1].state == LOSSY))
+
     def set_since(self, row: int, since: Moment) -> None:
         """Set the begin of the newest segment of a path, looked back upon."""
         self._since[:, row] = since.at_s, since.earliest_s, since.latest_s
 
+    def follows_outage(self, row: int) -> bool:
+        """Whether the newest segment of a path begins with the first reply after an outage."""
+        earlier = self._earlier.get(row)
+        return bool(earlier and earlier[-1].state == DEAD)
+
+    def insert_clean(self, row: int, sums: Floats, since: Moment) -> None:
+        """Let the newest segment of a path, looked back upon, begin later: with these packets before it none was in
+        trouble."""
+        self._earlier[row].append(LossSegment(CLEAN, self._moment(row), lost_of_stretch(CLEAN, sums)))
+        self._before[:, row] += sums
+        self.set_since(row, since)
+
+    def _moment(self, row: int) -> Moment:
+        return Moment(*self._since[:, row].tolist())
+
     def _note_outages(self, rows: Rows, first_s: Floats) -> None:
         """Note the outages that ended with these replies."""
         is_after = (self._unanswered[0, rows] > 0.0) & (first_s - self._silent_s[rows] >= SHORTEST_OUTAGE_S)
+        is_after &= (self.states[rows] == DEAD) | self._is_no_chance(rows)
         for row, end_s in zip(rows[is_after].tolist(), first_s[is_after].tolist(), strict=True):
             begin_s = self._silent_s[row] if np.isnan(self._replied_s[row]) else self._replied_s[row]
             self.outages.setdefault(row, deque(maxlen=MOST_SEGMENTS)).append((float(begin_s), end_s))
@@ -144,29 +191,47 @@ class LossSegments:
         self.is_above[rows] = np.where(self.is_above[rows], above >= TOLD_UNTIL, above >= TOLD_FROM)
 
     def _are_outages(self, rows: Rows) -> Bools:
+        """Whether the newest bursts, which were lost as a whole, are an outage."""
+        return np.asarray((self._unanswered[0, rows] >= OUTAGE_CYCLES) & self._is_no_chance(rows))
+
+    def _is_no_chance(self, rows: Rows) -> Bools:
         """Whether so many packets in a row are not lost by chance, at the loss of the segment before them."""
-        bursts, packets = self._unanswered[:, rows]
+        packets = self._unanswered[1, rows]
         after_received, lost_then, after_lost, lost_again = self.sums[:, rows] - self._before[:, rows]
         sent, lost = after_received + after_lost - packets, lost_then + lost_again - packets
         ratio = np.clip(lost / np.maximum(sent, 1.0), 0.0, 1.0)
-        is_rare = (packets >= LEAST_UNANSWERED) & (ratio**packets <= OUTAGE_CHANCE)
-        return np.asarray((bursts >= OUTAGE_CYCLES) & is_rare)
+        return np.asarray((packets >= LEAST_UNANSWERED) & (ratio**packets <= OUTAGE_CHANCE))
 
     def _change(self, row: int, state: int) -> None:
         """End the newest segment of a path where one in this state begins."""
         begun, ended = self._begin_of(row, state), self.sums[:, row] - self._of_newest(row, state)
-        segment = self._segment(row, ended)
+        segment, earlier = self._segment(row, ended), self._earlier.setdefault(row, deque(maxlen=MOST_SEGMENTS))
         if begun.at_s > segment.since.at_s and segment.lost.sent > 0.0:  # else the path was never in the state before
-            self._earlier.setdefault(row, deque(maxlen=MOST_SEGMENTS)).append(segment)
+            if state == DEAD and earlier and self._is_single_run(row):
+                earlier[-1] = replace(earlier[-1], lost=summed([earlier[-1].lost, segment.lost]))
+            else:
+                earlier.append(segment)
             self._before[:, row] = ended
         self.set_since(row, begun)
         self.states[row] = state
         self.changes[row] += 1
 
+    def _is_single_run(self, row: int) -> bool:
+        """Whether the newest segment of a path is a loss of packets in a row, without a reply after them: those of its
+        outage in the burst in which that begins."""
+        _, _, after_lost, lost_again = self.sums[:, row] - self._before[:, row]
+        return bool(self.states[row] == LOSSY and after_lost == lost_again)
+
     def _segment(self, row: int, until: Floats) -> LossSegment:
         """The newest segment of a path, up to these sums."""
         state, sums = int(self.states[row]), np.maximum(until - self._before[:, row], 0.0)
-        return LossSegment(state, Moment(*self._since[:, row].tolist()), lost_of_stretch(state, sums))
+        since, runs = self._moment(row), float(sums[LOST_AFTER_RECEIVED])
+        if not runs + sums[LOST_AFTER_LOST]:
+            return LossSegment(state, since, LostPackets(float(sums[AFTER_RECEIVED] + sums[AFTER_LOST]), 0.0))
+        lost = lost_of_stretch(state, sums)
+        if state == LOSSY and runs:  # of few runs the first, with which the segment begins by choice, tells little
+            lost = replace(lost, together=lost.together * (1.0 + CHOSEN_RUNS / runs))
+        return LossSegment(state, since, lost)
 
     def _begin_of(self, row: int, state: int) -> Moment:
         """When the newest stretch of a path began in this state: an outage with the last reply before it, and what

@@ -10,22 +10,19 @@ from ninja import Router, Schema
 
 from monitor.archive.upkeep import freshness
 from monitor.overview.mesh_state import MeshState, load_mesh_state
+from monitor.present.read import OLD
 
 router = Router(tags=["centre"])
 
 
 class MeshStateOut(Schema):
-    """The state of the mesh in a sentence, as on the pages, and the paths in it: those with an open incident, else in
-    maintenance, else with current data, else awaited, scheduled too lately for data, else without data. Those with
-    current data are `being_checked`, `overdue` or else `normal`, as the sentence says. They add up to `paths`, and
-    `back_to_normal` is a part of `with_problems`: those whose incident only waits to be resolved, and nothing else is
-    being checked. The newest bursts of those `being_checked` were lost, all or in part, or had a longer RTT, or their
-    newest throughput test is much slower than those before, without an incident so far, or do not exclude the loss of
-    an open incident; newer data of those `overdue` have not arrived in time, or count nowhere, since they were sent
-    during our own throughput tests. `without_data_s` is the shortest time after which those without data count as
-    such. `open_incidents` has the ids of the open incidents, the worst first. `unknown_since` is the last evaluation of
-    the alert rules where that is overdue, and null while they are evaluated: `normal` then only means current data.
-    `style` is how the pages mark the sentence: `trouble`, `calm`, or `unknown`."""
+    """The state of the mesh in a sentence, as on the pages, and the paths in it: those of open incidents, of which
+    `back_to_normal` wait to be resolved; else those `being_checked`, with a trouble that no rule has proven so far;
+    else `not_permitted` by the limits of their site, `in_maintenance`, `overdue`, which lack newer results,
+    `without_data`, which lack any of the last `without_data_s`, `awaited`, with too few packets so far, or `normal`.
+    They add up to `paths`. `open_incidents` has the ids of the open incidents, the worst first. `unknown_since` is the
+    last evaluation of the alert rules where that is overdue, and null while they are evaluated. `style` is how the
+    pages mark the sentence: `trouble`, `calm`, or `unknown`."""
 
     sentence: str
     style: str = "unknown"
@@ -38,6 +35,7 @@ class MeshStateOut(Schema):
     without_data: int
     being_checked: int
     overdue: int = 0
+    not_permitted: int = 0
     without_data_s: float | None
     open_incidents: list[int]
     evaluated_at: datetime | None
@@ -53,20 +51,21 @@ def get_state(request: HttpRequest) -> dict[str, object]:
 
 def state_fields(state: MeshState) -> dict[str, object]:
     """The fields of `MeshStateOut`."""
-    counted = state.states
+    tally = state.tally
     return {
         "sentence": state.sentence,
         "style": state.style,
-        "paths": counted.paths,
-        "with_problems": counted.with_problems,
-        "back_to_normal": state.back_to_normal,
-        "in_maintenance": counted.in_maintenance,
-        "normal": max(0, counted.normal - state.checked.not_normal),
-        "awaited": counted.awaited,
-        "without_data": counted.without_data,
-        "being_checked": state.checked.paths - len(state.checked.in_incidents),
-        "overdue": len(state.checked.overdue) + len(state.checked.set_aside),
-        "without_data_s": counted.without_data_s,
+        "paths": tally.paths,
+        "with_problems": tally.with_problems + tally.over,
+        "back_to_normal": tally.over,
+        "in_maintenance": tally.in_maintenance,
+        "normal": tally.normal,
+        "awaited": tally.awaited,
+        "without_data": tally.silent,
+        "being_checked": tally.checked,
+        "overdue": tally.overdue,
+        "not_permitted": tally.not_permitted,
+        "without_data_s": OLD.total_seconds() if tally.silent else None,
         "open_incidents": [incident.pk for incident in state.incidents],
         "evaluated_at": state.evaluated_at,
         "unknown_since": state.unknown_since,

@@ -1,7 +1,7 @@
 """The newest values of each path, under the metric names of smokeping_prober where they exist.
 
-In: counters of paths, and of their routes. Out: families of metrics. smokeping_prober counts since it started, we since
-the UTC day began; its labels `ip`, `host`, `source` and `tos` are here too, and ours beside them.
+In: conditions of paths, counters of paths, and of their routes. Out: families of metrics. smokeping_prober counts since
+it started, we since the UTC day began; its labels `ip`, `host`, `source` and `tos` are here too, and ours beside them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from monitor.api.prometheus.other_tests import of_responses
 from monitor.archive.queries.directions import DirectionCounter
 from monitor.archive.queries.for_prometheus import NewestResponse, PathCounter, RouteCounter, received_within
 from monitor.overview.links.use import LinkUse
+from monitor.present.read import PresentPath
+from monitor.present.track import Condition
 
 BUCKETS_S = tuple(5e-05 * 2**number for number in range(20))
 """smokeping_prober's own: 50 µs to 26 s."""
@@ -30,7 +32,8 @@ LINK_LABELS = (*ROUTE_LABELS, "test", "interface", "router")
 
 
 class PathCollector(Collector):
-    """Collector of the metrics of these counters, and of the links of their paths."""
+    """Collector of the metrics of these counters, and of the links of their paths; `present` has labels and condition
+    of each path."""
 
     def __init__(
         self,
@@ -39,9 +42,10 @@ class PathCollector(Collector):
         directions: Mapping[int, DirectionCounter],
         links: Sequence[LinkUse] = (),
         responses: Sequence[NewestResponse] = (),
+        present: Sequence[tuple[Sequence[str], PresentPath]] = (),
     ) -> None:
         self._counters, self._responses = counters, responses
-        self._links = links
+        self._links, self._present = links, present
         self._directions = [
             (counter, directions[path_id])
             for path_id, counter in {counter.path_id: counter for counter in counters}.items()
@@ -71,10 +75,29 @@ class PathCollector(Collector):
             lambda counter: None if counter.measured_at is None else counter.measured_at.timestamp(),
         )
 
+        yield from self._of_conditions()
         yield from self._of_directions()
         yield from self._of_routes()
         yield from self._of_links()
         yield from of_responses(self._responses)
+
+    def _of_conditions(self) -> Iterator[Metric]:
+        """The condition of each path; the loss and the onset of those in trouble."""
+        numbers = ", ".join(f"{condition} {condition.name.lower()}" for condition in Condition)
+        condition = GaugeMetricFamily("soundings_path_condition", f"Its condition: {numbers}", labels=ROUTE_LABELS)
+        loss = GaugeMetricFamily(
+            "soundings_path_loss_ratio", "Loss of round trips now, of a path in trouble", labels=ROUTE_LABELS
+        )
+        onset = GaugeMetricFamily(
+            "soundings_path_onset_timestamp_seconds", "Onset of the trouble that a path is in", labels=ROUTE_LABELS
+        )
+        for labels, path in self._present:
+            condition.add_metric(labels, path.condition)
+            if path.condition.is_trouble and path.loss_ratio is not None:
+                loss.add_metric(labels, path.loss_ratio)
+            if path.onset is not None:
+                onset.add_metric(labels, path.onset.at_s)
+        yield from (condition, loss, onset)
 
     def _of_directions(self) -> Iterator[Metric]:
         labels = (*ROUTE_LABELS, "direction")

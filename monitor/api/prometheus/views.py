@@ -25,6 +25,7 @@ from monitor.api.prometheus.system import SystemCollector
 from monitor.archive.queries.directions import direction_counters
 from monitor.archive.queries.for_prometheus import newest_responses, path_counters, route_counters
 from monitor.overview.links.use import link_uses
+from monitor.present.read import load, path_names
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 KEPT_S = 5
@@ -58,18 +59,21 @@ def paths(request: HttpRequest) -> HttpResponse:
 def _path_collector(source: str | None) -> PathCollector:
     now = timezone.now()
     counters = path_counters(now, source=source, most=MOST_SERIES + 1)
-    if len(counters) > MOST_SERIES:
+    names = path_names(source, most=MOST_SERIES + 1)
+    if max(len(counters), len(names)) > MOST_SERIES:
         raise TooMany(
             f"more than {MOST_SERIES} paths and packet sizes: scrape each site by itself, with ?source=SITE "
             "(docs/prometheus.md shows how)"
         )
     path_ids = sorted({counter.path_id for counter in counters})
+    present = load([path_id for *_, path_id in names])
     return PathCollector(
         counters,
         route_counters(now, path_ids),
         direction_counters(now, path_ids),
         link_uses(path_ids, {}, now) if path_ids else (),
         newest_responses(now, source=source, most=MOST_SERIES),
+        [((*ends, str(path_id)), present[path_id]) for *ends, path_id in names if path_id in present],
     )
 
 

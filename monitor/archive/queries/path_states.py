@@ -1,7 +1,7 @@
-"""The state of watched paths, and the number of paths in each, in a single statement: also of 90,000 paths.
+"""The state of watched paths at a moment of the past, and which limits of sites refuse paths now.
 
-In: the paths with open incidents, and the places in maintenance. Out: `PathCounts`, or a `PathState` for each path, or
-`NewestResults`.
+In: the paths with open incidents then, and the places in maintenance. Out: a `PathState` for each path; `RefusedPaths`.
+What a path is like now is in `monitor.present`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from monitor.archive.statements import records, run_statement, run_text, statement
 
@@ -31,36 +28,11 @@ class PathState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PathCounts:
-    """Watched paths by state; the states add up to `paths`. `without_data_s` is the shortest time after which those
-    without data count as such; None without any."""
-
-    paths: int
-    with_problems: int
-    in_maintenance: int
-    normal: int
-    awaited: int
-    without_data: int
-    without_data_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class RefusedPaths:
     """How many paths the limits of their sites do not permit to measure, and the rule against the newest burst."""
 
     paths: int
     rule: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class NewestResults:
-    """Of watched paths the time for which a result is current, and when the newest current one was measured, in seconds
-    since the epoch; NaN for a path without any, which is awaited or has no data."""
-
-    path_ids: NDArray[np.int64]
-    current_for_s: NDArray[np.float64]
-    newest_s: NDArray[np.float64]
-    is_awaited: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +43,6 @@ class MaintainedPlaces:
     paths: Collection[int] = ()
     sites: Collection[int] = ()
     groups: Collection[int] = ()
-
-
-def path_states(now: datetime, problem_paths: Collection[int], maintained: MaintainedPlaces) -> PathCounts:
-    """Count the watched paths by their state at `now`."""
-    parameters = {"now": now, "until": "infinity", "path_ids": None, **_places(problem_paths, maintained)}
-    return records(PathCounts, *run_statement("path_states", {"states": _states()}, **parameters))[0]
 
 
 def states_of_paths(
@@ -91,29 +57,6 @@ def states_of_paths(
 def not_permitted(now: datetime) -> RefusedPaths:
     """The paths of the last `LATELY` that the limits of their sites do not permit to measure."""
     return records(RefusedPaths, *run_statement("not_permitted", since=now - LATELY, until=now))[0]
-
-
-def newest_results(now: datetime, path_ids: Collection[int] | None = None) -> NewestResults:
-    """The newest current result at `now` of each of these watched paths, or of all, in the order of their ids, whatever
-    their incidents and maintenance."""
-    ids = None if path_ids is None else list(path_ids)
-    parameters = {"now": now, "until": "infinity", "path_ids": ids, **_places((), MaintainedPlaces())}
-    rows = sorted(run_text(_states(), parameters)[1])
-    path_id, current_for_s, state, newest_s = zip(*rows, strict=True) if rows else ((), (), (), ())
-    return NewestResults(
-        np.array(path_id, dtype=np.int64),
-        np.array(current_for_s, dtype=np.float64),
-        np.array(newest_s, dtype=np.float64),
-        np.array(state) == PathState.AWAITED.value,
-    )
-
-
-def maintained_paths(maintained: MaintainedPlaces) -> set[int]:
-    """The paths in these places."""
-    parameters = _places((), maintained)
-    return (
-        {path_id for (path_id,) in run_statement("maintained_paths", **parameters)[1]} if parameters["quiet"] else set()
-    )
 
 
 def _states() -> str:

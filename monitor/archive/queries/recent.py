@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
@@ -39,21 +39,8 @@ _COUNTS = (
     "bursts_reordered", "sent", "received", "late", "duplicates", "reordered",
 )  # fmt: skip
 _CELL = (
-    "bursts", "bursts_all_lost", "bursts_during_test", "bursts_not_measured", "sent", "received", "measured_at",
-    "answered_at", "stale_at", "set_aside_at",
+    "bursts", "bursts_all_lost", "bursts_during_test", "bursts_not_measured", "sent", "received",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class RecentCell(GridCell):
-    """A cell with the time of its newest burst, and of the newest with a reply; None where these are the same, or where
-    there is no reply. `stale_at` is its newest burst where that began before the present of any path, `set_aside_at`
-    then the newest burst that counts nowhere, for it was sent during our own throughput tests."""
-
-    measured_at: datetime | None
-    answered_at: datetime | None
-    stale_at: datetime | None
-    set_aside_at: datetime | None
 
 
 FRESH_CYCLES = 3
@@ -69,24 +56,18 @@ def fresh_s(every_s: float) -> float:
     return FRESH_CYCLES * every_s + DELIVERY_S
 
 
-def grid(
-    metric: Metric,
-    begins: Mapping[int, datetime],
-    until: datetime,
-    packet_bytes: int,
-    fresh_since: datetime | None = None,
-) -> list[RecentCell]:
-    """The metric of each path with a burst since its moment in `begins`; bursts before `fresh_since` are stale. Raises
-    `ValueError` for a metric that bursts alone do not give."""
+def grid(metric: Metric, begins: Mapping[int, datetime], until: datetime, packet_bytes: int) -> list[GridCell]:
+    """The metric of each path with a burst since its moment in `begins`. Raises `ValueError` for a metric that bursts
+    alone do not give."""
     if metric in OF_WHOLE_HOURS:
         raise ValueError(f"{metric} is not made of bursts alone: ask for a period of whole hours")
     value = "NULL" if metric not in COUNTED else metric.sql
-    columns = _counts(begins, until, packet_bytes, value=value, fresh_since=fresh_since)
+    columns = _counts(begins, until, packet_bytes, value=value)
     values = columns["value"]
     if metric not in COUNTED:
         values = _values(metric, {**columns, **_figures(columns)})
     rows = zip(columns["path_id"], values, *(columns[name] for name in _CELL), strict=True)
-    return [RecentCell(path_id, packet_bytes, value, *counts) for path_id, value, *counts in rows]
+    return [GridCell(path_id, packet_bytes, value, *counts) for path_id, value, *counts in rows]
 
 
 def summary(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> PathSummary | None:
@@ -104,14 +85,7 @@ def summary(path_id: int, packet_bytes: int, since: datetime, until: datetime) -
     return PathSummary(**named, packet_bytes=packet_bytes, estimate_bps=rate_bps, estimate_is_floor=is_floor)
 
 
-def _counts(
-    begins: Mapping[int, datetime],
-    until: datetime,
-    packet_bytes: int,
-    *,
-    value: str,
-    fresh_since: datetime | None = None,
-) -> Columns:
+def _counts(begins: Mapping[int, datetime], until: datetime, packet_bytes: int, *, value: str) -> Columns:
     """What can be counted of each path, with its round trips as sql/recent.sql packs them where `value` is no metric
     of counts."""
     with_rtts = value == "NULL"
@@ -127,7 +101,6 @@ def _counts(
         since=min(begins.values(), default=until),
         until=until,
         packet_bytes=packet_bytes,
-        fresh_since=fresh_since,
     )
     columns = zip(*rows, strict=True) if rows else ([] for _ in names)
     return {name: list(column) for name, column in zip(names, columns, strict=True)}

@@ -20,7 +20,7 @@ from monitor.archive.queries.wide import losses
 from monitor.archive.queries.wide.losses import PathLoss
 from monitor.mesh.models import KindName, Path
 from monitor.overview.grid import Grid, GridPeriod, choose_packet_bytes, load_grid
-from monitor.overview.path_figures import PathFigures, of_cells, worst
+from monitor.overview.path_figures import KnownFields, PathFigures, of_cells, worst
 from monitor.overview.wide.places import SitePlaces
 from monitor.overview.wide.shared import SharedResults
 
@@ -221,7 +221,9 @@ def _by_pair(troubled: Mapping[int, int], places: SitePlaces) -> dict[tuple[int,
 def _figures(
     metric: Metric, rows: Sequence[PathLoss], troubled: Mapping[int, int], at: datetime
 ) -> tuple[PathFigures, ...]:
-    planned = [(row.path_id, row.source, row.destination, row.family, troubled.get(row.path_id), False) for row in rows]
+    planned: list[KnownFields] = [
+        (row.path_id, row.source, row.destination, row.family, troubled.get(row.path_id), False, None) for row in rows
+    ]
     cells = [row.cell for row in rows if row.cell is not None]
     return of_cells(metric, planned, cells, at - PERIOD.history.length, at)
 

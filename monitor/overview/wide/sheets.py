@@ -11,10 +11,8 @@ from datetime import datetime
 from django.db.models import Exists, OuterRef
 
 from monitor.archive.queries.metrics import Metric
-from monitor.archive.upkeep import freshness
 from monitor.mesh.models import Group, KindName, Measurement, Path
 from monitor.overview.grid import ComparedPeriod, Grid, GridPeriod, load_grid
-from monitor.overview.mesh_state import LARGE_FROM_PATHS, load_mesh_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +45,4 @@ def load_grid_sheet(
     is_whole = total <= limit and offset == 0
     path_ids = None if is_whole else list(paths.values_list("id", flat=True)[offset : offset + limit])
     grid = load_grid(metric, period, now, packet_bytes=packet_bytes, group=group, against=against, path_ids=path_ids)
-    # The paths that are being checked are not known in a large mesh; only the grid of the loss now shows their figures.
-    if metric is Metric.LOSS and period is GridPeriod.NOW and total < LARGE_FROM_PATHS:
-        state = load_mesh_state(freshness.load(), now, grid)
-        grid = grid.with_checks(state.checks)
     return GridSheet(grid, total)

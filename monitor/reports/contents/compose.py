@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 
 from monitor.alerts.evidence import words
 from monitor.alerts.incidents import gravest
-from monitor.alerts.incidents.worst_loss import worst_ratio
 from monitor.alerts.models import Incident
 from monitor.archive.queries.for_reports import PathDay
 from monitor.archive.queries.paths import PathSummary
@@ -181,8 +180,7 @@ def _incident(incident: Incident, now: datetime) -> IncidentReport:
     paths, seconds = tuple(dict.fromkeys(str(row.path) for row in incident.paths.all())), words.lasted_s(incident, now)
     return IncidentReport(
         title=words.headline(incident),
-        brief=words.brief(incident, now),
-        damage=(worst_ratio(incident) * len(paths) * seconds, *gravest.damage(incident)),
+        damage=(gravest.worst_ratio(incident) * len(paths) * seconds, *gravest.damage(incident)),
         opened_at=words.since(incident),
         closed_at=words.until(incident),
         seconds=seconds,

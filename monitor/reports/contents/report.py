@@ -214,12 +214,11 @@ class IncidentReport:
     """An incident that was open in the period; `opened_at` is its onset, `closed_at` its end, `seconds` its
     length, up to now if still open.
 
-    `title` is that of its page, `brief` that of the state of the mesh.
+    `title` is that of its page.
     `damage` orders incidents: by loss × paths × time, those without loss by severity, rule and figure.
     """
 
     title: str
-    brief: str
     damage: tuple[float, int, int, float]
     opened_at: datetime
     closed_at: datetime | None

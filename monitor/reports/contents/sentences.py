@@ -175,7 +175,7 @@ def _incidents(report: Report, numbers: Numbers) -> Sentence | None:
         words = "No incidents at other times." if report.pauses else "No incidents."
         return Sentence("incidents", words, {"incidents": 0})
     worst = max(incidents, key=lambda incident: (incident.damage, incident.seconds))
-    told = numbers.figures_of(worst.brief)
+    told = numbers.figures_of(worst.title)
     touched = paths(len({name for incident in incidents for name in incident.paths}), numbers)
     words = (
         f"One incident on {touched}: {told}."

@@ -17,9 +17,8 @@ from monitor.accounts.read_limits import is_limited
 from monitor.archive.queries.metrics import Metric
 from monitor.mesh.models import Site
 from monitor.overview import measures
-from monitor.overview.grid import ComparedPeriod, Grid, GridPeriod, UnknownChoice, load_grid
+from monitor.overview.grid import FEW_PATHS, ComparedPeriod, Grid, GridPeriod, UnknownChoice, load_grid
 from monitor.overview.measures import MEASURES
-from monitor.overview.mesh_state import LARGE_FROM_PATHS
 from monitor.overview.wide.places import load_places
 from monitor.web.request import parameters
 
@@ -181,7 +180,7 @@ def _sites_between(names: tuple[str, str]) -> tuple[list[int], list[int]]:
 
 def _keep(choices: Choices, grid: Grid) -> None:
     """Remember the grid if it is large, and forget others of long ago."""
-    if len(grid.figures) < LARGE_FROM_PATHS:
+    if len(grid.figures) < FEW_PATHS:
         dropped = _large.pop(choices, None)
         _derived.pop(id(dropped), None)
         return

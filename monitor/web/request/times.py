@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
@@ -20,8 +20,10 @@ NEVER = "never"
 _DAY, _CLOCK = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d(?::\d\d)?"
 _SENTENCE_TIME = re.compile(
     rf"{_DAY} {_CLOCK}(?: to (?:{_DAY} )?{_CLOCK})? UTC(?: \(95% CI (?:{_DAY} )?{_CLOCK}–(?:{_DAY} )?{_CLOCK})?"
+    r"|(?<!\S)\d\d:\d\d:\d\d UTC"
 )
-"""A time or a span in a sentence, as rules, evidence and actions write it; the zone belongs to all of it."""
+"""A time or a span in a sentence, as rules, evidence and actions write it, or a time of the last 24 hours in a title;
+the zone belongs to all of it."""
 _MOMENT = re.compile(rf"(?:({_DAY}) )?({_CLOCK})")
 
 
@@ -69,6 +71,12 @@ def clock_minute(at: datetime) -> str:
 def clock_second(at: datetime) -> str:
     """A moment of today to the second."""
     return _with_zone(at, "%H:%M:%S")
+
+
+def clock_of(at_s: float, now: datetime) -> str:
+    """A moment in seconds since the epoch: to the second, of another day than that of reading to the minute."""
+    at = datetime.fromtimestamp(at_s, UTC)
+    return clock_second(at) if timezone.localtime(at).date() == timezone.localtime(now).date() else minute(at)
 
 
 def clock(at: datetime) -> SafeString:
@@ -152,14 +160,21 @@ def _times(written: str, zone: tzinfo) -> list[_Part]:
     for match in _MOMENT.finditer(written):
         try:
             day_utc = date.fromisoformat(match[1]) if match[1] else day_utc
-            at = datetime.fromisoformat(f"{day_utc} {match[2]}").replace(tzinfo=UTC)
+            at = _newest(match[2]) if day_utc is None else datetime.fromisoformat(f"{day_utc} {match[2]}Z")
             local = at.astimezone(zone)
         except (ValueError, OverflowError):
             return []
         parts.append(_Part(written[done : match.start()].replace("UTC", label)))
         shown = f"{local:%H:%M:%S}" if len(match[2]) > len("12:00") else f"{local:%H:%M}"
-        if match[1] or local.date() != day_shown:
+        if day_utc is not None and (match[1] or local.date() != day_shown):
             shown = f"{local:%Y-%m-%d} {shown}"
         parts.append(_Part(shown, at))
         done, day_shown, label = match.end(), local.date(), zone_label(local)
     return [*parts, _Part(written[done:].replace("UTC", label))]
+
+
+def _newest(clock: str) -> datetime:
+    """The newest moment with this time of day in UTC that is not in the future."""
+    now = timezone.now()
+    at = datetime.combine(now.astimezone(UTC), time.fromisoformat(clock), UTC)
+    return at if at <= now else at - timedelta(days=1)

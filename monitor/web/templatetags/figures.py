@@ -15,7 +15,8 @@ from django.utils.safestring import SafeString
 
 from monitor.alerts.evidence import ending, words
 from monitor.alerts.evidence.words import headline
-from monitor.alerts.incidents import recovery
+from monitor.alerts.incidents.finding_level import level_of
+from monitor.alerts.incidents.gravest import active_findings
 from monitor.alerts.models import Incident, IncidentState
 from monitor.analysis import figures
 from monitor.archive.queries.paths import PathSummary
@@ -24,7 +25,6 @@ from monitor.mesh.models import Path
 from monitor.overview.changes import PathChange
 from monitor.overview.grid import Grid
 from monitor.overview.mesh_state import MeshState, load_mesh_state
-from monitor.overview.now.checked_paths import CheckedPaths
 from monitor.web import labels
 from monitor.web.charts.marks import CHANGE_SIGNS
 from monitor.web.request import times
@@ -119,18 +119,13 @@ def incident_lasted(incident: Incident, now: datetime) -> str:
 
 @register.simple_tag
 def incident_so_far(incident: Incident, now: datetime) -> SafeString:
-    """How long an open incident has lasted; since when it is over where it only waits to be
-    closed, since when paths answer again after an outage, or up to when it was measured."""
-    over = recovery.over_since(incident)
-    if over is not None:
-        by = "by" if recovery.is_over_by(incident) else "since"
-        return format_html("over {} {}, waiting to close", by, times.clock(over))
-    measured = recovery.measured_until(incident)
-    if measured is not None:
-        return format_html("no newer data since {}", times.clock(measured))
-    outage = words.was_outage(incident)
-    if outage is not None:
-        return format_html("replies again since {}", times.clock_second(outage.first_reply))
+    """How long an open incident has lasted, or since when it is over where it only waits to be closed."""
+    if incident.over_since is not None:
+        return format_html("over since {}, waiting to close", times.clock(incident.over_since))
+    levels = [level_of(row) for row in active_findings(incident)]
+    newest = [level.newest_at for level in levels if level is not None and level.now is None and level.newest_at]
+    if newest and len(newest) == len(levels):
+        return format_html("no newer data since {}", times.clock(max(newest)))
     return format_html("ongoing for {}", words.duration_text(incident, now))
 
 
@@ -149,7 +144,8 @@ def moment_to_second(at: datetime) -> SafeString:
 @register.filter
 def incident_over(incident: Incident) -> datetime | None:
     """Since when an open incident only waits to be closed; None of any other."""
-    return recovery.over_since(incident)
+    at: datetime | None = incident.over_since
+    return at
 
 
 @register.filter
@@ -189,19 +185,14 @@ def of_key(by_key: Mapping[int, Trend] | str, key: int) -> Trend | None:
     return by_key.get(key) if isinstance(by_key, Mapping) else None
 
 
-_BEFORE_PATHS = ("(", ", ", "Loss of ", "most on ")
-
-
 @register.simple_tag
-def with_path_links(sentence: str, checked: CheckedPaths) -> SafeString:
-    """A part of the sentence on the mesh, in which the names of checked paths are links to their pages."""
+def with_path_links(sentence: str, links: Mapping[str, int]) -> SafeString:
+    """A part of the sentence on the mesh, in which these names of paths are links to their pages."""
     html, rest = SafeString(), sentence
-    for path_id, text in checked.named:
-        name = text.partition(": ")[0]
-        words = next((words for words in _BEFORE_PATHS if f"{words}{name}" in rest), None)
-        if words is not None:
-            before, _, rest = rest.partition(f"{words}{name}")
-            html += format_html('{}{}<a href="{}">{}</a>', before, words, reverse("path", args=[path_id]), name)
+    for name, path_id in links.items():
+        before, found, rest = rest.partition(name)
+        link = format_html('<a href="{}">{}</a>', reverse("path", args=[path_id]), name) if found else ""
+        html += format_html("{}{}", before, link)
     return html + conditional_escape(rest)
 
 
@@ -217,12 +208,10 @@ class Current:
     def __init__(
         self,
         can_ask: bool,
-        grid: Grid | None = None,
         state: MeshState | None = None,
         fresh: freshness.Freshness | None = None,
     ) -> None:
         self._can_ask = can_ask
-        self._grid = grid
         self._state = state
         self._given = fresh
 
@@ -235,7 +224,7 @@ class Current:
         """The state of the whole mesh; None on pages of errors."""
         if self._state is not None:
             return self._state
-        return load_mesh_state(self._fresh, timezone.now(), self._grid) if self._can_ask else None
+        return load_mesh_state(self._fresh, timezone.now()) if self._can_ask else None
 
     @cached_property
     def stale(self) -> dict[str, freshness.OverdueWork]:
@@ -250,12 +239,13 @@ class Current:
 
 @register.simple_tag(takes_context=True)
 def current_state(context: Context) -> Current:
-    """Pages of errors are made without a request, and without the database. A page with a grid, the state or the
-    freshness of the data shares it."""
+    """Pages of errors are made without a request, and without the database. A page with the state or the freshness of
+    the data, also that of its grid, shares it."""
     grid, state, fresh = (context.get(name) for name in ("grid", "state", "fresh"))
+    if isinstance(grid, Grid) and fresh is None:
+        fresh = grid.fresh
     return Current(
         "request" in context,
-        grid if isinstance(grid, Grid) else None,
         state if isinstance(state, MeshState) else None,
         fresh if isinstance(fresh, freshness.Freshness) else None,
     )

@@ -19,11 +19,13 @@ from monitor.alerts.models import Annotation, AuditRecord, Incident, IncidentPat
 from monitor.api.users import api
 from monitor.archive.upkeep.server import HYPERTABLES
 from monitor.mesh import models as mesh
+from monitor.present.track import Condition
 from monitor.reports.contents.report import ReportScope
 from monitor.reports.files import make_report, write_report
 from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period, Week
 from tests.db.pages_mesh import HOUR, NOW, hour, make_mesh, throughput
+from tests.db.track_rows import store_track
 
 pytestmark = pytest.mark.django_db
 OPEN, HIDDEN = ("alpha", "bravo"), ("quorndon",)
@@ -62,6 +64,7 @@ def paths(settings, tmp_path):
         )
         AuditRecord.objects.create(at=NOW, who="ada", what=f"acknowledged {sentence}", incident=incident)
         AuditRecord.objects.create(at=NOW, who="ada", what=f"pinged {path} on demand")
+        store_track(path, Condition.DEAD)
         Annotation.objects.create(path=path, at=NOW, text=f"work at {destination}", made_by="ada", made_at=NOW)
     for site in mesh.Site.objects.all():
         QuietPeriod.objects.create(

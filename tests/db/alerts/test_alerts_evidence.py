@@ -13,7 +13,8 @@ from scipy.stats import binomtest
 from monitor.alerts.evidence import gather, path_tests
 from monitor.alerts.evidence.dating import onsets
 from monitor.alerts.evidence.evidence import evidence
-from monitor.alerts.evidence.words import headline
+from monitor.alerts.evidence.titles import title_of
+from monitor.alerts.evidence.words import period
 from monitor.alerts.incidents import lifecycle, queries
 from monitor.alerts.models import Incident, IncidentEvidence
 from monitor.archive.models import Burst
@@ -78,9 +79,9 @@ def test_a_title_says_about_where_the_onset_is_not_known_to_the_minute(paths):
     began = gathered(row).began
 
     assert began.latest - began.earliest > MINUTE
-    assert headline(queries.incident_with_paths(row.pk)).endswith(f"since about {began.at:%Y-%m-%d %H:%M} UTC")
+    assert period(queries.incident_with_paths(row.pk)) == f"since about {began.at:%Y-%m-%d %H:%M} UTC"
     Incident.objects.filter(pk=row.pk).update(began_within_s=59.0)
-    assert headline(queries.incident_with_paths(row.pk)).endswith(f"since {began.at:%Y-%m-%d %H:%M} UTC")
+    assert period(queries.incident_with_paths(row.pk)) == f"since {began.at:%Y-%m-%d %H:%M} UTC"
 
 
 def test_a_fall_of_throughput_began_between_two_tests(paths):
@@ -96,7 +97,7 @@ def test_a_fall_of_throughput_began_between_two_tests(paths):
     assert (
         lacks(text, f"between {good:%H:%M:%S} and {low:%Y-%m-%d %H:%M:%S} UTC", "one throughput test to the next") == []
     )
-    assert f"since about {low:%Y-%m-%d %H:%M} UTC" in headline(queries.incident_with_paths(row.pk))
+    assert f"since about {low:%Y-%m-%d %H:%M} UTC" in title_of(queries.incident_with_paths(row.pk), [], NOW)
 
 
 def test_an_onset_before_the_rules_window_is_located(paths):

@@ -21,7 +21,8 @@ from django.db import connection
 from psycopg.conninfo import make_conninfo
 
 from monitor.alerts.detect.rules.finding import RuleFinding
-from monitor.alerts.incidents import lifecycle
+from monitor.alerts.evidence import titles
+from monitor.alerts.incidents import lifecycle, queries
 from monitor.alerts.models import DeliveryState, Incident, Notification
 from monitor.alerts.notify import channels
 from monitor.alerts.notify.channels import Message
@@ -67,12 +68,21 @@ def opened(*findings, cause="cern ↔ slac", at=NOW) -> Incident:
     incident = Incident.objects.get(cause=cause, closed_at=None)
     lifecycle.open_if_confirmed(incident.pk, at)
     lifecycle.queue_notifications(incident.pk, at)
-    return Incident.objects.get(pk=incident.pk)
+    Incident.objects.filter(pk=incident.pk).update(began_at=findings[0].since)
+    return titled(incident.pk, at)
+
+
+def titled(pk, at) -> Incident:
+    """The incident, with its title as an evaluation stores it."""
+    incident = queries.incident_with_paths(pk)
+    titles.update_titles([incident], at)
+    return incident
 
 
 def close(incident, at):
     keys = set(incident.paths.values_list("path_id", "rule"))
     assert lifecycle.close(incident.pk, keys, "slac → cern: loss < 0.26%", at)
+    titled(incident.pk, at)
 
 
 def route(**table):
@@ -101,7 +111,7 @@ def test_the_default_channel_is_the_log(settings, caplog, paths):
 
     (record,) = [record for record in caplog.records if record.name == "monitor.alerts"]
     assert record.levelname == "WARNING"
-    facts = ("loss 2.1%", "cern ↔ slac", "since 2026-11-21 09:55 UTC", f"Incident {incident.pk},")
+    facts = ("cern ↔ slac", "loss 2.1%", "since 2026-11-21 09:55 UTC", f"Incident {incident.pk},")
     assert lacks(record.getMessage(), "OPEN warning", *facts) == []
 
 
@@ -114,7 +124,7 @@ def test_a_mail_has_severity_place_figures_time_and_a_link(settings, paths):
         assert deliver(after(1500)) == 1
 
     opening, closing = server.mails
-    facts = ("loss 2.1%", "cern ↔ slac", " 2 paths")
+    facts = ("cern ↔ slac", "loss 2.1%")
     assert lacks(opening["subject"], "OPEN warning", *facts, "since 2026-11-21 09:55 UTC") == []
     assert opening["to"] == "ops@example.org"
     text = opening.get_body(("plain",)).get_content()
@@ -306,7 +316,7 @@ def test_a_digest_in_text_has_its_figures_and_times(settings, caplog, paths):
 
     (record,) = [record for record in caplog.records if record.name == "monitor.alerts"]
     counts = ("Digest 2026-11-21 11:05 UTC", " 1 incident,", " 0 still open")
-    begun = ("warning", "loss 2.1%", "cern ↔ slac", "from 2026-11-21 09:55 to 10:15 UTC")
+    begun = ("warning", "cern ↔ slac", "loss 2.1%", "from 2026-11-21 09:55 to 10:15 UTC")
     assert lacks(record.getMessage(), *counts, *begun, "resolved at 2026-11-21 10:15 UTC", "lasted 20 min") == []
 
 

@@ -12,12 +12,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from monitor.alerts.detect import silence, suspects
+from monitor.alerts.detect import silence
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, RuleFinding, Trouble
 from monitor.alerts.detect.suspects import EXCLUDED_NATS, PathSuspicion
 from monitor.alerts.evaluate import scope_now, snapshot_at
-from monitor.alerts.incidents import queries, recovery
+from monitor.alerts.incidents import queries
 from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, is_bad_now, is_normal_again
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.alerts.other_paths import OtherPaths
@@ -37,8 +37,7 @@ class Plain(NamedTuple):
     firing: list
     rows: dict
     snapshot: object
-    thresholds: dict
-    ends_s: dict
+    suspected: set
 
 
 def is_loss(rule):
@@ -79,10 +78,8 @@ def plain_kinds(of, keys, earlier):
         is_outage = any(rule == "unreachable" for _, rule in [*keys, *earlier])
         unclear = {key for key, nats in zip(normal, factors, strict=True) if nats > (0 if is_outage else EXCLUDED_NATS)}
     if trouble is Trouble.ROUND_TRIPS:
-        reverse = suspects.reverse_paths(snapshot.paths.values())
-        told = set(of.ends_s) | {finding.path_id for finding in of.firing if is_loss(finding.rule)}
-        asked = [path_id for path_id in snapshot.paths if path_id not in told]
-        unclear |= set(suspects.possible_losses(asked, of.thresholds, snapshot, reverse, of.ends_s))
+        told = {path_id for path_id, rule in {finding.key for finding in of.firing} | set(of.rows) if is_loss(rule)}
+        unclear |= of.suspected - told
     overdue = silence.paths_without_newer_data(snapshot) if trouble.is_of_pings else frozenset()
     for path_id in normal:
         if path_id in unclear | overdue:
@@ -122,11 +119,8 @@ def level_of(chance, rule):
     is_over = chance.random() < 0.3
     bad, normal = (60.0, 20.0) if rule == "rtt" else (0.1, 0.0)
     now = None if chance.random() < 0.2 else normal if is_over else bad
-    recovered_at = NOW - timedelta(minutes=2) if is_over else None
-    is_ended = is_over and unit is LevelUnit.LOSS_RATIO
-    return msgspec.to_builtins(
-        FindingLevel(unit, now, bad, recovered_at=recovered_at, is_ended=is_ended, is_stale=chance.random() < 0.1)
-    )
+    over_since = NOW - timedelta(minutes=2) if is_over else None
+    return msgspec.to_builtins(FindingLevel(unit, now, bad, over_since=over_since))
 
 
 def lasting_incidents(chance, path_ids):
@@ -167,9 +161,9 @@ def test_shares_are_those_of_a_plain_look_at_each_path(seed):
     ]  # fmt: skip
     lasting = lasting_incidents(chance, ids)
     rows = {(row.path_id, row.rule): row for incident in lasting for row in incident.paths.all()}
-    thresholds = {path_id: rule.above_ratio for path_id, rule in scope.settings["loss"].items()}
-    of = Plain(firing, rows, snapshot, thresholds, recovery.loss_ends_s(lasting))
-    others = OtherPaths(firing, lasting, snapshot, scope.settings)
+    suspected = {path_id for path_id in ids if chance.random() < 0.2}
+    of = Plain(firing, rows, snapshot, suspected)
+    others = OtherPaths(firing, lasting, snapshot, suspected)
 
     looks = 0
     for trouble in Trouble:

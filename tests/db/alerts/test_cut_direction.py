@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from monitor.alerts.evidence import words
+from monitor.alerts.evidence import titles
 from monitor.alerts.evidence.stated import Fault
 from monitor.alerts.incidents import lifecycle, queries
 from tests.db.alert_rows import make_mesh
@@ -60,7 +60,7 @@ def test_an_outage_one_way_names_the_way(pair, at_slac, at_cern, ends):
     assert lacks(cause.sentence, "one direction", arrives, "STAMP") == []
     assert lacks(cause.next_step, f"from {source}", "that direction") == []
     assert row.toward == f"{source} → {destination}"
-    assert lacks(words.headline(row), f"from {source} to {destination}") == []
+    assert titles.place_of(row) == f"{source} → {destination}"
 
 
 def test_an_outage_both_ways_is_said_of_both(pair):

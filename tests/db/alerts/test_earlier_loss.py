@@ -9,7 +9,7 @@ from monitor.alerts.evidence.evidence import evidence
 from monitor.alerts.evidence.stated import BY_STAMP
 from monitor.alerts.evidence.words import since
 from monitor.alerts.incidents import queries
-from monitor.alerts.incidents.finding_level import worst_loss
+from monitor.alerts.incidents.finding_level import level_of
 from monitor.archive.models import DirectionBurst
 from tests.db.planted_faults import ONSET, Planted, at, between, look_at, plant
 
@@ -67,7 +67,7 @@ def test_a_loss_after_a_proven_end_is_one_of_its_own(seed):
             if at_s < STRONGER_S + 100:
                 continue
             assert (facts.cause.direction_name, facts.cause.toward_by) == ("slac → ornl", BY_STAMP), facts.cause
-            worst = worst_loss(seen)
-            assert worst is not None
-            assert worst.sent <= 4 * (at_s - STRONGER_S), "no packet from before the onset"
+            for level in filter(None, map(level_of, seen.paths.filter(is_over=False))):
+                assert level.sent <= 2 * (at_s - STRONGER_S), "no packet from before the onset"
+                assert level.peak > 0.15
     assert looks >= 3

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from monitor.alerts.evaluate import evaluate
-from monitor.alerts.evidence.words import brief, headline
-from monitor.alerts.incidents import lifecycle, queries, recovery
+from monitor.alerts.incidents import lifecycle, queries
+from monitor.alerts.incidents.finding_level import level_of
 from monitor.archive.models import Burst
+from monitor.archive.upkeep import freshness
 from monitor.mesh.models import MeasurementPeriod
 from monitor.mesh.models import Test as MeshTest
+from monitor.overview.mesh_state import load_mesh_state
 from tests.db.alert_rows import make_mesh
 from tests.db.copied_rows import copy_rows
 
@@ -55,56 +57,74 @@ def plant(path, ratio_of, rng):
     return newest_s
 
 
-def texts_of(seconds):
+def look(seconds):
+    """The open incidents after an evaluation."""
     evaluate(at(seconds))
-    opened = queries.open_incidents()
-    return [text for incident in opened for text in (headline(incident), brief(incident, at(seconds)))]
+    return queries.open_incidents()
+
+
+def levels(incident):
+    return [level_of(row) for row in incident.paths.all() if not row.is_over]
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_loss_that_has_ended_on_all_paths_has_no_mean_of_now(paths, seed):
+def test_a_loss_that_has_ended_on_all_paths_has_no_level_of_now(paths, seed):
     """15% on four paths until 5 s into a cycle: the four cycles after it prove the end, with 80 packets of a path."""
     rng, newest_s = np.random.default_rng(seed), 0
     for name, path in paths.items():
         newest_s = max(newest_s, plant(path, lambda s, name=name: 0.15 * ("cern" in name and 0 <= s < END_S), rng))
     for seconds in (60, 120, 180, 240, 300):
-        during = texts_of(seconds)
-    assert all("loss 1" in text and "no loss since" not in text for text in during), during
+        during = look(seconds)
+    assert during
+    for incident in during:
+        assert incident.over_since is None
+        losses = [level.now for level in levels(incident) if level.over_since is None]
+        assert len(losses) >= 3, "a path of four may answer 40 packets in a row by chance"
+        assert abs(np.mean(losses) - 0.15) < 0.05 < min(losses), incident.title
 
     for seconds in (330, 340, 350, 360):
-        texts = texts_of(seconds)
-        if seconds < 350:
-            continue
-        assert texts
-        over = f"no loss since {at(newest_s):%H:%M:%S} UTC (below "
-        assert all(over in text for text in texts), (seconds, texts)
+        incidents = look(seconds)
+    assert incidents
+    for incident in incidents:
+        assert abs((incident.over_since - at(newest_s)).total_seconds()) <= 15.0, incident.title
+        assert max(level.now for level in levels(incident)) < 0.02
+        assert f"{incident.over_since:%H:%M:%S} UTC" in incident.title
 
 
-def test_a_loss_that_goes_on_on_a_path_keeps_its_mean(paths):
-    """A path that still loses 15% is named with it, whatever the others do."""
+def test_a_loss_that_goes_on_on_a_path_keeps_its_level(paths):
+    """A path that still loses 15% is in trouble, whatever the others do."""
     rng = np.random.default_rng(3)
     for name, path in paths.items():
         until_s = 420 if name == "slac → cern" else END_S
         plant(path, lambda s, name=name, until_s=until_s: 0.15 if "cern" in name and 0 <= s < until_s else 0.0, rng)
     for seconds in (60, 120, 180, 240, 300, 320, 340, 360, 380):
-        texts = texts_of(seconds)
+        incidents = look(seconds)
 
-    assert texts
-    assert all("no loss since" not in text for text in texts), texts
+    (incident,) = [each for each in incidents if "slac → cern" in map(str, (row.path for row in each.paths.all()))]
+    (own,) = [level_of(row) for row in incident.paths.all() if str(row.path) == "slac → cern"]
+    assert incident.over_since is own.over_since is None
+    assert own.interval[0] < 0.15 < own.interval[1]
+    assert "loses" in incident.title
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_both_paths_of_a_pair_are_back_to_normal_together(paths, seed):
+def test_both_paths_of_a_pair_are_normal_again_soon_after(paths, seed):
     """20% one way, which the pings of both paths lose, until 5 s into a cycle."""
     rng = np.random.default_rng(seed)
     for name, path in paths.items():
         plant(path, lambda s, name=name: 0.2 if name in PAIR and 0 <= s < END_S else 0.0, rng)
+    over_s = {}
     for seconds in range(60, 420, 10):
-        evaluate(at(seconds))
-        for incident in queries.open_incidents():
-            normal = recovery.paths_back_to_normal(incident)
-            assert len(normal) in (0, len({row.path_id for row in incident.paths.all()})), seconds
-    assert normal
+        for incident in look(seconds):
+            for row in incident.paths.all():
+                assert seconds > END_S or level_of(row) is None or level_of(row).over_since is None, seconds
+                if level_of(row) is not None and level_of(row).over_since is not None:
+                    over_s.setdefault(str(row.path), seconds)
+
+    assert set(over_s) <= set(PAIR)
+    assert over_s
+    assert max(over_s.values()) <= END_S + 60.0
+    assert max(over_s.values()) - min(over_s.values()) <= 30.0
 
 
 def test_a_path_that_answers_all_packets_after_an_outage_has_no_problem(paths):
@@ -116,4 +136,5 @@ def test_a_path_that_answers_all_packets_after_an_outage_has_no_problem(paths):
 
     (incident,) = queries.open_incidents()
 
-    assert recovery.is_back_to_normal(incident), headline(incident)
+    assert abs((incident.over_since - at(120)).total_seconds()) <= 1.0, incident.title
+    assert load_mesh_state(freshness.load(), at(150)).tally.with_problems == 0

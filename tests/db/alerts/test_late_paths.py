@@ -75,7 +75,7 @@ def test_an_update_is_sent_once_where_an_incident_of_a_pair_becomes_one_of_a_sit
     wider = next(number for number, (_, cause, _, _) in enumerate(told) if cause == "ornl")
     at_s, _, changes, title = told[wider]
     assert (at_s, changes) == (100, [("opened", "", 0), ("worsened", "", 0)])
-    assert lacks(title, "100%", "on ornl", "8 paths") == []
+    assert lacks(title, "ornl: 8 of 8 paths dead since 15:06:") == []
     changes = list(Notification.objects.order_by("pk").values_list("change", "symptom", "reopening"))
     assert changes.count(("worsened", "", 0)) == 1
     assert {change for change, *_ in changes} <= {"opened", "worsened", "closed", "reopened"}

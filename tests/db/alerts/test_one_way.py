@@ -8,11 +8,11 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from monitor.alerts.evidence import words
 from monitor.alerts.evidence.facts import Facts, OneWayFacts, PathFacts
 from monitor.alerts.evidence.one_way.stated import counted_direction
 from monitor.alerts.evidence.stated import Fault
 from monitor.alerts.evidence.ticket import ticket_text
+from monitor.alerts.evidence.titles import place_of
 from monitor.alerts.incidents import queries
 from monitor.analysis.directions import DirectionLosses, LostDirection
 from monitor.archive.models import DirectionBurst
@@ -82,7 +82,7 @@ def test_a_loss_one_way_names_the_one_way_everywhere(paths):
     assert lacks(cause.sentence, sentence) == []
     assert lacks(cause.next_step, "from slac to cern", "ticket below", "that direction") == []
     assert (row.toward, row.toward_by) == ("slac → cern", "STAMP")
-    assert lacks(words.headline(row), "loss", "from slac to cern, ", "since") == []
+    assert place_of(row) == "slac → cern"
     assert lacks(ticket, sentence, "slac → cern: forward 60 of 600 lost, reverse 0 of 540 lost since the onset") == []
 
 
@@ -182,8 +182,7 @@ def test_a_link_that_loses_one_way_is_named_with_its_way(lost, ends):
     assert cause.toward == (source, destination)
     # Four paths of 20 cycles of 30 packets.
     assert lacks(cause.sentence, f"Loss from {source} to {destination}: 10% of 2,400 packets", "STAMP") == []
-    title = words.headline(row)
-    assert lacks(title, f"link 192.0.2.1 – 192.0.2.2, from {source} to {destination}, 4 paths") == []
+    assert place_of(row) == f"{source} → {destination}"
 
 
 def test_paths_within_a_group_name_no_way():
@@ -216,11 +215,10 @@ def test_a_step_one_way_is_said_without_a_clock(paths, delays_ms, ends, text):
     cycles(there, BEGAN, NOW, delays_ms=delays_ms)
     row = incident(finding(there, "rtt", figures={"before_ms": 60.0, "after_ms": 80.0}))
     cause = gathered(row).cause
-    title = words.headline(queries.incident_with_paths(row.pk))
+    place = place_of(queries.incident_with_paths(row.pk))
 
     assert (cause.fault, cause.toward) == (Fault.ROUTE, ends)
-    place = "on cern ↔ slac" if ends is None else f"from {ends[0]} to {ends[1]}"
-    assert f" {place}, since " in title
+    assert place == ("cern ↔ slac" if ends is None else " → ".join(ends))
     if text is None:
         assert "STAMP" not in cause.sentence
     else:

@@ -91,7 +91,7 @@ def test_a_toy_rule_opens_incidents_with_its_words_and_cause():
 
     incident = Incident.objects.get()
     assert (incident.rule, incident.severity, incident.cause) == ("few_bursts", "critical", "cern ↔ slac")
-    assert headline(incident).startswith("few bursts on cern ↔ slac")
+    assert headline(incident).startswith("cern ↔ slac: few bursts")
     assert evidence(incident, NOW).likely == FewBursts.usual_cause
 
 
@@ -107,7 +107,7 @@ def test_an_incident_of_a_removed_rule_ends_under_its_name(monkeypatch):
 
     incident = Incident.objects.get()
     assert SWITCHED_OFF in incident.closing
-    assert headline(incident).startswith("few_bursts on cern ↔ slac")
+    assert headline(incident).startswith("cern ↔ slac: few_bursts")
 
 
 @pytest.mark.django_db

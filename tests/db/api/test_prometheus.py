@@ -28,6 +28,7 @@ from monitor.archive.models import BurstHour, RequestResponseResult
 from monitor.archive.rollup import recompute
 from monitor.archive.upkeep import samples
 from monitor.mesh import models
+from monitor.present.track import Condition
 from monitor.stack import broker
 from probes.contract import Outcome
 from probes.site.health import Dropped, Health, KernelClock
@@ -35,6 +36,7 @@ from probes.site.wire import Delivered
 from tests.db.aggregate_rows import aggregate_run
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 from tests.db.trace_rows import trace
+from tests.db.track_rows import store_track
 from tests.deliveries import arrival_of
 from tests.facts import lacks
 
@@ -395,8 +397,10 @@ def test_the_newest_aggregate_test_is_exported(mesh, scrape):
 
 
 def test_the_number_of_queries_is_independent_of_the_paths(measured, scrape, django_assert_num_queries):
-    # a savepoint and its release, the time limit, paths, routes, directions, links (2) and request-response runs
-    with django_assert_num_queries(9):
+    store_track(measured.slac_cern, Condition.NORMAL)
+    # a savepoint and its release, the time limit, paths, conditions (2), routes, directions, links (2) and
+    # request-response runs
+    with django_assert_num_queries(11):
         scrape("/metrics/paths")
 
 

@@ -5,9 +5,11 @@ from datetime import timedelta
 import pytest
 
 from monitor.alerts.evaluate import evaluate, scope_now
+from monitor.archive.models import Burst
 from monitor.mesh.models import Measurement, Test
 from monitor.present import read
-from monitor.present.follow import Follower, TrackLimits
+from monitor.present.follow import Follower
+from monitor.present.loss_tracks import TrackLimits
 from monitor.present.models import PathTrack
 from monitor.present.track import Condition, Signal
 from tests.db.copied_rows import copy_rows
@@ -112,7 +114,16 @@ def test_the_counts_are_those_of_the_conditions():
     paths = planted([Planted(site("ornl"), 0.0, lost_ratio=1.0)], 120.0)
     Follower().follow(at(120.0), limits(paths))
 
-    assert read.counts() == {Condition.DEAD: 6, Condition.NORMAL: 6}
+    def counted(now, first=()):
+        return {(of.condition, of.is_old, of.part): of.paths for of in read.counts(now, first)}
+
+    assert counted(at(120.0)) == {(Condition.DEAD, False, 0): 6, (Condition.NORMAL, False, 0): 6}
+    dead = {path.pk for name, path in paths.items() if name.startswith("ornl")}
+    assert counted(at(800.0), dead) == {
+        (Condition.DEAD, True, 1): 3,
+        (Condition.DEAD, True, 0): 3,
+        (Condition.NORMAL, True, 0): 6,
+    }
     assert {*read.load(least=Condition.SUSPECT)} == {path.pk for name, path in paths.items() if "ornl" in name}
 
 
@@ -185,3 +196,21 @@ def test_a_longer_rtt_is_told_and_over():
     assert abs(longer.since.at_s - ONSET.timestamp()) <= 10.0
     assert longer.median_ms == pytest.approx(80.2, abs=0.5)
     assert abs(track.end.at_s - at(300.0).timestamp()) <= 20.0
+
+
+def test_another_process_goes_on_with_what_is_stored(monkeypatch):
+    mesh, of = pinged_mesh(), {}
+    of[mesh.slac_cern.pk] = LIMIT
+    answered, lost = (20.0,) * 10, (20.0, None) * 5
+    deliver(mesh, 1, range(30), answered, 1)
+    Follower().follow(HOUR + timedelta(minutes=30), TrackLimits(of))
+    # What the first process has read is not read again.
+    Burst.objects.filter(measured_at__lt=HOUR + timedelta(minutes=29)).delete()
+    deliver(mesh, 40, [30, 31, 32], lost, 2)
+    Follower().follow(HOUR + timedelta(minutes=33), TrackLimits(of))
+
+    [track] = [track for track in tracks() if track.path_id == mesh.slac_cern.pk]
+    assert track.condition is Condition.BAD
+    clean, lossy = track.segments
+    assert (clean.since.at_s, clean.lost.sent) == (HOUR.timestamp(), 300)
+    assert lossy.lost.sent == 30

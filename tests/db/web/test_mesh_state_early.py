@@ -18,32 +18,18 @@ def paths(monkeypatch):
 
 
 def test_few_packets_are_too_early_to_tell(paths):
-    """Fewer than those of five minutes: none lost of 290 packets does not exclude the 1% of the rule (3 / 290)."""
+    """None lost of 290 packets does not exclude the 1% of the rule (3 / 290)."""
     for path in paths.values():
-        plant(path, -20, 0)
+        plant(path, -290, 0)
 
     state = state_at(0)
 
-    assert (state.title, state.rest) == ("Too early to tell: too few packets so far on all 6 paths.", "")
-    assert state.style == "unknown"
+    assert lacks(state.title, "Too early to tell: 6 of 6 paths") == []
+    assert (state.tally.awaited, state.style) == (6, "unknown")
     assert load_status(at(0)).state == state.title
     for path in paths.values():
-        plant(path, -290, -20)
-    assert state_at(0).title == "Too early to tell: too few packets so far on all 6 paths."
-    for path in paths.values():
-        plant(path, -300, -290)
+        plant(path, -310, -290)
     assert (state_at(0).sentence, state_at(0).style) == ("All 6 paths are normal.", "calm")
-
-
-def test_the_first_results_of_some_paths_are_too_early_too(paths):
-    """The others have none: nothing is normal, and nothing is calm."""
-    for path in list(paths.values())[:4]:
-        plant(path, -20, 0)
-
-    state = state_at(0)
-
-    assert state.title == "Too early to tell: too few packets so far on 4 of 6 paths."
-    assert (state.rest, state.style) == ("2 without data for more than 10 min.", "unknown")
 
 
 def test_a_new_path_is_not_judged_yet(paths):
@@ -53,14 +39,14 @@ def test_a_new_path_is_not_judged_yet(paths):
 
     state = state_at(0)
 
-    assert lacks(state.sentence, "being checked (fnal → slac", "5 normal as far as judged") == []
-    assert state.rest.endswith("Loss of 1 path not judged yet: too few packets.")
+    assert lacks(state.sentence, "1 of 6 paths is being checked: fnal → slac", "4 normal", "1 with too few") == []
+    assert (state.tally.checked, state.tally.awaited, state.tally.normal) == (1, 1, 4)
 
 
 def test_bursts_during_tests_make_no_path_new(paths):
     """Two of three bursts are excluded: those before tell the loss all the same."""
     for path in paths.values():
-        plant(path, -600, 0)
+        plant(path, -1200, 0)
     Burst.objects.filter(measured_at__second__lt=40).update(during_test=True)
 
     assert state_at(0).sentence == "All 6 paths are normal."

@@ -282,7 +282,7 @@ def test_a_large_grid_is_renewed_without_a_reader_waiting(monkeypatch):
 
     def load(*choices):
         assert choices[-1] == NOW or may_end.wait(10)
-        return SimpleNamespace(figures=range(grid_choices.LARGE_FROM_PATHS), until=choices[-1])
+        return SimpleNamespace(figures=range(grid_choices.FEW_PATHS), until=choices[-1])
 
     monkeypatch.setattr(grid_choices, "_load", load)
     monkeypatch.setattr(grid_choices, "_large", {})
@@ -322,7 +322,7 @@ def test_readers_of_a_large_grid_share_one_load(monkeypatch):
         if len(loads) > 1:
             first_began.set()
             both_wait.wait(1)
-        return SimpleNamespace(figures=range(grid_choices.LARGE_FROM_PATHS), until=choices[-1])
+        return SimpleNamespace(figures=range(grid_choices.FEW_PATHS), until=choices[-1])
 
     monkeypatch.setattr(grid_choices, "_load", load)
     monkeypatch.setattr(grid_choices, "_large", {})

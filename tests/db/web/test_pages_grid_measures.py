@@ -90,7 +90,7 @@ def test_lower_bounds_leave_the_colours_to_the_estimates(page, paths):
             21,
             0,
             ("better", "−2.10 pts"),
-            ["no loss", "0 of 1,000", "below 0.3%", "95%", "better", "week before (2.1%)"],
+            ["no loss", "better", "week before (2.1%)", "0 of 1,000", "below 0.3%", "95%"],
         ),
         (20, 20, ("steady", "+0.00 pts"), ["loss 2%", "acceptable", "about the same", "week before (2%)"]),
     ],

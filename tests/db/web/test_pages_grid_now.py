@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 from statistics import median
 
@@ -10,36 +9,22 @@ import pytest
 
 from monitor.alerts.evaluate import evaluate
 from monitor.alerts.incidents import lifecycle
-from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.models import Incident
-from monitor.analysis import binomial
 from monitor.archive.models import ThroughputTest
-from monitor.archive.queries.metrics import Metric
-from monitor.mesh.models import Measurement, Mesh
+from monitor.mesh.models import Measurement
 from monitor.mesh.models import Test as MeshTest
-from monitor.overview.grid import GridPeriod, load_grid
-from monitor.overview.grid_incidents import after_incident
-from monitor.overview.incident_values import IncidentValue
-from monitor.overview.path_figures import FigureState, PathFigures
-from tests.db.alert_rows import only
 from tests.db.merging import roll_up_raw
 from tests.db.pages_mesh import MINUTE, NOW, burst, throughput
+from tests.db.planted_cycles import follow
 from tests.db.web.test_pages_grid import GRID_QUERIES, cell
-from tests.facts import claimed, lacks
+from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 CLEAN = [10.0] * 10
 LOSSY = [10.0] * 8 + [None] * 2
 DEAD = [None] * 10
-MICROSECOND = timedelta(microseconds=1)
-NOW_QUERIES = GRID_QUERIES + 1
-"""And the incidents that ended in these minutes."""
-RULE_QUERIES = 3
-"""Of the rules and the newest bursts of paths with loss, for the sentence above the page."""
-TEST_QUERIES = 3
-"""Of the paths with throughput tests and their newest tests, for the sentence too."""
-SENTENCE_QUERIES = 11
-"""Of the loss now, by which the sentence is checked, where the page shows something else; a large mesh has none."""
+CHECKED_QUERIES = 2
+"""Of the paths that are being checked, for the sentence above the page."""
 
 
 @pytest.fixture
@@ -168,283 +153,26 @@ def test_a_path_that_is_currently_not_permitted_says_so(page, path):
 
 
 @pytest.fixture
-def lossy_incident(path, paths, monkeypatch):
-    """20% loss for ten minutes on a path, and the incident opened by the rules."""
+def back_to_normal(paths, path, monkeypatch):
+    """20% loss from 25 to 15 minutes ago, told as it lasted and after its end, and its incident, which is open."""
     monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
     for other in paths.values():
-        bursts(other, (60, 15 if other == path else 5), CLEAN)
-    bursts(path, (15, 5), LOSSY)
+        bursts(other, (60, 25 if other == path else 0), CLEAN)
+    bursts(path, (25, 15), LOSSY)
+    bursts(path, (15, 0), CLEAN)
     roll_up_raw(NOW)
-    evaluate(NOW - 5 * MINUTE)
-    (incident,) = Incident.objects.filter(closed_at=None)
-    assert {row.path_id for row in incident.paths.all()} == {path.pk}
-    return incident
-
-
-def test_a_cell_under_an_incident_has_its_level_now(page, paths, path, lossy_incident):
-    for minute in range(5, 0, -1):
-        burst(path, NOW - minute * MINUTE, *(LOSSY if minute > 4 else CLEAN))
-    bursts(paths["cern", "slac"], (5, 0), CLEAN)
+    evaluate(NOW - 15 * MINUTE)
+    assert {row.path_id for row in Incident.objects.get(closed_at=None).paths.all()} == {path.pk}
     evaluate(NOW)
 
+
+def test_a_cell_whose_loss_is_over_has_its_level_now(page, paths, path, back_to_normal):
     style, text, sentence = cell(page(), path)
 
-    (finding,) = lossy_incident.paths.all()
-    level = level_of(finding)
-    detected, peak = finding.figures["lost"] / finding.figures["sent"], level.peak
-    # None lost in the last three cycles; 12 of 100 in the last ten, the newest the last of its burst.
-    assert detected > 0.1
-    assert 0.0 < peak < 0.3
-    assert (style, text) == ("none-lost incident", "▲0")
-    assert (
-        lacks(
-            sentence,
-            "no loss (below 9.4%)",
-            " in the packets since 12:25:09 UTC",
-            " 12% over",
-            " 12 of 100 lost",
-            "incident open",
-        )
-        == []
-    )
+    assert style.split()[0] == "none-lost"
+    assert text in ("▲0", "✓0", "0")
+    assert lacks(sentence, "no loss: 0 of ", "0 of 100, so below 3% (95%) in the last 10 min") == []
     assert cell(page(), paths["cern", "slac"])[:2] == ("none-lost", "0")
-
-
-def test_the_api_gives_the_packets_that_a_value_is_of(client, paths, path, lossy_incident):
-    for minute in range(5, 0, -1):
-        burst(path, NOW - minute * MINUTE, *(LOSSY if minute > 4 else CLEAN))
-    bursts(paths["cern", "slac"], (5, 0), CLEAN)
-    evaluate(NOW)
-
-    answer = client.get("/api/v1/grid?period=now", headers={"host": "localhost"}).json()
-    cells = {row["path_id"]: row for row in answer["cells"]}
-    troubled, clean = cells[path.pk], cells[paths["cern", "slac"].pk]
-
-    # None of 40 packets since the last loss, 12 of 100 in the window.
-    assert (troubled["value"], troubled["value_sent"], troubled["value_received"]) == (0.0, 40, 40)
-    assert (troubled["sent"], troubled["received"], troubled["value_measured"]) == (100, 88, pytest.approx(0.12))
-    assert (clean["value"], clean["value_sent"], clean["value_received"]) == (0.0, 100, 100)
-
-
-def test_a_loss_that_has_grown_since_detection_is_shown(page, path, lossy_incident):
-    bursts(path, (5, 0), [10.0] * 4 + [None] * 6)
-
-    style, text, sentence = cell(page(), path)
-
-    # 5 bursts lost 2 of 10, and 5 lost 6.
-    assert (style, text) == ("loss-5 incident", "▲40%")
-    assert "newest minutes" not in sentence
-
-
-def test_a_loss_under_an_incident_excludes_the_time_before(page, path, monkeypatch):
-    """Detected after five minutes at 40%, it is shown as 40%, without the five healthy minutes before."""
-    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
-    bursts(path, (60, 5), CLEAN)
-    bursts(path, (5, 0), [10.0] * 6 + [None] * 4)
-    roll_up_raw(NOW)
-    for seconds in (5, 0):
-        evaluate(NOW - timedelta(seconds=seconds))
-
-    style, text, sentence = cell(page(), path)
-
-    assert (style, text) == ("loss-5 incident", "▲~40%")
-    low, high = claimed(re.search(r"loss ([^%]*%)", sentence)[1])
-    assert low < 0.4 < high
-    assert lacks(sentence, " 20% over", " 20 of 100 lost") == []
-    assert "peak" not in sentence
-
-
-@pytest.fixture
-def ended_outage(path, paths, monkeypatch):
-    """100% loss from 20 to 6 minutes ago, and its incident, which ended 4 minutes ago."""
-    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
-    Mesh.objects.update(alerts=only(unreachable={}))
-    for other in paths.values():
-        bursts(other, (60, 20 if other == path else 0), CLEAN)
-    bursts(path, (20, 6), DEAD)
-    evaluate(NOW - 6 * MINUTE)
-    bursts(path, (6, 4), CLEAN)
-    roll_up_raw(NOW)
-    ended_at = NOW - 4 * MINUTE
-    evaluate(ended_at)
-    incident = Incident.objects.get()
-    assert incident.closed_at == ended_at
-    return incident
-
-
-def test_a_path_after_its_incident_has_the_loss_since(page, path, ended_outage):
-    bursts(path, (4, 0), CLEAN)
-
-    style, text, sentence = cell(page(), path)
-
-    assert (style, text) == ("none-lost", "✓0")
-    assert lacks(sentence, " 0 of 60", "since", "incident ended 12:24 UTC", "was 100%") == []
-    (of_api,) = (row for row in load_grid(Metric.LOSS, GridPeriod.NOW, NOW).figures if row.path_id == path.pk)
-    assert (of_api.ended_incident_id, of_api.is_since_end) == (ended_outage.pk, True)
-
-
-def test_a_path_after_its_incident_has_the_figures_since_its_last_bad_burst(page, path, ended_outage):
-    """The incident was resolved 4 minutes ago, 2 minutes after the path had recovered, and nothing was measured since:
-    what is shown is not the outage, and does not become worse as the window moves on."""
-    for later in (timedelta(0), 3 * MINUTE):
-        (of_path,) = (
-            row for row in load_grid(Metric.LOSS, GridPeriod.NOW, NOW + later).figures if row.path_id == path.pk
-        )
-
-        assert (of_path.sent, of_path.received, of_path.value) == (20, 20, 0.0)
-        assert (of_path.ended_incident_id, of_path.is_since_end) == (ended_outage.pk, True)
-    style, text, sentence = cell(page(), path)
-    assert (style, text) == ("stale", "✓◷0")
-    assert "no newer data" in sentence
-
-
-def test_a_path_whose_finding_ended_has_the_figures_since_while_its_incident_is_open(page, paths, path, monkeypatch):
-    """Both paths lost all until 6 minutes ago; the finding of one ended 4 minutes ago, the other path goes on."""
-    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
-    Mesh.objects.update(alerts=only(unreachable={}))
-    worse = next(other for other in paths.values() if other != path and other.source_id == path.source_id)
-    for other in paths.values():
-        bursts(other, (60, 20 if other in (path, worse) else 0), CLEAN)
-    for other in (path, worse):
-        bursts(other, (20, 6), DEAD)
-    evaluate(NOW - 6 * MINUTE)
-    incident = Incident.objects.get()
-    assert incident.paths.count() == 2
-    finding = incident.paths.get(path=path)
-    lifecycle.end_findings(incident.pk, {(path.pk, finding.rule): "back"}, NOW - 4 * MINUTE)
-    bursts(worse, (6, 0), DEAD)
-    bursts(path, (6, 0), CLEAN)
-    roll_up_raw(NOW)
-
-    style, text, sentence = cell(page(), path)
-
-    assert (style, text) == ("none-lost", "✓0")
-    assert lacks(sentence, " 0 of 40", "since this path&#x27;s part of an open incident ended 12:26 UTC") == []
-
-
-def test_a_path_that_is_down_again_has_no_sign_of_an_end(page, path, monkeypatch):
-    """Its outage from 20 to 12 minutes ago is over, and nothing answers since 4 minutes ago."""
-    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
-    Mesh.objects.update(alerts=only(unreachable={}))
-    for span, rtts in (((60, 20), CLEAN), ((20, 12), DEAD), ((12, 4), CLEAN)):
-        bursts(path, span, rtts)
-    for minutes in (12, 5):
-        evaluate(NOW - minutes * MINUTE)
-    ended = Incident.objects.get(closed_at__isnull=False)
-    Incident.objects.update(ended_at=NOW - 9 * MINUTE)
-    bursts(path, (4, 0), DEAD)
-    roll_up_raw(NOW)
-
-    style, text, sentence = cell(page(), path)
-
-    assert (style, text) == ("total-loss", "✕all lost")
-    assert lacks(sentence, "all lost: no reply since", ", incident ended 12:21 UTC", "was 100%") == []
-    assert "since the incident" not in sentence
-    assert ended.pk
-
-
-def redness(style):
-    """The class of a cell in the order of its colours."""
-    order = ("none-lost", "ended", "loss-0", "loss-1", "loss-2", "loss-3", "loss-4", "loss-5", "total-loss")
-    return order.index(style.split()[0])
-
-
-@pytest.fixture
-def back_to_normal(paths, path, lossy_incident):
-    """The 20% loss was over 4 minutes ago, while the incident lasts."""
-    for minute in range(5, 0, -1):
-        burst(path, NOW - minute * MINUTE, *(LOSSY if minute > 4 else CLEAN))
-    bursts(paths["cern", "slac"], (5, 0), CLEAN)
-    evaluate(NOW)
-    return lossy_incident
-
-
-def test_a_raised_rtt_is_that_of_now_before_its_incident_opens(page, path):
-    bursts(path, (40, 4), [20.0] * 10)
-    evaluate(NOW - 4 * MINUTE)
-    bursts(path, (4, 0), [80.0] * 10)
-    evaluate(NOW)
-
-    _, text, sentence = cell(page("?metric=rtt"), path)
-
-    assert text == "△80.00 ms"
-    assert re.search(r"median RTT 80\.\d+ ms in the newest minutes, 20\.\d+ ms over the whole time shown", sentence)
-
-
-def add_rtt_finding(incident, path):
-    incident.paths.create(
-        path=path,
-        rule="rtt",
-        sentence="RTT",
-        added_at=NOW - 5 * MINUTE,
-        since=NOW - 10 * MINUTE,
-        figures={"figure": "median", "before_ms": 5.0, "after_ms": 10.0},
-    )
-
-
-def test_a_loss_that_ended_beside_another_finding_makes_no_cell_redder(page, path, back_to_normal):
-    add_rtt_finding(back_to_normal, path)
-    before = cell(page(), path)
-
-    lifecycle.end_findings(back_to_normal.pk, {(path.pk, "loss"): "back"}, NOW)
-
-    style, text, sentence = cell(page(), path)
-    assert before[:2] == ("none-lost incident", "▲0")
-    assert redness(style) <= redness(before[0])
-    assert "0" in text
-    assert "0 of 40" in sentence
-
-
-def test_a_merged_incident_leaves_its_ended_findings_as_they_were(page, paths, path, back_to_normal):
-    add_rtt_finding(back_to_normal, paths["cern", "slac"])
-    lifecycle.end_findings(back_to_normal.pk, {(path.pk, "loss"): "back"}, NOW)
-    before = cell(page(), path)
-
-    whole = Incident.objects.create(rule="rtt", cause="elsewhere", opened_at=NOW - 60 * MINUTE, severity="warning")
-    Incident.objects.filter(pk=back_to_normal.pk).update(closed_at=NOW, merged_into=whole)
-
-    assert cell(page(), path)[0] == before[0] == "none-lost"
-
-
-def test_the_figures_since_a_finding_ended_begin_with_its_clean_packets(page, path, back_to_normal):
-    """Ended by itself, it has the 40 packets that showed the end, not only the burst since."""
-    add_rtt_finding(back_to_normal, path)
-    lifecycle.end_findings(back_to_normal.pk, {(path.pk, "loss"): "back"}, NOW - MICROSECOND)
-    burst(path, NOW - MICROSECOND, *CLEAN[:9], None)
-
-    style, _, sentence = cell(page(), path)
-
-    assert lacks(sentence, " 1 of 50 lost", "since this path&#x27;s part of an open incident ended") == []
-    assert redness(style) <= redness("loss-1")
-
-
-@pytest.mark.parametrize(("sent", "lost", "is_shown"), [(10, 3, False), (10, 0, True), (100, 2, True)])
-def test_figures_since_an_end_are_shown_where_they_are_not_worse(sent, lost, is_shown):
-    """Of 100 packets of the window 3 were lost: at least 0.8%."""
-    window = figures_of_packets(100, 3)
-    since_end = figures_of_packets(sent, lost)
-
-    shown = after_incident(Metric.LOSS, window, 1, NOW, IncidentValue(None, 0.2), since_end)
-
-    assert (shown.is_since_end, shown.sent) == ((True, sent) if is_shown else (False, 100))
-
-
-def figures_of_packets(sent, lost):
-    return PathFigures(
-        *(1, "slac", "cern", 4, None),
-        state=FigureState.VALUE if lost else FigureState.NONE_LOST,
-        value=lost / sent,
-        sent=sent,
-        received=sent - lost,
-        loss_lower_ratio=float(binomial.lower_bound(lost, sent)) if lost else None,
-    )
-
-
-def test_an_incident_that_ended_before_the_window_leaves_no_mark(page, path, ended_outage):
-    Incident.objects.update(opened_at=NOW - 20 * MINUTE, closed_at=NOW - 11 * MINUTE)
-
-    assert "ended" not in cell(page(), path)[2]
-    assert "ended" not in cell(page("?period=hour"), path)[2]
 
 
 def test_1_lost_of_10_packets_is_not_very_poor(page, path):
@@ -477,15 +205,16 @@ def test_an_outage_of_ten_minutes_is_marked_in_the_day(page, paths, path):
 def test_the_current_grid_has_the_query_count_of_the_page(page, paths, django_assert_num_queries):
     burst(paths["slac", "cern"], NOW - MINUTE, *LOSSY)
     roll_up_raw(NOW)
-    with django_assert_num_queries(NOW_QUERIES + RULE_QUERIES + TEST_QUERIES):
+    with django_assert_num_queries(GRID_QUERIES):
         page()
     for path in paths.values():
         bursts(path, (10, 2), LOSSY)
+    follow(NOW)
 
-    with django_assert_num_queries(NOW_QUERIES + RULE_QUERIES + TEST_QUERIES):
+    with django_assert_num_queries(GRID_QUERIES + CHECKED_QUERIES):
         page()
     # And the metric computed from figures of RTTs.
-    with django_assert_num_queries(NOW_QUERIES + RULE_QUERIES + TEST_QUERIES + SENTENCE_QUERIES + 1):
+    with django_assert_num_queries(GRID_QUERIES + CHECKED_QUERIES + 1):
         page("?metric=mos")
 
 

@@ -125,9 +125,9 @@ def test_an_incident_that_was_open_before_is_told_apart(operator, lab, paths):
 
 
 SLOWER = {"figure": "median", "before_ms": 124.0, "after_ms": 190.0}
-BACK = {"unit": "ms", "now": 124.4, "peak": 190.6, "recovered_at": "2026-11-21T12:26:00Z"}
+BACK = {"unit": "ms", "now": 124.4, "peak": 190.6, "over_since": "2026-11-21T12:26:00Z"}
 LOST = {"lost": 20, "sent": 100}
-NO_LOSS = {"unit": "loss_ratio", "now": 0.0, "peak": 0.2, "sent": 90, "is_ended": True}
+NO_LOSS = {"unit": "loss_ratio", "now": 0.0, "peak": 0.2, "sent": 90, "over_since": "2026-11-21T12:26:00Z"}
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,9 @@ def test_a_lossy_path_has_its_loss_and_the_counts(page, path):
 
 
 def opened(path, at, **fields):
-    incident = Incident.objects.create(rule="loss", cause="cern ↔ slac", opened_at=at, summary="as detected", **fields)
+    incident = Incident.objects.create(
+        rule="loss", cause="cern ↔ slac", opened_at=at, summary="as detected", title="cern ↔ slac loses 4%", **fields
+    )
     IncidentPath.objects.create(
         incident=incident,
         is_over=incident.closed_at is not None,
@@ -264,7 +266,7 @@ def test_a_charts_sentence_has_its_figures(page, path):
             "highest 210.0 ms at 2026-11-21 12:12 UTC",
             "loss 1.7% (5 of 300 lost)",
             "most 50% in the interval at 2026-11-21 12:00 UTC",
-            "incident: loss 4% on cern ↔ slac",
+            "incident: cern ↔ slac loses 4%",
         )
         == []
     )

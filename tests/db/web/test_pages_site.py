@@ -18,7 +18,7 @@ from tests.db.web.test_pages_grid import cell
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
-QUERIES = 29
+QUERIES = 22
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_incidents_are_sorted_before_total_loss_and_loss(get, paths):
     hour(paths["uct", "cern"], sent=1000, received=0, bursts_all_lost=100)
     assert [row[0] for row in rows(get("/sites/uct/"))] == ["cern", "slac"]
 
-    incident = Incident.objects.create(rule="loss", cause="uct", opened_at=HOUR, summary="Loss from uct")
+    incident = Incident.objects.create(rule="loss", cause="uct", opened_at=HOUR, summary="loss", title="uct loses 4%")
     IncidentPath.objects.create(
         incident=incident,
         path=paths["uct", "slac"],
@@ -78,13 +78,13 @@ def test_incidents_are_sorted_before_total_loss_and_loss(get, paths):
     html = get("/sites/uct/")
 
     assert [(row[0], row[1]) for row in rows(html)] == [("slac", "▲ now no data"), ("cern", "all lost")]
-    assert "Loss on uct, detected 2026-11-21 12:00 UTC" in html
+    assert incident.title in html
 
 
-@pytest.mark.parametrize(("lost", "shown"), [(10, "all lost"), (3, "24%")])
+@pytest.mark.parametrize(("lost", "shown"), [(10, "all lost"), (3, "~30%")])
 def test_a_path_under_an_incident_has_the_loss_of_now(get, paths, monkeypatch, lost, shown):
     """Of each 10 packets of the newest 8 minutes of the hour so many are lost; the 52 before are clean: by 3 each,
-    24 of the 100 of the last ten minutes and 24 of the 600 of the day, 4%."""
+    30% since then, 24 of the 600 of the day, 4%."""
     monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
     path = paths["slac", "cern"]
     for minute in range(60, 0, -1):

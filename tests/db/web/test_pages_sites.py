@@ -23,7 +23,7 @@ from tests.deliveries import arrival_of
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon", "paths")]
-SITES_QUERIES = 16
+SITES_QUERIES = 14
 WELL = Health(
     clock_offset_s=-0.0042,
     clock_uncertainty_s=0.001,

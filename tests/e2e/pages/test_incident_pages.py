@@ -111,7 +111,7 @@ def test_the_ticket_is_copied(browser, served, paths):
     assert page.locator("#copied").inner_text() == "Copied."
     copied = page.evaluate("() => navigator.clipboard.readText()")
     # Not all of it: the figures of the last hour keep changing.
-    assert copied.startswith("loss 20% on cern ↔ slac")
+    assert copied.startswith("cern ↔ slac loses about 20% since")
     assert copied.splitlines()[:3] == page.locator("#ticket").text_content().splitlines()[:3]
     assert "slac → cern: 192.0.2.1 to 192.0.2.2, IPv4" in copied
     assert page.said == []

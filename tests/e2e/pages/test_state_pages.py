@@ -64,7 +64,7 @@ def test_the_wall_fits_its_screen_and_is_dark(browser, served, paths, monkeypatc
         page = open_page(browser, f"{served}/?wall=1", screen)
         shot(page, screen)
 
-        assert "1 of 20 paths has problems" in page.locator("h1").inner_text()
+        assert "1 of 20 paths has a problem" in page.locator("h1").inner_text()
         assert not scrolls(page), screen
         assert page.locator(".wall-grid").bounding_box()["height"] > 0.5 * WALLS[screen][1]
         assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") == "rgb(16, 22, 28)"

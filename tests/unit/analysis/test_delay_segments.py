@@ -85,3 +85,23 @@ def test_a_shorter_rtt_becomes_the_usual_one():
     segments = followed(noisy([120.0] * 60 + [80.0] * 720 + [95.0] * 12))
 
     assert segments[-1].state == LONGER
+
+
+def test_a_longer_rtt_goes_on_from_its_stored_segments():
+    """A new process reads the newest bursts alone, which began long after the rise."""
+    medians_ms = noisy([102.0] * 60 + [162.0] * 60)
+    stored, newest = followed(medians_ms), noisy([162.0] * 20 + [102.0] * 30, seed=2)
+    paths = DelaySegments(1)
+    paths.rises_ms[:], paths.usual_ms[:] = 6.0, 102.3
+    paths.begin(ROW, np.array([1_200.0]))
+    paths.go_on(0, stored)
+    for number, median_ms in enumerate(newest):
+        at_s, spacing_s = np.array([1_200.0 + 10.0 * number]), np.array([10.0 * (number > 0)])
+        paths.take(ROW, at_s, spacing_s, np.array([median_ms]))
+        if number == 19:
+            assert paths.segments(0)[-1].since.at_s == 600.0
+            assert paths.segments(0)[-1].median_ms == pytest.approx(162.3, abs=0.5)
+
+    assert [(segment.state, segment.since.at_s) for segment in paths.segments(0)] == [
+        (USUAL, 0.0), (LONGER, 600.0), (USUAL, 1_400.0),
+    ]  # fmt: skip

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from monitor.analysis.segments.chain_sums import sums_in_order
+from monitor.analysis.segments.chain_sums import from_first_reply, sums_in_order
 from monitor.analysis.segments.loss_segments import LossSegments
+from monitor.analysis.segments.segment import Moment
 from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
 
 PACKETS, SPACING_S = 20, 0.2
@@ -24,27 +25,35 @@ def lost_in(rng, ratio, count, runs=1.0):
     return np.array(lost)
 
 
+def take(paths, at_s, packets, was_lost=False, *, every_s=10.0):
+    """Take a burst of the only path, and return whether its loss is above the limit."""
+    answered = np.flatnonzero(~packets)
+    first, last = (answered[0], answered[-1]) if len(answered) else (np.nan, np.nan)
+    silent = at_s + (0.0 if np.isnan(last) else (last + 1) * SPACING_S)
+    sums = sums_in_order([packets], [was_lost])
+    paths.take(
+        np.array([0]),
+        np.array([at_s]),
+        np.array([every_s * (at_s > 0.0)]),
+        sums,
+        at_s + np.array([[first], [last]]) * SPACING_S,
+        np.array([silent if packets[-1] else np.nan]),
+        from_first_reply(sums, np.nan_to_num([first]), [was_lost]),
+    )
+    return bool(paths.is_above[0])
+
+
 def followed(parts, *, every_s=10.0, limit=0.01, runs=1.0, seed=1, looks=None):
     """The segments of a path with parts of (loss, bursts)."""
     rng, paths = np.random.default_rng(seed), LossSegments(1)
     paths.limits[:] = limit
-    row, at_s = np.array([0]), 0.0
-    paths.begin(row, np.array([at_s]))
+    at_s = 0.0
+    paths.begin(np.array([0]), np.array([at_s]))
     for ratio, bursts in parts:
         for packets in lost_in(rng, ratio, bursts * PACKETS, runs).reshape(bursts, PACKETS):
-            answered = np.flatnonzero(~packets)
-            first, last = (answered[0], answered[-1]) if len(answered) else (np.nan, np.nan)
-            silent = at_s + (0.0 if np.isnan(last) else (last + 1) * SPACING_S)
-            paths.take(
-                row,
-                np.array([at_s]),
-                np.array([every_s * (at_s > 0.0)]),
-                sums_in_order([packets]),
-                at_s + np.array([[first], [last]]) * SPACING_S,
-                np.array([silent if packets[-1] else np.nan]),
-            )
+            is_above = take(paths, at_s, packets, every_s=every_s)
             if looks is not None:
-                looks.append((at_s, bool(paths.is_above[0]), int(paths.states[0])))
+                looks.append((at_s, is_above, int(paths.states[0])))
             at_s += every_s
     return paths.segments(0), paths
 
@@ -77,6 +86,26 @@ def test_an_outage_lasts_from_its_last_to_its_first_reply():
     assert (dead.since.at_s, dead.since.latest_s) == (pytest.approx(last_reply_s), 900.0)
     assert (clean.since.at_s, clean.since.latest_s) == (1080.0, 1080.0)
     assert (dead.lost.sent, dead.lost.lost) == (18 * PACKETS, 18 * PACKETS)
+
+
+@pytest.mark.parametrize("lossy", [0.0, 0.3])
+def test_no_packet_of_an_outage_tells_of_what_follows(lossy):
+    """It begins and ends within a burst."""
+    rng = np.random.default_rng(2)
+    lost = np.concatenate([np.zeros(1806, bool), np.ones(368, bool), [False], rng.random(500) < lossy])
+    paths, looks = LossSegments(1), []
+    paths.limits[:], paths.is_found[:] = 0.01, True
+    paths.begin(np.array([0]), np.zeros(1))
+    for number, packets in enumerate(lost[: len(lost) // PACKETS * PACKETS].reshape(-1, PACKETS)):
+        looks.append(take(paths, 10.0 * number, packets, lost[number * PACKETS - 1] if number else False))
+    clean, dead, now = paths.segments(0)[:3]
+
+    assert (clean.state, dead.state) == (CLEAN, DEAD)
+    assert dead.lost.sent == dead.lost.lost >= 340
+    assert dead.since.at_s == pytest.approx(900.0 + 5 * SPACING_S)
+    assert now.since.at_s == pytest.approx(1080.0 + 14 * SPACING_S)
+    assert now.lost.ratio == pytest.approx(lossy, abs=0.1)
+    assert any(looks[110:]) == (lossy > 0.0)
 
 
 def test_a_path_that_flaps_has_each_outage():
@@ -131,3 +160,19 @@ def test_a_path_without_a_limit_is_never_above_it():
 
     assert not paths.is_above[0]
     assert paths.states[0] == LOSSY
+
+
+def test_a_clean_stretch_after_an_outage_is_inserted_where_a_loss_began_later():
+    """What follows an outage may begin with packets that tell no state: looked back upon, they were clean."""
+    _, paths = followed([(0.0, 60), (1.0, 12), (0.3, 12)])
+    assert states(paths.segments(0)) == ["clean", "dead", "lossy"]
+    assert paths.follows_outage(0)
+    revived, lossy = paths.segments(0)[-1].since, paths.segments(0)[-1].lost
+    later = Moment(revived.at_s + 30.0, revived.at_s + 20.0, revived.at_s + 40.0)
+
+    paths.insert_clean(0, np.array([60.0, 0.0, 0.0, 0.0]), later)
+
+    assert states(paths.segments(0)) == ["clean", "dead", "clean", "lossy"]
+    clean, rest = paths.segments(0)[-2:]
+    assert (clean.since, clean.lost.sent, clean.lost.lost) == (revived, 60.0, 0.0)
+    assert (rest.since, rest.lost.sent, rest.lost.lost) == (later, lossy.sent - 60.0, lossy.lost)

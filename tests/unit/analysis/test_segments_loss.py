@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from monitor.analysis.segments.chain_sums import sums_in_order, sums_of_whole, sums_without_order
+from monitor.analysis.segments.chain_sums import from_first_reply, sums_in_order, sums_of_whole, sums_without_order
 from monitor.analysis.segments.look_back import onset_of_loss, onset_probabilities
 from monitor.analysis.segments.loss_filter import LossFilter
 from monitor.analysis.segments.stretches import (
@@ -140,6 +140,16 @@ def test_sums_of_whole_bursts_need_no_order():
             sent, received = len(packets), len(packets) - sum(packets)
 
             assert (sums_of_whole(sent, received, was_lost) == sums_in_order(packets, was_lost)).all()
+
+
+@pytest.mark.parametrize("was_lost", [False, True])
+@pytest.mark.parametrize("unanswered", [0, 1, 4])
+def test_sums_from_the_first_reply_are_those_of_the_packets_since(unanswered, was_lost):
+    lost = np.array([*[True] * unanswered, False, False, True, False, True])
+    sums = sums_in_order(lost, was_lost)
+
+    since = sums_in_order(lost[unanswered:], was_lost or unanswered > 0)
+    assert from_first_reply(sums, unanswered, was_lost).tolist() == since.tolist()
 
 
 def test_counts_alone_keep_the_packets_and_the_lost():

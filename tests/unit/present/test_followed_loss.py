@@ -27,6 +27,8 @@ def bursts(*rows):
         sent=np.array([float(len(packets)) for packets in lost]),
         received=np.array([float((~packets).sum()) for packets in lost]),
         result=np.zeros(len(rows)),
+        loaded_sent=np.zeros(len(rows)),
+        loaded_received=np.zeros(len(rows)),
         sums=np.stack([sums_in_order(packets) for packets in lost], axis=1) if rows else np.zeros((4, 0)),
         first_reply=np.array([np.nan if packets.all() else packets.argmin() for packets in lost], dtype=float),
         last_reply=np.array([np.nan if packets.all() else np.flatnonzero(~packets)[-1] for packets in lost]),
@@ -130,6 +132,22 @@ def test_after_a_gap_a_track_begins_anew():
 
     assert state_of(followed, 1) == state_of(fresh, 1)
     assert followed.since_s[0] == 7200.0
+
+
+def test_a_path_without_loss_taken_at_once_is_as_clean():
+    calm = [(1, size, at_s, np.zeros(PACKETS, dtype=bool)) for _, size, at_s, _ in planted(9, TWO_SIZES)]
+    lossy = list(planted(10, ONE_SIZE, path=2))
+    at_once, alone = (FollowedLoss({1: TWO_SIZES, 2: ONE_SIZE}) for _ in range(2))
+    at_once.follow(bursts(*calm, *lossy), at_once=True)
+    alone.follow(bursts(*calm, *lossy))
+
+    assert state_of(at_once, 2) == state_of(alone, 2)
+    for size in (ALL_SIZES, 100, 1000):
+        (newest_s, level, above), (as_newest_s, as_level, as_above) = (state_of(of, 1, size) for of in (at_once, alone))
+        assert (newest_s, level.sent, level.lost) == (as_newest_s, as_level.sent, as_level.lost)
+        assert max(above, as_above) < 0.01
+        [segment] = at_once.segments.segments(at_once.tracks[1, size])
+        assert segment == alone.segments.segments(alone.tracks[1, size])[0]
 
 
 def test_other_paths_and_sizes_are_left_out():

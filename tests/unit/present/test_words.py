@@ -72,6 +72,17 @@ def test_paths_of_a_site_are_counted():
     assert clause("in2p3 ↔ cern", paths[:2], at=AT) == "in2p3 ↔ cern dead since 13:21:02 UTC"
 
 
+def test_an_outage_after_a_loss_has_its_own_begin():
+    loss, dead = lossy(LOSSY, since(10), 1000, 100), lossy(DEAD, since(21, 2), 90, 90)
+    now, over = (
+        of_loss(Condition.DEAD, loss, dead),
+        of_loss(Condition.NORMAL, loss, dead, lossy(CLEAN, since(26), 9, 0)),
+    )
+
+    assert clause("a → b", [now], at=AT) == "a → b dead since 13:21:02 UTC"
+    assert clause("a → b", [over], at=AT) == "a → b answers again since 13:26:00 UTC; dead from 13:21:02 UTC"
+
+
 def test_a_path_that_flaps_is_told_with_its_outages():
     begin_s = since(42, 26).at_s
     outages = tuple((begin_s + 40.0 * number, begin_s + 40.0 * number + 20.0) for number in range(3))

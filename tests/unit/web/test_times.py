@@ -66,6 +66,15 @@ def test_times_in_sentences_are_converted(zurich, written, shown):
     assert times.in_zone(written) == shown
 
 
+@pytest.mark.parametrize(("now", "day"), [("22:30:20", "2026-07-01"), ("22:30:10", "2026-06-30")])
+def test_a_time_without_a_day_is_the_newest(zurich, monkeypatch, now, day):
+    monkeypatch.setattr(times.timezone, "now", lambda: datetime.fromisoformat(f"2026-07-01 {now}Z"))
+
+    marked = times.in_zone_marked("loses 3% since 22:30:15 UTC")
+
+    assert marked == f'loses 3% since <time datetime="{day}T22:30:15+00:00">00:30:15</time> CEST'
+
+
 def test_a_sentence_is_escaped_and_its_times_are_marked(zurich):
     marked = times.in_zone_marked("a < b since 2026-07-01 22:30 UTC")
 

@@ -25,14 +25,14 @@ def loads(monkeypatch):
     def load(*choices):
         loads.begun.append(choices)
         assert loads.may_end.wait(10)
-        return SimpleNamespace(figures=range(grid_choices.LARGE_FROM_PATHS), until=choices[-1])
+        return SimpleNamespace(figures=range(grid_choices.FEW_PATHS), until=choices[-1])
 
     monkeypatch.setattr(grid_choices, "_load", load)
     monkeypatch.setattr(grid_choices, "_large", {})
     monkeypatch.setattr(warm.timezone, "now", lambda: NOW)
     monkeypatch.setattr(warm, "_make_chart_files", lambda: None)
     monkeypatch.setattr(warm, "make_early", lambda: None)
-    monkeypatch.setattr(warm, "remember_paths", lambda now: None)
+    monkeypatch.setattr(warm.mesh_results, "load_early", lambda: None)
     monkeypatch.setattr(warm, "shows_sites", lambda request: True)
     yield loads
     loads.may_end.set()

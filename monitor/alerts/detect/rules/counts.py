@@ -46,6 +46,8 @@ SCHEDULE = LeastSchedule(
     f"{LEAST_BASE_BURSTS} bursts within {BASELINE_DAYS} days", BASELINE_DAYS * DAY_S / LEAST_BASE_BURSTS, per_size=True
 )
 
+WAIT_S = 1800.0
+"""A loss that was a regression must have been usual again for half an hour, the shortest window that clears."""
 LEAST_STEPS_TO_CLEAR = 6
 CLEAR_SHARE_OF_RISE = 0.5
 BURSTS_ENOUGH_TO_BE_PAST = 100
@@ -126,6 +128,9 @@ class Rise(AlertRule):
             for row in rows.tolist()
         )
         return [finding for finding in candidates if not self._is_past(finding.path_id, finding.figures, snapshot)]
+
+    def wait_s(self, settings: RuleSettings, figures: Mapping[str, Any], every_s: float) -> float | None:
+        return WAIT_S if self.effect is Effect.LOSS else None
 
     def over(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> str | None:
         row, path = snapshot.rows[path_id], snapshot.paths[path_id]

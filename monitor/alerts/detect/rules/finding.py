@@ -169,6 +169,11 @@ class AlertRule(ABC):
     def over(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> str | None:
         """Why a path that fired with these figures is normal again, in words; None while it is not, or unknown."""
 
+    def wait_s(self, settings: RuleSettings, figures: Mapping[str, Any], every_s: float) -> float | None:
+        """How long the track of a path must have been normal again until a finding with these figures ends; None for a
+        rule whose signal has no track, which `over` ends."""
+        return None
+
     def is_allowed(self, figures: Mapping[str, Any], settings: RuleSettings) -> bool:
         """Whether mesh.toml has a limit now that is less strict than that of these figures: the finding ends, and fires
         again if the path is beyond the new limit too."""

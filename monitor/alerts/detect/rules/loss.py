@@ -202,6 +202,9 @@ class Threshold(AlertRule):
         length_s = windows.lasting_s[place], windows.counted_s[place]
         return describe_clear(loss_window(counts, threshold_ratio, *length_s), snapshot.now)
 
+    def wait_s(self, settings: RuleSettings, figures: Mapping[str, Any], every_s: float) -> float | None:
+        return float(cast("LossRule", settings).window_s)
+
     def is_allowed(self, figures: Mapping[str, Any], settings: RuleSettings) -> bool:
         return cast("LossRule", settings).above_ratio > float(figures["threshold_ratio"])
 

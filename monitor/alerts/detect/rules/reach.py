@@ -98,6 +98,9 @@ class UnreachablePath(AlertRule):
             return "answers again"
         return f"answered again by {first_reply:%Y-%m-%d %H:%M:%S} UTC"
 
+    def wait_s(self, settings: RuleSettings, figures: Mapping[str, Any], every_s: float) -> float | None:
+        return CLEAR_CYCLES * every_s
+
     def _finding(self, snapshot: Snapshot, path_id: int, silence: Silence) -> RuleFinding:
         since, last = (datetime.fromtimestamp(at_s, UTC) for at_s in (silence.since_s, silence.until_s))
         last_reply = "last burst with a reply" if silence.has_answered else "no reply since"

@@ -40,8 +40,8 @@ from monitor.analysis import figures as shown
 from monitor.analysis.alarms import by_setting, ranks
 from monitor.analysis.changes import detector, one_way
 from monitor.analysis.changes.detector import AFTER, BEFORE, RttChange
+from monitor.analysis.changes.least_rise import least_rise_ms
 from monitor.analysis.changes.one_way import OtherDirection
-from monitor.analysis.changes.raised import least_rise_ms
 from monitor.mesh.document.alert_rules import DAY_S, LeastSchedule, RiseMs, RuleSettings, RuleSeverity
 from probes.toml.keys import meaning
 
@@ -183,6 +183,9 @@ class RttStep(AlertRule):
         if snapshot.now - since >= NEW_NORMAL_AFTER:
             return f"{self.words} {shown.milliseconds(level)} for a day: {ACCEPTED}"
         return None
+
+    def wait_s(self, settings: RuleSettings, figures: Mapping[str, Any], every_s: float) -> float | None:
+        return AFTER * every_s if figures["figure"] in ("median", "minimum") else None
 
     def _finding(
         self,

@@ -138,9 +138,7 @@ def after_replies(began: Beginning, last_replies: Iterable[datetime]) -> Beginni
 def replies_of_levels(rows: Iterable[IncidentPath]) -> list[datetime]:
     """The last replies before the outages of these findings, as their levels have them for titles."""
     levels = [level for row in rows if (level := level_of(row)) is not None]
-    outages = [level.ended_outage for level in levels if level.ended_outage is not None]
-    silent = [level.unanswered_since for level in levels if level.unanswered_since is not None]
-    return [*silent, *(outage.last_reply for outage in outages)]
+    return [level.last_reply for level in levels if level.last_reply is not None]
 
 
 def path_pairs(rows: Sequence[IncidentPath]) -> list[PathPair]:

@@ -12,9 +12,9 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.analysis.segments.chain_sums import sums_in_order, sums_of_whole
+from monitor.analysis.segments.chain_sums import sums_in_order, sums_of_whole, sums_without_order
 from monitor.archive.path_groups import groups_of, is_since
-from monitor.archive.queries.for_alerts import floats_of, row_of_bytes
+from monitor.archive.queries.for_alerts import floats_of, newest_directions, row_of_bytes
 from monitor.archive.round_trips import unpack
 from monitor.archive.statements import records, run_statement, statement
 from monitor.prepared import array_text
@@ -24,6 +24,8 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 COUNTS, OWN_TEST = 0.0, 1.0
+ONE_SIZE = 1
+"""In place of the size of packets that are followed without it."""
 OUTCOMES = tuple(outcome.value for outcome in Outcome if outcome is not Outcome.MEASURED)
 
 
@@ -31,7 +33,8 @@ OUTCOMES = tuple(outcome.value for outcome in Outcome if outcome is not Outcome.
 class LostOrder:
     """Bursts. `result` is COUNTS, OWN_TEST, or OWN_TEST plus the place of the outcome in OUTCOMES. `sums` are those of
     Gilbert's chain, shape (4, bursts), each chain begun anew; `first_reply` and `last_reply` are the numbers of the
-    first and the last packet with a reply, from 0, NaN without any."""
+    first and the last packet with a reply, from 0, NaN without any. All these are without the packets during own tests,
+    of which `loaded_sent` and `loaded_received` are counts: where these are in a burst is not known."""
 
     path_id: Floats
     packet_bytes: Floats
@@ -39,9 +42,15 @@ class LostOrder:
     sent: Floats
     received: Floats
     result: Floats
+    loaded_sent: Floats
+    loaded_received: Floats
     sums: Floats
     first_reply: Floats
     last_reply: Floats
+
+    def part(self, places: NDArray[np.int64]) -> LostOrder:
+        """The bursts at these places."""
+        return LostOrder(*(getattr(self, field.name)[..., places] for field in fields(LostOrder)))
 
     @property
     def first_lost(self) -> Bools:
@@ -52,6 +61,22 @@ class LostOrder:
     def last_lost(self) -> Bools:
         """Whether the last packet of each burst was lost."""
         return np.asarray(self.last_reply != self.sent - 1.0, dtype=np.bool_)
+
+    def places(self, was_lost: Bools) -> Floats:
+        """Of all packets of each burst, also those during own tests: the numbers of the first and the last with a
+        reply; and how many that count were lost before: shape (3, bursts). Where all are answered up to a packet, or
+        from one on, their counts tell it; of a burst of which only packets during own tests are answered `was_lost`,
+        the packet before, tells which."""
+        sent, answered = self.sent + self.loaded_sent, self.received + self.loaded_received
+        is_none, has_other = self.received == 0.0, self.loaded_received > 0.0
+        is_cut = np.where(is_none, has_other, self.received == self.last_reply + 1.0)
+        is_back = np.where(is_none, has_other, self.sent - self.received == self.first_reply)
+        is_loaded = (self.loaded_sent > 0.0) & (answered < sent)
+        is_cut, is_back = is_loaded & is_cut & ~(is_back & was_lost), is_loaded & is_back & ~(is_cut & ~was_lost)
+        first = np.select([is_cut, is_back], [0.0, sent - answered], self.first_reply)
+        last = np.select([is_cut, is_back], [answered - 1.0, sent - 1.0], self.last_reply)
+        lost_before = np.where(is_back & is_none, self.sent, np.nan_to_num(self.first_reply))
+        return np.stack([first, last, lost_before])
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +115,28 @@ def lost_order(path_ids: Sequence[int], since_s: Sequence[float], until: datetim
             "until": until,
             "outcomes": list(OUTCOMES),
         }
-        *numbers, rtts = row_of_bytes(statement("lost_order"), parameters, 8)
-        path_id, packet_bytes, at_s, sent, received, result, packets = map(floats_of, numbers)
-        is_own = is_since(path_id, at_s, of_group, first_s[group.places])
-        part = _with_order(
-            LostOrder(path_id, packet_bytes, at_s, sent, received, result, *_unknown(len(at_s))), packets, rtts or b""
-        )
-        parts.append(_taken(part, np.flatnonzero(is_own)))
+        *numbers, rtts = row_of_bytes(statement("lost_order"), parameters, 10)
+        *columns, packets = map(floats_of, numbers)
+        part = _with_order(LostOrder(*(*columns, *_unknown(len(packets)))), packets, rtts or b"")
+        is_own = is_since(part.path_id, part.at_s, of_group, first_s[group.places])
+        parts.append(part.part(np.flatnonzero(is_own)))
     together = LostOrder(
         *(np.concatenate([getattr(part, field.name) for part in parts], axis=-1) for field in fields(LostOrder))
     )
-    return _taken(together, np.lexsort((together.at_s, together.packet_bytes, together.path_id)))
+    return together.part(np.lexsort((together.at_s, together.packet_bytes, together.path_id)))
+
+
+def lost_one_way(way: str, path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> LostOrder:
+    """As `lost_order`, of the packets that STAMP counts `forward` or `reverse`: their order is not known, all sizes of
+    a path are one, and cycles during own tests are left out."""
+    columns = newest_directions(path_ids, since_s, until)
+    sent = columns[f"{way}_sent"]
+    places = np.flatnonzero(sent > 0.0)
+    at_s, sent, received = columns["at_s"][places], sent[places], columns[f"{way}_received"][places]
+    first, result = np.where(received > 0.0, 0.0, np.nan), np.full(len(places), COUNTS)
+    size, sums = np.full(len(places), float(ONE_SIZE)), sums_without_order(sent, received)
+    none, path_id = np.zeros(len(places)), columns["path_id"][places]
+    return LostOrder(path_id, size, at_s, sent, received, result, none, none, sums, first, first + sent - 1.0)
 
 
 def _unknown(count: int) -> tuple[Floats, Floats, Floats]:
@@ -109,11 +145,7 @@ def _unknown(count: int) -> tuple[Floats, Floats, Floats]:
 
 def _none() -> LostOrder:
     nothing = np.zeros(0)
-    return LostOrder(*(nothing,) * 6, *_unknown(0))
-
-
-def _taken(bursts: LostOrder, places: NDArray[np.int64]) -> LostOrder:
-    return LostOrder(*(getattr(bursts, field.name)[..., places] for field in fields(LostOrder)))
+    return LostOrder(*((nothing,) * 8 + _unknown(0)))
 
 
 def _with_order(bursts: LostOrder, packets: Floats, rtts: bytes) -> LostOrder:

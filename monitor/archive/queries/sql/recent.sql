@@ -1,9 +1,7 @@
 -- One row for each path (path_ids[i]) with a burst of this size in its window [begins[i], until): what can be counted, a
 -- value made of that, and the round trips of its bursts in the order of time, as sql/raw_of_hours.sql has them. Reads raw
 -- bursts, one look into their key for each path, but not by the size (+ 0), see docs/archive.md, "Queries"; `since` is
--- the earliest beginning. The newest burst and the newest with a reply have their times only where they differ, and
--- `stale_at` is the newest only where it began before `fresh_since`, `set_aside_at` then the newest during our own tests:
--- the times of 90,000 paths take the reader half a second to parse.
+-- the earliest beginning.
 WITH wanted AS MATERIALIZED (
     SELECT path_id, begins FROM unnest(%(path_ids)s::integer[], %(begins)s::timestamptz[]) AS w (path_id, begins)
 ),
@@ -26,22 +24,6 @@ counted AS (
         coalesce(
             sum(loaded::double precision / (sent + loaded)) FILTER (WHERE counts AND loaded > 0), 0
         ) AS bursts_excluded,
-        CASE
-            WHEN max(measured_at) FILTER (WHERE counts) > max(measured_at) FILTER (WHERE counts AND received > 0)
-                THEN max(measured_at) FILTER (WHERE counts)
-        END AS measured_at,
-        CASE
-            WHEN max(measured_at) FILTER (WHERE counts) > max(measured_at) FILTER (WHERE counts AND received > 0)
-                THEN max(measured_at) FILTER (WHERE counts AND received > 0)
-        END AS answered_at,
-        CASE
-            WHEN max(measured_at) FILTER (WHERE counts) < %(fresh_since)s::timestamptz
-                THEN max(measured_at) FILTER (WHERE counts)
-        END AS stale_at,
-        CASE
-            WHEN max(measured_at) FILTER (WHERE counts) < %(fresh_since)s::timestamptz
-                THEN max(measured_at) FILTER (WHERE during_test)
-        END AS set_aside_at,
         {packets} AS packets,
         {rtts} AS rtts
     FROM wanted

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from monitor.analysis.changes.present import newest_run, present_stretch
+from monitor.analysis.changes.newest_stretch import newest_run, present_stretch
 from monitor.analysis.loss import is_outage
 from monitor.analysis.tcp import Forecast, PastTest, PathPings, Rtt, TransferKind, forecast, replayed
 from monitor.analysis.tcp.forecasts import is_other_rtt

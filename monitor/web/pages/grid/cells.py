@@ -1,22 +1,28 @@
 """A cell of the grid: its style, its text, its signs and its full sentence.
 
 In: a `monitor.overview.grid.Grid` and a path of it. Every state has its own text, class and sentence for screen
-readers, so that none depends on colour.
+readers, so that none depends on colour. A cell of now has the level and the condition of its track; its signs are those
+of the path. docs/pages.md has the table of conditions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 
 from monitor.analysis import figures
 from monitor.analysis.directions import DirectionLosses
+from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.throughput.series import WITHOUT_MEDIAN
 from monitor.overview import measures
-from monitor.overview.grid import Grid, GridPeriod
+from monitor.overview.grid import NOW_LENGTH, Grid, GridPeriod
 from monitor.overview.measures import MEASURES, MetricFormat
 from monitor.overview.path_figures import FigureState, PathFigures
+from monitor.present import words
+from monitor.present.read import PresentPath
+from monitor.present.track import Condition, Signal, Track
 from monitor.web.labels import STATE_STYLES, not_counted, outcome_label, state_label
 from monitor.web.request import times
 
@@ -26,22 +32,28 @@ OWN_TEST_SIGN = "⇄"
 OUTAGE_SIGN = "✕"
 ENDED_SIGN = "✓"
 STALE_SIGN = "◷"
+FLAPS_SIGN = "⇅"
 CHECK_SIGN = "△"
-"""Of a path that is not called normal, and has no open incident so far."""
+"""Of a path in trouble, proven or suspected, without an open incident so far."""
 STALE_STYLE = "stale"
+STALE = (Condition.OVERDUE, Condition.OWN_TESTS)
+"""Conditions in which a figure is not of now."""
 BOUND_STYLE = "bound"
-"""The style of a lower bound, which is in no band: a path without loss may carry any rate above it."""
+"""The style of a figure that is in no band: a lower bound, or a loss of too few packets."""
+FLAPS_STYLE = "loss-5"
+"""A path that is down every now and then loses more than the worst band."""
+TOO_FEW = "too few"
 
 
 def measure_of_grid(grid: Grid) -> MetricFormat:
     """The format of the grid's metric, with bands that are spread over its values if the metric has none of its own.
-    Lower bounds, figures of incidents that ended, and those that are not of now, have no part in it."""
+    Lower bounds, and figures that are not of now, have no part in it."""
     values = (
         path.value
         for path in grid.figures
         if path.value is not None
         and path.has_figure
-        and not (path.is_of_ended or path.stale_at is not None or _is_bound(grid.metric, path))
+        and not (grid.condition_of(path) in STALE or _is_bound(grid.metric, path))
     )
     return MEASURES[grid.metric].over(values, lower_is_worse=grid.metric.lower_is_worse)
 
@@ -50,16 +62,22 @@ def _is_bound(metric: Metric, path: PathFigures) -> bool:
     return metric is Metric.ESTIMATE and path.loss_bound_ratio is not None
 
 
+def _is_own(grid: Grid, path: PathFigures, condition: Condition) -> bool:
+    """Whether a cell of the loss now with a figure has the text of this condition in its place."""
+    return grid.metric is Metric.LOSS and grid.condition_of(path) is condition and path.has_figure
+
+
 def cell_style(grid: Grid, measure: MetricFormat, path: PathFigures) -> str:
     """The class of a cell: its band where there is a value, that of its change where changes are shown, else its
-    state. Lower bounds are in no band, nor is the figure of an incident that ended, for want of any since, nor one that
-    is not of now, for want of newer data."""
-    if path.stale_at is not None and path.has_figure:
+    state. Lower bounds, losses of too few packets and figures that are not of now are in no band."""
+    if grid.condition_of(path) in STALE and path.has_figure:
         return STALE_STYLE
+    if _is_own(grid, path, Condition.AWAITED):
+        return BOUND_STYLE
+    if _is_own(grid, path, Condition.FLAPS):
+        return FLAPS_STYLE
     if grid.against is not None and path.has_figure:
         return _change_style(grid.metric, path)
-    if path.is_of_ended and path.state in (FigureState.VALUE, FigureState.TOTAL_LOSS):
-        return "ended"
     if path.state is FigureState.VALUE and path.value is not None:
         if _is_bound(grid.metric, path):
             return BOUND_STYLE
@@ -71,25 +89,24 @@ PROBLEM_STYLES = frozenset({"loss-3", "loss-4", "loss-5", "total-loss", "no-data
 
 
 def is_problem(grid: Grid, measure: MetricFormat, path: PathFigures) -> bool:
-    """Whether "problems only" shows the path: an open incident, or what may become one, 100% loss for a time, a figure
-    in one of the three worst bands of loss or MOS or worse than before, a failed test, no results, or no newer data."""
-    if path.incident_id is not None or path.has_outage or grid.is_being_checked(path.path_id):
+    """Whether "problems only" shows the path: a trouble, with or without an incident, 100% loss for a time, a figure in
+    one of the three worst bands of loss or MOS or worse than before, a failed test, no results, or no newer data."""
+    if path.incident_id is not None or path.has_outage or path.is_in_trouble:
         return True
-    is_late = path.stale_at is not None and not path.is_set_aside
-    return is_late or cell_style(grid, measure, path) in PROBLEM_STYLES
+    return grid.condition_of(path) is Condition.OVERDUE or cell_style(grid, measure, path) in PROBLEM_STYLES
 
 
 def compact_sign(grid: Grid, style: str, path: PathFigures) -> str:
     """The sign of a cell without text, so that trouble is not told by colour alone."""
     if path.incident_id is not None:
         return INCIDENT_SIGN
-    if grid.is_being_checked(path.path_id):
+    if path.is_in_trouble:
         return CHECK_SIGN
     if style == "total-loss" or path.has_outage:
         return OUTAGE_SIGN
-    if path.in_maintenance:
+    if _is_set_aside(grid, path):
         return MAINTENANCE_SIGN
-    if style == STALE_STYLE and path.is_set_aside:
+    if style == STALE_STYLE and grid.condition_of(path) is Condition.OWN_TESTS:
         return OWN_TEST_SIGN
     return _COMPACT_SIGNS.get(style, "")
 
@@ -99,9 +116,12 @@ _COMPACT_SIGNS = {
     "not-measured": "–",
     "no-data": "?",
     "own-test": OWN_TEST_SIGN,
-    "ended": ENDED_SIGN,
     STALE_STYLE: STALE_SIGN,
 }
+
+
+def _is_set_aside(grid: Grid, path: PathFigures) -> bool:
+    return path.in_maintenance or grid.condition_of(path) is Condition.SET_ASIDE
 
 
 def _classed(metric: Metric, path: PathFigures) -> float:
@@ -128,16 +148,24 @@ def _changed(metric: Metric, path: PathFigures) -> float | None:
 
 def cell_text(grid: Grid, path: PathFigures) -> str:
     """The text of a cell: a number with its unit, its change, or the state in words."""
+    if _is_own(grid, path, Condition.FLAPS):
+        return "flaps"
+    if _is_own(grid, path, Condition.AWAITED):
+        return TOO_FEW
     if path.has_figure:
-        return _figure(grid.metric, path) if grid.against is None else _change_text(grid.metric, path)
-    return state_label(path)
+        return _figure(grid, path) if grid.against is None else _change_text(grid.metric, path)
+    return "waiting" if _is_waiting(grid, path) else state_label(path)
 
 
-def _figure(metric: Metric, path: PathFigures) -> str:
-    if metric is Metric.LOSS:
-        return _loss(path)
-    floor = "≥ " if _is_bound(metric, path) else ""
-    return figures.NO_DATA if path.value is None else floor + MEASURES[metric].words(path.value)
+def _is_waiting(grid: Grid, path: PathFigures) -> bool:
+    return path.state is FigureState.NO_DATA and grid.condition_of(path) is Condition.AWAITED
+
+
+def _figure(grid: Grid, path: PathFigures) -> str:
+    if grid.metric is Metric.LOSS:
+        return _loss(grid, path)
+    floor = "≥ " if _is_bound(grid.metric, path) else ""
+    return figures.NO_DATA if path.value is None else floor + MEASURES[grid.metric].words(path.value)
 
 
 def _change_text(metric: Metric, path: PathFigures) -> str:
@@ -145,67 +173,97 @@ def _change_text(metric: Metric, path: PathFigures) -> str:
     return "new" if changed is None else measures.write_change(metric, changed)
 
 
-def _loss(path: PathFigures) -> str:
+def _loss(grid: Grid, path: PathFigures) -> str:
     if path.sent is None or path.received is None:
         return figures.NO_DATA
-    if path.state is FigureState.VALUE and path.value is not None:
-        return figures.percent(path.value) if path.value_loss is None else path.value_loss.short_text
-    return "0" if path.state is FigureState.NONE_LOST else figures.loss(path.sent - path.received, path.sent)
+    if path.state is FigureState.NONE_LOST:
+        return "0"
+    now = _now(grid.track_of(path))
+    return (
+        figures.loss(path.sent - path.received, path.sent)
+        if now is None
+        else words.lost_text(now.lost).replace("about ", "~")
+    )
+
+
+def _now(track: Track | None) -> LossSegment | None:
+    """The newest segment of a track of loss, if it has packets."""
+    return track.now if track is not None and isinstance(track.now, LossSegment) and track.now.lost.sent else None
 
 
 def sentence(grid: Grid, path: PathFigures) -> str:
-    """The cell as a sentence, for screen readers and for the line above the grid."""
-    parts = [f"{path.source} to {path.destination}: {_finding(grid, path)}"]
-    if path.stale_at is not None:
-        newer = "newer pings sent during throughput tests, excluded" if path.is_set_aside else "no newer data"
-        parts.append(f"as of {times.clock_second(path.stale_at)}, {newer}")
-    if path.family == 6:
-        parts.append("IPv6")
-    if path.measured_by is not None:
-        parts.append(f"by {path.measured_by}")
-    if path.state in (FigureState.VALUE, FigureState.NONE_LOST, FigureState.TOTAL_LOSS):
-        parts.extend(_evidence(grid, path))
-    if path.tests_on_demand is not None:
-        parts.append(not_counted(path.tests_on_demand))
-    if path.directions is not None:
-        parts.append(_by_direction(path.directions))
-    if path.has_outage and path.bursts is not None and path.bursts_all_lost is not None:
-        parts.append(f"100% loss in {path.bursts_all_lost:,} of {path.bursts:,} bursts")
-    if path.incident_id is not None:
-        # Beside an incident that ended, the open one is not about this metric, and the worst is of the other.
-        parts.append(f"incident open{_peak(grid.metric, path, ', peak') if path.ended_at is None else ''}")
-    if path.ended_at is not None:
-        parts.append(_ended(grid, path, path.ended_at))
-    parts.extend(_checks(grid, path))
-    if path.in_maintenance:
-        parts.append("in maintenance")
-    return ", ".join(parts)
+    """The cell as a sentence, for screen readers and for the line above the grid: now, the time shown by counts, and
+    STAMP's counts of the directions."""
+    tags = [
+        *(["IPv6"] if path.family == 6 else []),
+        *([] if path.measured_by is None else [f"by {path.measured_by}"]),
+        *(["incident open"] if path.incident_id is not None else []),
+        *(["in maintenance"] if _is_set_aside(grid, path) else []),
+    ]
+    on_demand = [] if path.tests_on_demand is None else [not_counted(path.tests_on_demand)]
+    parts = [", ".join([_present(grid, path), *tags]), ", ".join([*_counts(grid, path), *on_demand])]
+    parts += [] if path.directions is None else [_by_direction(path.directions)]
+    return f"{path.source} to {path.destination}: {SEPARATOR.join(filter(None, parts))}"
 
 
-def _is_silent_again(path: PathFigures) -> bool:
-    """Whether all its packets are lost since an incident that ended."""
-    return path.ended_at is not None and path.state is FigureState.TOTAL_LOSS and not path.is_of_ended
+SEPARATOR = " · "
+"""Between the parts of a sentence, as between the parts of all lines of figures."""
 
 
-def _ended(grid: Grid, path: PathFigures, ended_at: datetime) -> str:
-    """The end of the path's last incident, and whether its figure is since then. An outage has a time of its own."""
-    is_open = any(incident.pk == path.ended_incident_id for incident in grid.open_incidents)
-    what = "this path's part of an open incident" if is_open else "incident"
-    if path.is_since_end and not _is_silent_again(path):
-        what = f"since {what}" if is_open else f"since the {what}"
-    return f"{what} ended {times.clock_minute(ended_at)}{_peak(grid.metric, path, ', was')}"
+def _present(grid: Grid, path: PathFigures) -> str:
+    """What the cell says now, or of its period, and the trouble of a path that is not the cell's own."""
+    own = _of_now(grid, path)
+    if grid.period is not GridPeriod.NOW:
+        return f"{own}, now {clause(path.present, grid.until)}" if _is_told(path.present) else own
+    condition = grid.condition_of(path)
+    is_own = condition is not None and condition.is_trouble
+    return f"{own}, {clause(path.present, grid.until)}" if _is_told(path.present) and not is_own else own
+
+
+def _is_told(present: PresentPath | None) -> bool:
+    return present is not None and present.condition.is_trouble
+
+
+def _of_now(grid: Grid, path: PathFigures) -> str:
+    condition, track = grid.condition_of(path), grid.track_of(path)
+    if condition in STALE and track is not None and path.has_figure:
+        newer = (
+            "no newer data" if condition is Condition.OVERDUE else "newer pings sent during throughput tests, excluded"
+        )
+        return f"as of {times.clock_of(track.newest_s, grid.until)}, {newer}: {_finding(grid, path)}"
+    if _is_waiting(grid, path):
+        return "waiting for the first results"
+    if _is_own(grid, path, Condition.AWAITED):
+        return "too few packets so far"
+    if condition is not None and condition.is_trouble and path.state is not FigureState.NO_DATA:
+        return clause(_alone(grid, path, condition), grid.until)
+    if grid.ended_at(path) is not None and track is not None and path.has_figure:
+        return f"{_finding(grid, path)}, {clause(_alone(grid, path, None), grid.until)}"
+    return _finding(grid, path)
+
+
+def _alone(grid: Grid, path: PathFigures, condition: Condition | None) -> PresentPath | None:
+    """The path with the track of the cell alone, or with that by which it is in this condition."""
+    own, of_path = grid.track_of(path), None if path.present is None else path.present.track(Signal.LOSS)
+    track = own if own is not None and condition in (None, own.condition) else of_path
+    # The grid is of this packet size, which needs no words.
+    alone = None if track is None else replace(track, packet_bytes=0)
+    return None if alone is None else PresentPath(path.path_id, alone.condition, (alone,))
+
+
+def clause(present: PresentPath | None, at: datetime) -> str:
+    """What the path is like, without its name."""
+    return "" if present is None else words.clause("", [present], at=at).lstrip(": ")
 
 
 def _finding(grid: Grid, path: PathFigures) -> str:
     match path.state:
         case FigureState.VALUE if path.value is not None:
-            return _value_in_words(grid.metric, path) + _whole_window(grid.metric, path) + _against(grid, path)
-        case FigureState.NONE_LOST if path.value_loss is not None:
-            return f"{_none_lost(path)} ({path.value_loss.text}){_whole_window(grid.metric, path)}"
+            return _value_in_words(grid, path) + _against(grid, path)
         case FigureState.NONE_LOST:
-            return f"{_none_lost(path)}: {figures.none_lost(path.sent or 0)}" + _against(grid, path)
-        case FigureState.TOTAL_LOSS if path.unanswered_since is not None:
-            return f"all lost: no reply since {times.clock_second(path.unanswered_since)}"
+            now = _now(grid.track_of(path))
+            level = "" if now is None else f": {_of_level(now, grid.until)}"
+            return f"{_none_lost(path)}{level}{_against(grid, path)}"
         case FigureState.TOTAL_LOSS:
             return "all lost: 100% loss"
         case FigureState.NOT_MEASURED:
@@ -216,6 +274,11 @@ def _finding(grid: Grid, path: PathFigures) -> str:
             return "no data"
 
 
+def _of_level(now: LossSegment, at: datetime) -> str:
+    """The packets of a level since it began: `0 of 472 since 13:50:12 UTC`."""
+    return f"{words.lost_text(now.lost)} since {times.clock_of(now.since.at_s, at)}"
+
+
 def _none_lost(path: PathFigures) -> str:
     """No loss, unless STAMP packets of the same time were lost: only of its round trips there was none then."""
     of_stamp = path.directions
@@ -223,39 +286,18 @@ def _none_lost(path: PathFigures) -> str:
     return "no round trip lost" if is_lossy else "no loss"
 
 
-def _value_in_words(metric: Metric, path: PathFigures) -> str:
-    """The figure with the name of its band, if the band is a judgement."""
-    measure, classed = MEASURES[metric], _classed(metric, path)
+def _value_in_words(grid: Grid, path: PathFigures) -> str:
+    """The figure with the name of its band, if the band is a judgement; of a loss now with its begin."""
+    measure, classed = MEASURES[grid.metric], _classed(grid.metric, path)
+    now = _now(grid.track_of(path))
+    if now is not None:
+        return f"{measure.title} {_of_level(now, grid.until)}"
     if measure.is_spread:
-        return f"{measure.title} {_figure(metric, path)}"
+        return f"{measure.title} {_figure(grid, path)}"
     word, comma, _ = measure.band(classed).label.partition(",")
     if comma and measure.band(classed) != measure.band(path.value or 0.0):
         word += f" or worse: at least {measure.write(classed)} with 95% confidence"
-    figure = _figure(metric, path) if path.value_loss is None else path.value_loss.text
-    return f"{measure.title} {figure}" + (f" ({word})" if comma else "")
-
-
-def _whole_window(metric: Metric, path: PathFigures) -> str:
-    """The value over the whole window, where the cell has the level of an open incident."""
-    if path.value_measured is None:
-        return ""
-    return f"{_of_level(path)}, {MEASURES[metric].write(path.value_measured)} over the whole time shown"
-
-
-def _of_level(path: PathFigures) -> str:
-    """The packets of a level: they begin within a loss that lasts, so their begin is not that of the loss. Those of a
-    loss that is being checked are in its own words."""
-    if path.level_since is None:
-        return " in the newest minutes" if path.value_lower_ratio is None else ""
-    return f" in the packets since {times.clock_second(path.level_since)}"
-
-
-def _peak(metric: Metric, path: PathFigures, words: str) -> str:
-    """The worst value of the path's incident after these words; empty where it is not about this metric, or a loss
-    that packets do not prove to be above that of now."""
-    if path.value_peak is None:
-        return ""
-    return f"{words} {MEASURES[metric].write(path.value_peak) if path.worst_loss is None else path.worst_loss.text}"
+    return f"{measure.title} {_figure(grid, path)}" + (f" ({word})" if comma else "")
 
 
 def _against(grid: Grid, path: PathFigures) -> str:
@@ -272,39 +314,41 @@ def _against(grid: Grid, path: PathFigures) -> str:
     return f", {word} than {grid.against.words} ({before})"
 
 
-def _evidence(grid: Grid, path: PathFigures) -> Iterator[str]:
-    if grid.metric is Metric.THROUGHPUT:
-        if path.tests is not None and path.tests_measured is not None:
-            is_newest = grid.period is GridPeriod.NOW or path.tests_measured == WITHOUT_MEDIAN
-            figure = "newest" if is_newest else "median"
-            yield f"{figure} of {path.tests_measured} of {path.tests} tests"
-        if path.outcome is not None:
-            yield f"latest test {outcome_label(path.outcome)}"
+def _counts(grid: Grid, path: PathFigures) -> Iterator[str]:
+    """The counts of the time shown."""
+    if path.state not in (FigureState.VALUE, FigureState.NONE_LOST, FigureState.TOTAL_LOSS):
         return
-    if path.sent is not None and path.received is not None:
-        if grid.metric is Metric.LOSS:
-            if path.sent > path.received and path.value_lower_ratio is not None and len(grid.packet_sizes) > 1:
-                lost = figures.count(path.sent - path.received)
-                yield f"{lost} of {figures.count(path.sent)} packets of {grid.packet_bytes} bytes lost"
-            elif path.sent > path.received:
-                yield figures.loss_evidence(path.sent, path.received)
-        else:
-            yield f"{path.received:,} of {path.sent:,} answered"
+    if grid.metric is Metric.THROUGHPUT:
+        yield from _of_tests(grid, path)
+    elif path.sent and path.received is not None:
+        yield f"{_of_packets(grid, path)}{_window(grid)}"
+    if path.has_outage and path.bursts is not None and path.bursts_all_lost is not None:
+        yield f"100% loss in {path.bursts_all_lost:,} of {path.bursts:,} bursts"
 
 
-def _checks(grid: Grid, path: PathFigures) -> Iterator[str]:
-    """The loss that is being checked on the path, or one that was checked and has ended."""
-    if grid.checked is not None and grid.is_being_checked(path.path_id):
-        yield grid.checked.words_in_cell(path.path_id, _packets_of_all(grid))
-    if grid.checked is not None and grid.is_loss_over(path.path_id):
-        yield grid.checked.words_of_ended(path.path_id, _packets_of_all(grid))
+def _of_packets(grid: Grid, path: PathFigures) -> str:
+    assert path.sent is not None
+    assert path.received is not None
+    if grid.metric is not Metric.LOSS:
+        median = "" if path.value_measured is None else f"median {MEASURES[grid.metric].write(path.value_measured)}, "
+        return f"{median}{path.received:,} of {path.sent:,} answered"
+    return figures.loss_evidence(path.sent, path.received)
 
 
-def _packets_of_all(grid: Grid) -> str:
-    """The packets that a check counts, beside those of the grid, which are of a single size."""
-    if len(grid.packet_sizes) < 2:
-        return "packets"
-    return f"packets of {'both' if len(grid.packet_sizes) == 2 else 'all'} sizes"
+def _window(grid: Grid) -> str:
+    """The time of the counts of a cell of now."""
+    if grid.period is not GridPeriod.NOW:
+        return ""
+    minutes = figures.duration(NOW_LENGTH.total_seconds())
+    return f" in the last {minutes}" if grid.until - grid.since <= NOW_LENGTH else f" in the last {minutes} or 3 cycles"
+
+
+def _of_tests(grid: Grid, path: PathFigures) -> Iterator[str]:
+    if path.tests is not None and path.tests_measured is not None:
+        is_newest = grid.period is GridPeriod.NOW or path.tests_measured == WITHOUT_MEDIAN
+        yield f"{'newest' if is_newest else 'median'} of {path.tests_measured} of {path.tests} tests"
+    if path.outcome is not None:
+        yield f"latest test {outcome_label(path.outcome)}"
 
 
 def _by_direction(losses: DirectionLosses) -> str:
@@ -317,32 +361,32 @@ def _by_direction(losses: DirectionLosses) -> str:
     return f"{', '.join(told)}, by STAMP"
 
 
-def conditions(path: PathFigures) -> list[str]:
+def conditions(grid: Grid, path: PathFigures) -> list[str]:
     """Classes for an open incident, an outage and maintenance on the path."""
-    has_incident = path.incident_id is not None
     conditions = {
-        "incident": has_incident,
-        "outage": path.has_outage and not has_incident and path.ended_at is None,
-        "maintenance": path.in_maintenance,
+        "incident": path.incident_id is not None,
+        "outage": path.has_outage and path.incident_id is None and grid.ended_at(path) is None,
+        "maintenance": _is_set_aside(grid, path),
     }
     return [name for name, is_so in conditions.items() if is_so]
 
 
 def signs(grid: Grid, path: PathFigures) -> Iterator[tuple[str, str]]:
     """Each with its style."""
+    condition = grid.condition_of(path)
     if path.incident_id is not None:
         yield "sign", INCIDENT_SIGN
-    elif grid.is_being_checked(path.path_id):
+    elif path.is_in_trouble:
         yield "sign", CHECK_SIGN
-    elif _is_silent_again(path):
-        yield "sign outage", OUTAGE_SIGN
-    elif path.ended_at is not None or grid.is_loss_over(path.path_id):
+    elif grid.ended_at(path) is not None:
         yield "sign calm", ENDED_SIGN
     elif path.has_outage:
         yield "sign outage", OUTAGE_SIGN
-    if path.in_maintenance:
+    if condition is Condition.FLAPS:
+        yield "sign", FLAPS_SIGN
+    if _is_set_aside(grid, path):
         yield "sign calm", MAINTENANCE_SIGN
-    if path.state is FigureState.OWN_TEST:
+    if path.state is FigureState.OWN_TEST or (condition is Condition.OWN_TESTS and path.has_figure):
         yield "sign quiet", OWN_TEST_SIGN
-    if path.stale_at is not None:
-        yield "sign quiet", OWN_TEST_SIGN if path.is_set_aside else STALE_SIGN
+    elif condition is Condition.OVERDUE and path.has_figure:
+        yield "sign quiet", STALE_SIGN

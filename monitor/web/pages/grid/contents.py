@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
 from threading import Lock
-from typing import Any
 
 from django.http import HttpRequest
 
@@ -21,8 +20,7 @@ from monitor.overview.grid_layout import GridLayout, GridOrder, GridView, lay_ou
 from monitor.overview.measures import MetricFormat
 from monitor.web.pages.grid import choices, drawn, matrix
 from monitor.web.pages.grid.cells import is_problem, measure_of_grid
-from monitor.web.request.grid_choices import derived_once
-from monitor.web.request.judged_grid import load_judged_grid
+from monitor.web.request.grid_choices import derived_once, load_chosen_grid
 
 DRAWN_FROM_CELLS = 50 * 50
 COMPACT_FROM_SITES = 20
@@ -42,8 +40,6 @@ class GridContents:
     is_compact: bool
     unfolding: dict[str, str]
     place_links: list[choices.PlaceLink]
-    state: dict[str, Any]
-    """Of the mesh, for the template."""
 
     @property
     def is_list(self) -> bool:
@@ -74,8 +70,7 @@ class GridContents:
 
 def load_contents(request: HttpRequest, now: datetime) -> GridContents:
     """The grid that the request selects. Raises Http404 for an unknown choice."""
-    judged = load_judged_grid(request, now)
-    grid = judged.grid
+    grid = load_chosen_grid(request, now)
     view = choices.chosen_view(request)
     measure = derived_once(grid, "measure", lambda: measure_of_grid(grid))
     layout = derived_once(
@@ -92,7 +87,6 @@ def load_contents(request: HttpRequest, now: datetime) -> GridContents:
         is_compact=cells == "compact" or (cells != "figures" and len(layout.columns) >= COMPACT_FROM_SITES),
         unfolding={link.name: link.query for link in links if link.is_folded},
         place_links=links,
-        state=judged.context,
     )
 
 

@@ -25,7 +25,7 @@ STYLES = [
     *(f"loss-{band}" for band in range(6)),
     *(f"step-{band}" for band in STEP_STYLES[6]),
     *dict.fromkeys(STATE_STYLES.values()),
-    *(BOUND_STYLE, "ended", STALE_STYLE, "worse", "steady", "better"),
+    *(BOUND_STYLE, STALE_STYLE, "worse", "steady", "better"),
 ]
 LETTERS = dict(zip(STYLES, ascii_letters, strict=False))
 INCIDENT, OUTAGE, ENDED, MAINTENANCE = 1, 2, 4, 8
@@ -43,16 +43,16 @@ def codes(grid: Grid, measure: MetricFormat, layout: GridLayout, *, is_narrowed:
             cells[number * width + column_of[line.name]] = LETTERS["same"]
     for (row, column), paths in layout.cells.items():
         path = paths[0] if len(paths) == 1 else worst(grid.metric, paths)
-        marks = _marks(path)
+        marks = _marks(grid, path)
         cells[row * width + column] = LETTERS[cell_style(grid, measure, path)] + (f"{marks:x}" if marks else "")
     return cells
 
 
-def _marks(path: PathFigures) -> int:
+def _marks(grid: Grid, path: PathFigures) -> int:
     return (
         (INCIDENT if path.incident_id is not None else 0)
         | (OUTAGE if path.has_outage else 0)
-        | (ENDED if path.ended_at is not None else 0)
+        | (ENDED if grid.ended_at(path) is not None else 0)
         | (MAINTENANCE if path.in_maintenance else 0)
     )
 

@@ -16,17 +16,20 @@ from monitor.web.pages.grid.cells import (
     BOUND_STYLE,
     CHECK_SIGN,
     ENDED_SIGN,
+    FLAPS_SIGN,
     INCIDENT_SIGN,
     MAINTENANCE_SIGN,
     OUTAGE_SIGN,
     OWN_TEST_SIGN,
     STALE_SIGN,
     STALE_STYLE,
+    TOO_FEW,
 )
 
-COLOURS_OF_LOSS = (
-    "Colours: the loss that is proven, the lower 95% bound of the number (under an incident, the number itself):"
-)
+COLOURS_OF_LOSS = "Colours: the number in trouble, else the loss that is proven, its lower 95% bound:"
+
+
+WITH_TRACKS = (Metric.LOSS, Metric.RTT_MEDIAN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class LegendEntry:
     meaning: str
 
 
-CHECKED = LegendEntry("check", CHECK_SIGN, "not normal, being checked: no incident open so far")
+CHECKED = LegendEntry("check", CHECK_SIGN, "in trouble, being checked: no incident open so far")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,8 @@ def period_words(grid: Grid) -> str:
     if grid.period is not GridPeriod.NOW:
         return f"in the last {grid.period}"
     cycles = "three tests" if grid.metric is Metric.THROUGHPUT else "three cycles"
-    return f"in the last {figures.duration(NOW_LENGTH.total_seconds())} or {cycles}, whichever is longer"
+    window = f"in the last {figures.duration(NOW_LENGTH.total_seconds())} or {cycles}, whichever is longer"
+    return f"now, since its level began, and counts {window}" if grid.metric in WITH_TRACKS else window
 
 
 def legend(grid: Grid, measure: MetricFormat) -> list[LegendEntry]:
@@ -79,23 +83,30 @@ def legend(grid: Grid, measure: MetricFormat) -> list[LegendEntry]:
         LegendEntry("not-measured", "not run", "test failed"),
         LegendEntry("own-test", f"{OWN_TEST_SIGN} during test", "measured only during a throughput test"),
         LegendEntry("incident", INCIDENT_SIGN, "incident open"),
-        *([] if grid.checked is None else [CHECKED]),
-        *_ended_entries(grid),
+        CHECKED,
+        *_entries_of_now(grid),
         *_outage_entries(grid),
         LegendEntry("maintenance", MAINTENANCE_SIGN, "in maintenance: alerts suppressed"),
     ]
 
 
-def _ended_entries(grid: Grid) -> list[LegendEntry]:
-    if grid.period is not GridPeriod.NOW:
+def _entries_of_now(grid: Grid) -> list[LegendEntry]:
+    if grid.period is not GridPeriod.NOW or grid.metric is Metric.THROUGHPUT:
         return []
-    what = "incident, or loss without one," if grid.is_loss_of_minutes else "incident"
-    ended = LegendEntry("ended", ENDED_SIGN, f"{what} ended in this time: the figure since then, if any")
     stale = LegendEntry(STALE_STYLE, STALE_SIGN, "no newer data: the figure is not of now, and in no band")
     set_aside = LegendEntry(
         STALE_STYLE, OWN_TEST_SIGN, "newer pings sent during throughput tests only, excluded: the figure is not of now"
     )
-    return [ended] if grid.metric is Metric.THROUGHPUT else [ended, stale, set_aside]
+    flaps = LegendEntry("check", FLAPS_SIGN, "flaps: three or more outages")
+    ended = LegendEntry("ended", ENDED_SIGN, "trouble ended in this time: the figure since then")
+    few = LegendEntry(BOUND_STYLE, TOO_FEW, "too few packets so far to call the loss normal")
+    return [
+        flaps,
+        *([ended] if grid.metric in WITH_TRACKS else []),
+        *([few] if grid.metric is Metric.LOSS else []),
+        stale,
+        set_aside,
+    ]
 
 
 def _outage_entries(grid: Grid) -> list[LegendEntry]:

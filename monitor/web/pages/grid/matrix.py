@@ -121,7 +121,7 @@ def _block_html(
 
 
 def _style(grid: Grid, measure: MetricFormat, path: PathFigures) -> str:
-    return " ".join([cell_style(grid, measure, path), *conditions(path)])
+    return " ".join([cell_style(grid, measure, path), *conditions(grid, path)])
 
 
 def _content(grid: Grid, measure: MetricFormat, path: PathFigures, paths: int, is_compact: bool) -> str:

@@ -7,46 +7,106 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from monitor.overview.mesh_state import PathNow
+from monitor.analysis import figures
+from monitor.analysis.directions import DirectionLosses
+from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.overview.path_figures import FigureState, PathFigures
+from monitor.overview.path_now import PathNow
+from monitor.present import words
+from monitor.present.track import Condition, Signal
 from monitor.web.pages.grid import cells
 from monitor.web.request import times
 
 
 @dataclass(frozen=True, slots=True)
+class PresentRow:
+    """A figure of the path now and in the last hour."""
+
+    name: str
+    now: str
+    hour: str
+
+
+@dataclass(frozen=True, slots=True)
 class PathPresent:
     """`when` is `now`, or the time of the newest data; `signs` are those of the cell of the loss, each with its style,
-    `figures` names with their texts, and `sentence` is the cell of the loss in full. `check` is what the sentence on
-    the mesh says of a path without an open incident, and `is_checked` whether it does not call the path normal."""
+    `figures` names with their texts, `sentence` is the cell of the loss in full, and `rows` are the loss of each packet
+    size, the RTT and the directions. `check` is what a path in trouble without an open incident is like."""
 
-    when: str
-    signs: tuple[tuple[str, str], ...]
-    figures: tuple[tuple[str, str], ...]
-    sentence: str
-    check: str
-    is_checked: bool
+    when: str = "now"
+    signs: tuple[tuple[str, str], ...] = ()
+    figures: tuple[tuple[str, str], ...] = ()
+    sentence: str = ""
+    rows: tuple[PresentRow, ...] = ()
+    check: str = ""
 
 
-def path_present(path_id: int, path_now: PathNow) -> PathPresent:
-    """The present of the path; without figures where nothing pings it."""
-    check, is_checked = path_now.checked.words_of(path_id), path_now.checked.not_normal > 0
+def path_present(path_now: PathNow) -> PathPresent:
+    """The present of the path; empty where nothing pings it."""
     if not path_now.loss.figures or not path_now.rtt.figures:
-        return PathPresent("now", (), (), "", check, is_checked)
-    (loss,), (rtt,) = path_now.loss.figures, path_now.rtt.figures
+        return PathPresent()
+    (loss,), (rtt,), grid = path_now.loss.figures, path_now.rtt.figures, path_now.loss
+    track = grid.track_of(loss)
+    is_stale = track is not None and grid.condition_of(loss) in cells.STALE and loss.has_figure
+    is_checked = loss.incident_id is None and loss.is_in_trouble
     return PathPresent(
-        "now" if loss.stale_at is None else f"as of {times.clock_second(loss.stale_at)}",
-        tuple(cells.signs(path_now.loss, loss)),
+        f"as of {times.clock_of(track.newest_s, grid.until)}" if track is not None and is_stale else "now",
+        tuple(cells.signs(grid, loss)),
         _figures(path_now, loss, rtt),
-        cells.sentence(path_now.loss, loss),
-        check,
-        is_checked,
+        cells.sentence(grid, loss),
+        tuple(_rows(path_now, loss, rtt)),
+        f"Being checked: {cells.clause(path_now.present, grid.until)}" if is_checked else "",
     )
 
 
 def _figures(path_now: PathNow, loss: PathFigures, rtt: PathFigures) -> tuple[tuple[str, str], ...]:
     """The loss and the RTT; where there is no RTT to tell, the state alone."""
-    if loss.state is FigureState.TOTAL_LOSS and loss.unanswered_since is not None:
-        return (("no reply since", times.clock_second(loss.unanswered_since)),)
+    unanswered_since = path_now.loss.cell_now(loss).unanswered_since
+    if loss.state is FigureState.TOTAL_LOSS and unanswered_since is not None:
+        return (("no reply since", times.clock_of(unanswered_since.timestamp(), path_now.loss.until)),)
     if not loss.has_figure:
         return (("", cells.cell_text(path_now.loss, loss)),)
     return ("loss", cells.cell_text(path_now.loss, loss)), ("median RTT", cells.cell_text(path_now.rtt, rtt))
+
+
+def _rows(path_now: PathNow, loss: PathFigures, rtt: PathFigures) -> list[PresentRow]:
+    """The loss of each packet size, the RTT, and the loss of each direction."""
+    many = len(path_now.of_hour) > 1
+    rows = [
+        PresentRow(
+            f"loss, {figures.count(summary.packet_bytes)} B" if many else "loss",
+            _loss_now(path_now, summary.packet_bytes),
+            figures.loss_evidence(summary.sent, summary.received),
+        )
+        for summary in path_now.of_hour
+    ]
+    rtts_ms = [of.rtt_median_ms for of in path_now.of_hour if of.packet_bytes == path_now.loss.packet_bytes]
+    if rtts_ms:
+        rows.append(PresentRow("median RTT", cells.cell_text(path_now.rtt, rtt), figures.milliseconds(rtts_ms[0])))
+    if loss.directions is not None:
+        by_way = zip(_ways(loss.directions), _ways(path_now.directions_of_hour), strict=True)
+        names = ("forward, by STAMP", "reverse, by STAMP")
+        rows += [PresentRow(name, *of_way) for name, of_way in zip(names, by_way, strict=True)]
+    return rows
+
+
+def _loss_now(path_now: PathNow, packet_bytes: int) -> str:
+    """The loss of packets of this size since their level began; of a path without replies, since when."""
+    present = path_now.present
+    of_path = None if present is None else present.track(Signal.LOSS)
+    if present is None or of_path is None or not isinstance(of_path.now, LossSegment):
+        return figures.NO_DATA
+    own = present.track(Signal.LOSS, packet_bytes) or of_path
+    since = times.clock_of((own.now or of_path.now).since.at_s, path_now.loss.until)
+    if of_path.condition is Condition.DEAD:
+        return f"no reply since {since}"
+    return f"{words.level(own)} since {since}"
+
+
+def _ways(losses: DirectionLosses | None) -> tuple[str, str]:
+    if losses is None:
+        return figures.NO_DATA, figures.NO_DATA
+    forward, reverse = (
+        figures.loss_evidence(way.sent, way.sent - way.lost) for way in (losses.forward, losses.reverse)
+    )
+    return forward, reverse

@@ -49,7 +49,6 @@ def grid_page(request: HttpRequest) -> HttpResponse:
         **options_of_grid(request, grid),
         **options_of_view(request, shown.view, is_compact=shown.is_compact, may_choose=not shown.is_drawn),
         "shown": shown,
-        **shown.state,
         "has_cells": "parts" not in request.GET,
         "worst": worst_rows(shown),
         **({} if "parts" in request.GET or shown.is_list else _cells(shown, words)),

@@ -58,7 +58,7 @@ def rows_of(grid: Grid, measure: MetricFormat, paths: Iterable[PathFigures]) -> 
     return [
         WorstRow(
             path,
-            " ".join([cell_style(grid, measure, path), *conditions(path)]),
+            " ".join([cell_style(grid, measure, path), *conditions(grid, path)]),
             "".join(sign for _, sign in signs(grid, path)),
             cell_text(grid, path),
             sentence(grid, path).partition(": ")[2],

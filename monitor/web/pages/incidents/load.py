@@ -7,7 +7,6 @@ Permissions are checked in `monitor.accounts.access`; the actions of the buttons
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -36,7 +35,6 @@ BEFORE_AND_AFTER = timedelta(minutes=30)
 LONGEST_SIDE = timedelta(days=2)
 POOL_STEPS = 32
 NOTHING = "–"
-RANGE = re.compile(r" to \d[\d.]*%")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +117,6 @@ class IncidentView:
     sites: tuple[str, ...]
     paths: tuple[Path, ...]
     raised: str
-
-    @property
-    def interval_note(self) -> str:
-        """What a range and a bound of the loss in the title are; empty where it has neither. They are those of
-        `LostPackets.interval`."""
-        title = words.headline(self.incident)
-        notes = ["a range of loss is a 95% confidence interval"] if RANGE.search(title) else []
-        notes += ["“below” is a 95% upper bound"] if "(below " in title else []
-        text = ", ".join(notes)
-        return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
 def load_list(wanted: listing.IncidentFilter, offset: int, limit: int) -> IncidentList:

@@ -17,8 +17,7 @@ from monitor.web.pages.grid.cells import measure_of_grid
 from monitor.web.pages.grid.places import reverse_query, shows_places
 from monitor.web.pages.map import world_map
 from monitor.web.pages.map.places import MOST_CELLS, map_of_places
-from monitor.web.request.grid_choices import chosen_places, options_of_grid
-from monitor.web.request.judged_grid import load_judged_grid
+from monitor.web.request.grid_choices import chosen_places, load_chosen_grid, options_of_grid
 
 
 @require_safe
@@ -30,12 +29,10 @@ def map_page(request: HttpRequest) -> HttpResponse:
     places = load_places() if len(where) > MOST_SITES else None
     if places is not None and shows_places(request, places, MOST_CELLS):
         return map_of_places(request, places, now)
-    judged = load_judged_grid(request, now)
-    grid = judged.grid
+    grid = load_chosen_grid(request, now)
     context = {
         "mesh": Mesh.objects.first(),
         "grid": grid,
-        **judged.context,
         "now": now,
         "title": MEASURES[grid.metric].title,
         **options_of_grid(request, grid),

@@ -13,12 +13,11 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from monitor.archive.upkeep import freshness
-from monitor.archive.upkeep.freshness import Freshness
 from monitor.mesh.models import Path
 from monitor.overview.annotations.compared import compared_annotations
 from monitor.overview.grid import HistoryPeriod, UnknownChoice
-from monitor.overview.mesh_state import load_path_now
 from monitor.overview.moments import in_bounds
+from monitor.overview.path_now import load_path_now
 from monitor.overview.recurring_hours import path_congestion
 from monitor.web.charts.compiled import compiled
 from monitor.web.charts.marks import CHANGE_SIGNS, change_style
@@ -56,7 +55,7 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
     context = {
         "view": view,
         "fresh": fresh,
-        "present": _present(view, fresh, now),
+        "present": _present(view, now),
         "routes": routes,
         "settings": settings,
         "links": load_links(view.path, now),
@@ -94,11 +93,11 @@ def charts_json(request: HttpRequest, path_id: int) -> JsonResponse:
     return JsonResponse(charts, json_dumps_params={"separators": (",", ":"), "ensure_ascii": False})
 
 
-def _present(view: PathView, fresh: Freshness, now: datetime) -> PathPresent | None:
+def _present(view: PathView, now: datetime) -> PathPresent | None:
     """The present of a path that is still measured."""
     if view.path.retired_at is not None:
         return None
-    return path_present(view.path.pk, load_path_now(view.path.pk, view.packet_bytes, fresh, now))
+    return path_present(load_path_now(view.path.pk, view.packet_bytes, now))
 
 
 @contextmanager

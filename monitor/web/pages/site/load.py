@@ -19,7 +19,6 @@ from monitor.mesh.models import Path, Site
 from monitor.overview.annotations.of_site import SiteAnnotation, site_annotations
 from monitor.overview.grid import choose_packet_bytes
 from monitor.overview.links.use import LinkUse, link_uses
-from monitor.overview.now.checked_paths import CheckedPaths
 from monitor.web.pages.completeness.load import DAY, DayCell, cell_of
 from monitor.web.pages.site import directions
 from monitor.web.pages.site.directions import DirectionSummary
@@ -79,11 +78,8 @@ class SiteView:
     links: tuple[SiteLink, ...]
 
 
-def load_site(
-    name: str, shown: ShownPeriod, packet_bytes: int | None, checked: CheckedPaths, now: datetime
-) -> SiteView:
-    """The page of a site. `checked` are the paths that are being checked. Raises `Site.DoesNotExist` and
-    `monitor.overview.grid.UnknownChoice`."""
+def load_site(name: str, shown: ShownPeriod, packet_bytes: int | None, now: datetime) -> SiteView:
+    """The page of a site. Raises `Site.DoesNotExist` and `monitor.overview.grid.UnknownChoice`."""
     site = Site.objects.get(name=name)
     sizes = tuple(measured_packet_sizes())
     size = choose_packet_bytes(sizes, packet_bytes)
@@ -95,7 +91,7 @@ def load_site(
         packet_bytes=size,
         packet_sizes=sizes,
         card=next((card for card in load_sites(now).cards if card.site == site), None),
-        peers=_peers(site, paths, shown, size, lasting, checked, now),
+        peers=_peers(site, paths, shown, size, lasting, now),
         days=_days(site, now),
         open_incidents=tuple(lasting[:INCIDENTS_SHOWN]),
         past_incidents=tuple(
@@ -131,10 +127,9 @@ def _peers(
     shown: ShownPeriod,
     packet_bytes: int,
     lasting: Sequence[Incident],
-    checked: CheckedPaths,
     now: datetime,
 ) -> tuple[Peer, ...]:
-    ways = directions.load_ways(of_site, shown, packet_bytes, lasting, checked, now)
+    ways = directions.load_ways(of_site, shown, packet_bytes, lasting, now)
     ends: dict[tuple[Site, int], list[DirectionSummary | None]] = {}
     for path in of_site:
         is_out = path.source.site == site

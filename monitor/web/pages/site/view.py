@@ -10,7 +10,6 @@ from django.views.decorators.http import require_safe
 from monitor.archive.upkeep import freshness
 from monitor.mesh.models import Site
 from monitor.overview.grid import HistoryPeriod, UnknownChoice
-from monitor.overview.mesh_state import load_mesh_state
 from monitor.web.pages.first_run import still_waiting
 from monitor.web.pages.incidents.operate import may_operate
 from monitor.web.pages.path.other_tests.annotate import SiteAnnotationForm
@@ -27,15 +26,13 @@ def site_page(request: HttpRequest, name: str) -> HttpResponse:
     shown = shown_period(request, now)
     try:
         fresh = freshness.load()
-        state = load_mesh_state(fresh, now)
-        view = load_site(name, shown, chosen_packet_bytes(request), state.checks, now)
+        view = load_site(name, shown, chosen_packet_bytes(request), now)
     except Site.DoesNotExist as error:
         raise Http404(f"There is no site {name}; /sites/ lists those that there are.") from error
     except UnknownChoice as error:
         raise Http404(str(error)) from error
     context = {
         "view": view,
-        "state": state,
         "fresh": fresh,
         "now": now,
         "may_operate": may_operate(request),

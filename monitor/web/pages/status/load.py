@@ -7,25 +7,23 @@ incidents are named by the sites of their paths and the symptom of their rule, n
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, Trouble
 from monitor.alerts.evidence import words
-from monitor.alerts.evidence.pooled_loss import none_lost_since
-from monitor.alerts.incidents import listing, quiet, recovery
-from monitor.alerts.incidents.finding_level import LevelUnit, level_of
-from monitor.alerts.incidents.gravest import active_findings, gravest_first, of_gravest_rule
+from monitor.alerts.incidents import listing, quiet
+from monitor.alerts.incidents.finding_level import is_outage
+from monitor.alerts.incidents.gravest import active_findings, gravest_first
 from monitor.alerts.incidents.queries import incidents_between
 from monitor.alerts.models import Incident, QuietPeriod
 from monitor.analysis import figures
 from monitor.archive.upkeep import freshness
 from monitor.mesh.models import Group, Mesh, Site
 from monitor.overview.mesh_state import MeshState, load_mesh_state
-from monitor.overview.now.checked_paths import ENDED, ENDED_S, count_of_paths
-from monitor.overview.now.sentence import over_text
+from monitor.overview.now.sentence import count_of_paths, rest
 from monitor.web.pages.status.bars import Bars, UptimeBar, draw
 from monitor.web.pages.status.shares import StepShares, load_shares
 
@@ -50,23 +48,14 @@ MOST_SYMPTOMS = 2
 
 @dataclass(frozen=True, slots=True)
 class PublicIncident:
-    """An incident by its sites and its symptom; `ended_at` is None while it is open. `over_at` is since when an open
-    one only waits to be resolved, `is_over_by` then or before; with `is_back_to_normal` its paths have no other
-    trouble. `replied_at` is the first reply after the outage that an open one was, `is_replying_again` without a loss
-    since. `measured_until` is the newest burst where newer data are overdue, `none_lost_since` the end of a loss that
-    is not over for certain."""
+    """An incident by its sites and its symptom; `ended_at` is None while it is open, `over_since` is since when an open
+    one only waits to be resolved."""
 
     place: str
     symptom: str
     began_at: datetime
     ended_at: datetime | None
-    is_back_to_normal: bool
-    over_at: datetime | None
-    is_over_by: bool
-    replied_at: datetime | None
-    is_replying_again: bool
-    measured_until: datetime | None
-    none_lost_since: datetime | None
+    over_since: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +125,17 @@ def load_status(now: datetime) -> StatusView:
     recent = incidents_between(now - timedelta(days=PAST_DAYS), now + timedelta(seconds=1))
     # Merged incidents go on as part of another.
     ended = [row for row in recent if row.closed_at is not None and row.merged_into_id is None]
-    past = [_public(row, ()) for row in sorted(ended, key=lambda row: row.closed_at or now, reverse=True)]
+    past = [_public(row) for row in sorted(ended, key=lambda row: row.closed_at or now, reverse=True)]
     sites = _sites(state, now)
     return StatusView(
         mesh_name="" if mesh is None else mesh.name,
-        state=f"{_state(state)} {_ended_losses(state)}".strip(),
+        state=_state(state),
         style=state.style,
         sites=sites.listed,
         all_sites=sites.number,
         counted_at=sites.at,
         earlier_at=sites.earlier_at,
-        open=tuple(_public(row, state.normal_again) for row in state.incidents),
+        open=tuple(map(_public, state.incidents)),
         past=tuple(past[:MOST_PAST]),
         more_past=max(0, len(past) - MOST_PAST),
         maintenance=tuple(_maintenance(now)),
@@ -155,34 +144,23 @@ def load_status(now: datetime) -> StatusView:
 
 def _state(state: MeshState) -> str:
     """The state in a sentence without the names in the titles of incidents."""
-    counted, checked = state.states, state.checked.parts(with_names=False)
+    tally, number = state.tally, len(state.incidents)
+    of_all = f"of {count_of_paths(tally.paths)}"
     if state.unknown_since is not None:
         return f"State unknown: not updated since {state.unknown_since:%Y-%m-%d %H:%M} UTC."
-    if not counted.paths:
+    if not tally.paths:
         return "Nothing is measured yet."
-    if state.incidents:
-        number, of_all = len(state.incidents), f"of {figures.count(counted.paths)} paths"
+    if number:
         opened = f"{number} open incident{'s' if number > 1 else ''}"
-        if (bad := state.going_on) > 0:
-            opened += f": {figures.count(bad)} {of_all} {'has' if bad == 1 else 'have'} problems"
-        elif (again := state.replying_again) > 0:
-            opened += f": {figures.count(again)} {of_all} {'is' if again == 1 else 'are'} being checked after an outage"
-        elif (back := state.back_to_normal) > 0:
-            opened += f": {over_text(back, f'{figures.count(back)} {of_all}')}"
-        if not checked:
-            return f"{opened}."
-        said = f"{'; '.join(checked)}."
-        return f"{opened}. {said}" if bad > 0 else f"{said} {opened}."
-    return f"No open incidents; {'; '.join(checked)}." if checked and state.style == "unknown" else state.title
-
-
-def _ended_losses(state: MeshState) -> str:
-    """The losses of lately that ended without an incident, by the sites of their paths."""
-    names = state.checks.ended_above.values()
-    if not names or not state.states.paths:
-        return ""
-    of = next(iter(names)) if len(names) == 1 else count_of_paths(len(names))
-    return f"Loss of {of} {ENDED} in the last {figures.duration(ENDED_S)}."
+        bad = "no path has a problem now"
+        if tally.with_problems:
+            verb = "has a problem" if tally.with_problems == 1 else "have problems"
+            bad = f"{figures.count(tally.with_problems)} {of_all} {verb}"
+        return f"{opened}: {bad}. {rest(tally, {'with_problems'})}".strip()
+    if tally.checked:
+        verb = "is" if tally.checked == 1 else "are"
+        return f"{figures.count(tally.checked)} {of_all} {verb} being checked. {rest(tally, {'checked'})}".strip()
+    return state.title
 
 
 def _sites(state: MeshState, now: datetime) -> _Sites:
@@ -190,7 +168,7 @@ def _sites(state: MeshState, now: datetime) -> _Sites:
     midnight = datetime.combine(now.astimezone(UTC).date(), time(), UTC)
     days = [midnight - timedelta(days=number) for number in range(DAYS - 1, -1, -1)]
     hours = [midnight + timedelta(hours=number) for number in range(now.astimezone(UTC).hour + 1)]
-    ends = ((incident.pk, recovery.ended_so_far(incident)) for incident in state.incidents)
+    ends = ((incident.pk, incident.over_since) for incident in state.incidents)
     shares = load_shares(days, hours, now, {key: at for key, at in ends if at is not None})
     troubled = Counter(site for incident in state.incidents for site in _sites_of(incident))
     every_site = list(Site.objects.in_use().values_list("id", "name", "title"))
@@ -233,38 +211,17 @@ def _floored_percent(ratio: float) -> str:
     return "100%" if ratio >= 1.0 else f"{int(ratio * 10_000) / 100:.2f}%"
 
 
-def _public(incident: Incident, normal_again: Collection[int]) -> PublicIncident:
-    lasting = {row.path_id for row in incident.paths.all() if not row.is_over}
-    outage, is_open = words.was_outage(incident), incident.closed_at is None
+def _public(incident: Incident) -> PublicIncident:
     return PublicIncident(
-        _place(incident),
-        _symptom(incident),
-        words.since(incident),
-        words.until(incident),
-        is_back_to_normal=recovery.is_back_to_normal(incident) and lasting.issubset(normal_again),
-        over_at=recovery.over_since(incident),
-        is_over_by=recovery.is_over_by(incident),
-        replied_at=outage.first_reply if outage is not None and is_open else None,
-        is_replying_again=recovery.replies_again(incident),
-        measured_until=recovery.measured_until(incident),
-        none_lost_since=none_lost_since(of_gravest_rule(incident)) if is_open else None,
+        _place(incident), _symptom(incident), words.since(incident), words.until(incident), incident.over_since
     )
 
 
 def _symptom(incident: Incident) -> str:
     """Its symptom, gravest first; of an incident of round trips both, where some have loss and some a longer RTT."""
-    if words.is_unanswered(incident) or words.was_outage(incident) or _is_all_lost(incident):
-        return _SYMPTOMS[Effect.UNREACHABLE]
-    rules = [row.rule for row in gravest_first(active_findings(incident))] or [incident.rule]
-    symptoms = dict.fromkeys(_symptom_of(rule) for rule in rules)
-    return " and ".join(list(symptoms)[:MOST_SYMPTOMS])
-
-
-def _is_all_lost(incident: Incident) -> bool:
-    """Whether all newest packets of an open incident are lost, as far as they have arrived: of a single cycle too."""
-    levels = [level_of(row) for row in of_gravest_rule(incident)] if incident.closed_at is None else []
-    is_lost = [level is not None and level.unit is LevelUnit.LOSS_RATIO and level.now == 1.0 for level in levels]
-    return bool(is_lost) and all(is_lost)
+    rows = gravest_first(active_findings(incident))
+    symptoms = dict.fromkeys(_SYMPTOMS[Effect.UNREACHABLE] if is_outage(row) else _symptom_of(row.rule) for row in rows)
+    return " and ".join(list(symptoms or [_symptom_of(incident.rule)])[:MOST_SYMPTOMS])
 
 
 def _symptom_of(name: str) -> str:

@@ -229,7 +229,7 @@ def _states(
         for ends, path_ids in tables.planned_pairs(query.by, kind.alternatives, family=query.family).items()
         if ends not in current
     }
-    places = [(path_id, *ends, 0, None, False) for ends, path_ids in lacking.items() for path_id in path_ids]
+    places = [(path_id, *ends, 0, None, False, None) for ends, path_ids in lacking.items() for path_id in path_ids]
     if not places:
         return {}
     size = choose_packet_bytes(sizes, query.packet_bytes)

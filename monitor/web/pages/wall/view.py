@@ -38,9 +38,7 @@ def wall_page(request: HttpRequest) -> HttpResponse:
     shown = load_chosen_places(request, places, now) if places is not None and shows_places(request, places) else None
     grid = load_chosen_grid(request, now) if shown is None else _of_places(shown)
     fresh = freshness.load()
-    state = load_mesh_state(fresh, now, grid if shown is None else None)
-    if shown is None:
-        grid = grid.with_checks(state.checks)
+    state = load_mesh_state(fresh, now)
     measure = measure_of_grid(grid)
     kind = "site" if shown is None else shown.places.kind
     context = {

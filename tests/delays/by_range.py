@@ -1,7 +1,7 @@
-"""Whether the newest values of a series are above all before them: a sign of a longer RTT, minutes before its proof.
+"""How a longer RTT was told before there were segments: the newest values of a series are above all before them.
 
 In: a figure of the newest bursts, oldest first, of shape (paths, bursts). Out: for each path the number of its newest
-bursts that are raised. It is no alarm: a path is only not called normal while the detector collects its samples.
+bursts that are raised.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from monitor.analysis.changes.least_rise import least_rise_ms
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LEAST_AFTER = 3
 """Raised bursts in a row."""
 LEAST_BEFORE = 10
-LEAST_BY_RATIO_MS = 1.0
-"""The least rise as a share of the level before: the detector cannot resolve less."""
 SPREADS = 2.0
 """So many times the range of the bursts before them lie the raised ones above their highest."""
 
@@ -39,8 +39,3 @@ def raised(values_ms: ArrayLike, least_ms: ArrayLike, least_ratio: ArrayLike) ->
     is_raised = above >= np.maximum(least, wide)
     best = np.where(is_raised, above, -np.inf).argmax(axis=1)
     return np.where(is_raised.any(axis=1), count - places[best], 0)
-
-
-def least_rise_ms(least_ms: Floats | float, least_ratio: Floats | float, before_ms: Floats | float) -> Floats:
-    """The least rise of a rule above a level before, elementwise: absolute, or as a share of it if that is less."""
-    return np.minimum(least_ms, np.maximum(least_ratio * before_ms, LEAST_BY_RATIO_MS))

@@ -1,1 +1,0 @@
-"""When the losses of an incident ended."""

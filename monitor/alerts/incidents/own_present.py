@@ -1,0 +1,98 @@
+"""The present of an incident: what its paths are like now, by the tracks of the signals that it is about.
+
+In: an incident with its paths, and the present of these. Out: `PresentPath` with these tracks alone, whether it is over
+and since when. Tracks decide; an incident that waits to be resolved is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from monitor.alerts.detect.rules.by_direction import DIRECTION
+from monitor.alerts.detect.rules.catalogue import rule_of
+from monitor.alerts.detect.rules.finding import Effect, Trouble
+from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
+from monitor.alerts.models import Incident, IncidentPath
+from monitor.present import read
+from monitor.present.read import PresentPath
+from monitor.present.track import Condition, Signal
+
+OF_PATH = (Condition.OWN_TESTS, Condition.OVERDUE, Condition.SET_ASIDE, Condition.NOT_PERMITTED)
+"""What the pings of a path tell of all its signals."""
+CALM = (Condition.NORMAL, Condition.AWAITED, Condition.SET_ASIDE)
+"""A trouble that has ended is over in these: a path in maintenance is measured on."""
+
+
+def signal_of(row: IncidentPath) -> Signal:
+    """The signal that a finding is about."""
+    rule = rule_of(row.rule)
+    if rule.effect in (Effect.LOSS, Effect.UNREACHABLE):
+        return Signal.LOSS
+    figures = row.figures
+    is_longer = figures.get("after_ms", 0.0) > figures.get("before_ms", 0.0)
+    figure = "median" if rule is ROUTE_CHANGE else figures.get("figure")
+    if is_longer and figure in ("median", "minimum") and DIRECTION not in figures:
+        return Signal.RTT
+    return {Trouble.THROUGHPUT: Signal.RATE, Trouble.RESPONSES: Signal.RESPONSE}.get(rule.trouble, Signal.OTHER)
+
+
+def way_of(row: IncidentPath) -> str:
+    """The way of the track that shows a finding: that by STAMP which found it, else that of round trips."""
+    return str(row.figures.get(DIRECTION, ""))
+
+
+def lasting_rows(incident: Incident) -> list[IncidentPath]:
+    """The findings of an incident that last, of one that has ended all."""
+    rows = list(incident.paths.all())
+    return [row for row in rows if not row.is_over] or rows
+
+
+def load_present(incidents: Iterable[Incident]) -> dict[int, PresentPath]:
+    """The present of the paths of these incidents: a query, none without any."""
+    path_ids = {row.path_id for incident in incidents for row in incident.paths.all()}
+    return read.load(path_ids) if path_ids else {}
+
+
+def own_present(incident: Incident, present: Mapping[int, PresentPath]) -> list[PresentPath]:
+    """The paths of an incident with their tracks of its signals; paths without any are left out."""
+    signals: dict[int, set[Signal]] = {}
+    for row in lasting_rows(incident):
+        signals.setdefault(row.path_id, set()).add(signal_of(row))
+    own = [_only(present[path_id], of_path) for path_id, of_path in signals.items() if path_id in present]
+    known = [path for path in own if path is not None]
+    current = {path.path_id for path in known if path.condition not in OF_PATH}
+    ends = {row.path_id: (row.path.source_id, row.path.destination_id) for row in lasting_rows(incident)}
+    measured = {ends[path_id] for path_id in current}
+    # Pings of either path of a pair cross both directions: those that arrive tell of both.
+    return [path for path in known if path.path_id in current or ends[path.path_id][::-1] not in measured]
+
+
+def _only(path: PresentPath, signals: set[Signal]) -> PresentPath | None:
+    tracks = tuple(track for track in path.tracks if track.signal in signals)
+    if not tracks:
+        return None
+    condition, pinged = max(track.condition for track in tracks), path.track(Signal.LOSS)
+    if pinged is not None and pinged.condition in OF_PATH and not signals.isdisjoint({Signal.LOSS, Signal.RTT}):
+        condition = pinged.condition
+    return replace(path, condition=condition, tracks=tracks)
+
+
+def is_over(own: Sequence[PresentPath]) -> bool:
+    """Whether all these paths are normal again: the incident waits to be resolved."""
+    return bool(own) and all(path.condition in CALM and _has_ended(path) for path in own)
+
+
+def _has_ended(path: PresentPath) -> bool:
+    """Whether a track of the path tells an end, or has no segments."""
+    return any(track.end is not None or not track.segments for track in path.tracks)
+
+
+def over_since(own: Sequence[PresentPath]) -> datetime | None:
+    """When the last trouble of these paths, which are all normal again, ended; None while one goes on, or where no
+    track tells."""
+    ends = [
+        track.end.at_s for path in own for track in path.tracks if track.packet_bytes == 0 and track.end is not None
+    ]
+    return datetime.fromtimestamp(max(ends), UTC) if ends and is_over(own) else None

@@ -1,0 +1,1 @@
+"""Throughput tests that are much slower than those before, until a rule can judge them."""

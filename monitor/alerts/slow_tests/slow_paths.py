@@ -1,0 +1,114 @@
+"""Paths whose newest throughput tests are much slower than those before, until a rule can judge them.
+
+In: the newest tests of a snapshot. Out: paths. `throughput_drop` needs a past and a second low test; until then such a
+path is suspect. A test that ran in a trouble of its path is no sign of another (`in_trouble`); nor is one after
+which a test on demand had a usual rate: such tests count in no statistics, but are newer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.alerts.detect.rules.throughput import DROP_TESTS, LEAST_BEFORE, THROUGHPUT_DROP, DropRule
+from monitor.alerts.detect.snapshot import Snapshot
+from monitor.alerts.slow_tests.in_trouble import in_incident, in_loss
+from monitor.archive.queries.for_alerts import newest_tests
+from monitor.mesh.document.alert_rules import RuleSettings
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+FEWEST_BEFORE = 2
+"""A single earlier test tells nothing of how much the tests of a path vary."""
+
+
+def slow_paths(snapshot: Snapshot, settings: Mapping[str, Mapping[int, RuleSettings]]) -> set[int]:
+    """The paths with the rule `throughput_drop` whose low tests no known trouble or later test explains: no query
+    without low tests, four or more with some."""
+    rules = {key: rule for key, rule in settings[THROUGHPUT_DROP.name].items() if key in snapshot.test_rows}
+    if not rules:
+        return set()
+    rows = [snapshot.test_rows[key] for key in rules]
+    newest = slice(None, -LEAST_BEFORE - DROP_TESTS - 1, -1)
+    below_ratio = np.array([cast("DropRule", rule).below_ratio for rule in rules.values()])
+    tests = _Tests(list(rules), below_ratio, snapshot.tested_at_s[rows, newest], snapshot.tests_bps[rows, newest])
+    low = tests.of(np.flatnonzero(tests.low))
+    return _told(low, snapshot, settings) if low.path_ids else set()
+
+
+@dataclass(frozen=True, slots=True)
+class _Tests:
+    """Start, in seconds since the epoch, and rate of the newest tests: rows are paths, columns their tests, the newest
+    first, NaN after the last. `below_ratio` is that of each path's rule."""
+
+    path_ids: list[int]
+    below_ratio: Floats
+    at_s: Floats
+    rates_bps: Floats
+
+    @property
+    def low(self) -> Ints:
+        return low_tests(self.rates_bps, self.below_ratio)
+
+    def of(self, rows: Ints) -> _Tests:
+        """The tests of these rows."""
+        path_ids = [self.path_ids[row] for row in rows.tolist()]
+        return _Tests(path_ids, self.below_ratio[rows], self.at_s[rows], self.rates_bps[rows])
+
+    def without(self, left_out: Bools) -> _Tests:
+        """The tests but for those `left_out`."""
+        order = np.argsort(left_out, axis=1, kind="stable")
+        at_s, rates_bps = (
+            np.take_along_axis(np.where(left_out, np.nan, column), order, axis=1)
+            for column in (self.at_s, self.rates_bps)
+        )
+        return _Tests(self.path_ids, self.below_ratio, at_s, rates_bps)
+
+
+def _told(tests: _Tests, snapshot: Snapshot, settings: Mapping[str, Mapping[int, Any]]) -> set[int]:
+    """The paths whose low tests nothing explains."""
+    now, paths = snapshot.now, {key: snapshot.tested_paths[key] for key in tests.path_ids}
+    tests = tests.without(in_incident(paths, tests.at_s, now))
+    while tests.low.any():
+        is_low = np.arange(tests.at_s.shape[1]) < tests.low[:, np.newaxis]
+        left_out = in_loss(settings["loss"], paths, np.where(is_low, tests.at_s, np.nan), now)
+        if not left_out.any():
+            break
+        tests = tests.without(left_out)
+    tests = tests.of(np.flatnonzero(tests.low))
+    return set(tests.path_ids) - _usual_on_demand(tests, now) if tests.path_ids else set()
+
+
+def _usual_on_demand(tests: _Tests, now: datetime) -> set[int]:
+    """The paths whose newest test is one on demand that is not low."""
+    since = datetime.fromtimestamp(float(tests.at_s[:, 0].min()), UTC)
+    newest = newest_tests(tests.path_ids, since, now, 1, on_demand=True)
+    usual = set()
+    for path_id, at_s, rate_bps in zip(newest["path_id"], newest["at_s"], newest["throughput_bps"], strict=True):
+        row = tests.path_ids.index(int(path_id))
+        lowest_bps = np.nanmin(tests.rates_bps[row, tests.low[row] :])
+        if at_s > tests.at_s[row, 0] and rate_bps >= tests.below_ratio[row] * lowest_bps:
+            usual.add(int(path_id))
+    return usual
+
+
+def low_tests(rates_bps: Floats, below_ratio: Floats) -> Ints:
+    """How many of the newest tests of each path are below this ratio of the lowest before them, and are not judged by
+    the rule; 0 where none is. Rows are paths, columns their newest tests, the newest first, NaN after the last."""
+    counts, low = (~np.isnan(rates_bps)).sum(axis=1), np.zeros(len(rates_bps), dtype=np.int64)
+    highest = np.maximum.accumulate(rates_bps, axis=1)
+    lowest = np.fmin.accumulate(rates_bps[:, ::-1], axis=1)[:, ::-1]
+    for newest in range(rates_bps.shape[1] - FEWEST_BEFORE, 0, -1):
+        before = counts - newest
+        # With a past and two low tests the rule itself judges.
+        is_open = (before >= FEWEST_BEFORE) & ((newest < DROP_TESTS) | (before < LEAST_BEFORE))
+        is_low = is_open & (highest[:, newest - 1] < below_ratio * lowest[:, newest])
+        low[is_low] = newest
+    return low

@@ -1,0 +1,16 @@
+"""The least rise of an RTT that a rule asks for."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+LEAST_BY_RATIO_MS = 1.0
+"""The least rise as a share of the level before: the detector cannot resolve less."""
+
+
+def least_rise_ms(least_ms: Floats | float, least_ratio: Floats | float, before_ms: Floats | float) -> Floats:
+    """The least rise of a rule above a level before, elementwise: absolute, or as a share of it if that is less."""
+    return np.minimum(least_ms, np.maximum(least_ratio * before_ms, LEAST_BY_RATIO_MS))

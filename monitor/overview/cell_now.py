@@ -1,0 +1,181 @@
+"""What a cell of the grid of now shows: the level and the condition of a track, in place of the figures of its window.
+
+In: the figures of paths over their windows, with the present of each. Out: the figures with their levels, and what of
+a track is said beside them. Nothing is decided here: see `monitor.present.track`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from monitor.analysis import binomial
+from monitor.analysis.changes.present import LostPackets
+from monitor.analysis.segments.delay_segments import LONGER, DelaySegment
+from monitor.analysis.segments.loss_segments import LossSegment
+from monitor.archive.queries.metrics import Metric
+from monitor.overview.path_figures import FigureState, PathFigures
+from monitor.present.read import PresentPath
+from monitor.present.track import Condition, Signal, Track
+
+
+@dataclass(frozen=True, slots=True)
+class CellNow:
+    """What a track says beside the level. `since` is when the level began, and `level_s` how long it had lasted at the
+    newest burst; `peak` is the worst of the trouble that lasts or has `ended_at`, where it is above the level.
+    `unanswered_since` is the last reply of a path without replies. `value_sent` and `value_received` are the packets of
+    the value, None where it is of none."""
+
+    since: datetime | None = None
+    level_s: float | None = None
+    value_peak: float | None = None
+    ended_at: datetime | None = None
+    unanswered_since: datetime | None = None
+    value_sent: int | None = None
+    value_received: int | None = None
+
+    @property
+    def is_since_end(self) -> bool:
+        return self.ended_at is not None
+
+
+def track_of(metric: Metric, packet_bytes: int | None, present: PresentPath | None) -> Track | None:
+    """The track of a cell: of a loss that of its packet size where the path has one, else that of all its packets; None
+    for a metric without tracks."""
+    if present is None:
+        return None
+    if metric is Metric.LOSS:
+        return present.track(Signal.LOSS, packet_bytes or 0) or present.track(Signal.LOSS)
+    return present.track(Signal.RTT) if metric is Metric.RTT_MEDIAN else None
+
+
+def condition_of(metric: Metric, packet_bytes: int | None, present: PresentPath | None) -> Condition | None:
+    """The condition of a cell: that of the path, but of a loss or an RTT only if it is the cell's own."""
+    of_path = None if present is None else present.track(Signal.LOSS)
+    if of_path is None or metric is Metric.THROUGHPUT:
+        return None
+    track = track_of(metric, packet_bytes, present)
+    own = Condition.NORMAL if track is None else track.condition
+    return own if of_path.condition in (Condition.SUSPECT, Condition.BAD) else max(own, of_path.condition)
+
+
+def end_of(track: Track | None, since: datetime) -> datetime | None:
+    """When the trouble of a track ended, if that was after `since`; one that flaps is in trouble between outages."""
+    end = None if track is None or track.condition.is_trouble else track.end
+    return None if end is None or end.at_s < since.timestamp() else datetime.fromtimestamp(end.at_s, UTC)
+
+
+def cell_now(
+    metric: Metric, packet_bytes: int | None, path: PathFigures, track: Track | None, since: datetime
+) -> CellNow:
+    """What the track of a cell says beside its level; ends before `since` are not told."""
+    of_window = CellNow(value_sent=path.sent, value_received=path.received)
+    if track is None or track.now is None:
+        return of_window
+    begin, ended_at = datetime.fromtimestamp(track.now.since.at_s, UTC), end_of(track, since)
+    told = track.trouble if track.condition.is_trouble or ended_at is not None else ()
+    level_s = max(0.0, track.newest_s - track.now.since.at_s)
+    if isinstance(track.now, DelaySegment):
+        worst_ms = max((segment.worst_ms for segment in told if isinstance(segment, DelaySegment)), default=0.0)
+        return replace(
+            of_window,
+            since=begin,
+            level_s=level_s,
+            value_peak=worst_ms if worst_ms > track.now.median_ms else None,
+            ended_at=ended_at,
+        )
+    lost = track.now.lost
+    is_dead = condition_of(metric, packet_bytes, path.present) is Condition.DEAD
+    return CellNow(
+        begin,
+        level_s,
+        _peak(lost, [segment.lost for segment in told if isinstance(segment, LossSegment)]),
+        ended_at,
+        begin if is_dead else None,
+        *((None, None) if is_dead or not lost.sent else (round(lost.sent), round(lost.sent - lost.lost))),
+    )
+
+
+def _peak(level: LostPackets, troubles: Sequence[LostPackets]) -> float | None:
+    """The worst loss, if its packets prove it above the level."""
+    worst = max((lost for lost in troubles if lost.sent), key=lambda lost: lost.interval[0], default=None)
+    return worst.ratio if worst is not None and (not level.sent or worst.is_above(level)) else None
+
+
+def with_levels(
+    metric: Metric, packet_bytes: int, figures: tuple[PathFigures, ...], *, is_smallest_size: bool
+) -> tuple[PathFigures, ...]:
+    """The figures of now, with the levels of their tracks. A path without a track keeps the figures of its window, as
+    does a path without packets in it. RTTs are followed by the smallest packets."""
+    if metric is Metric.THROUGHPUT:
+        return figures
+    conditions = [condition_of(metric, packet_bytes, path.present) for path in figures]
+    tracks = [track_of(metric, packet_bytes, path.present) for path in figures]
+    if metric is Metric.LOSS:
+        levels = [_loss_level(path, track) for path, track in zip(figures, tracks, strict=True)]
+        proven = _proven(levels, conditions)
+        figures = tuple(map(_with_loss, figures, levels, proven))
+    if metric is Metric.RTT_MEDIAN and is_smallest_size:
+        figures = tuple(map(_with_rtt, figures, tracks))
+    return tuple(_in_condition(metric, *of_path) for of_path in zip(figures, conditions, strict=True))
+
+
+def _loss_level(path: PathFigures, track: Track | None) -> LostPackets | None:
+    now = None if track is None else track.now
+    return now.lost if path.sent and isinstance(now, LossSegment) and now.lost.sent else None
+
+
+def _proven(levels: Sequence[LostPackets | None], conditions: Sequence[Condition | None]) -> list[float]:
+    """The losses by which cells are classed: that of a path in trouble, else its lower 95% bound, so that 1 lost of 10
+    is not 10%."""
+    ratios = [0.0 if level is None else level.ratio for level in levels]
+    rows = [
+        (row, level.lost / level.together, level.sent / level.together)
+        for row, (level, condition) in enumerate(zip(levels, conditions, strict=True))
+        if level is not None and level.lost and not (condition is not None and condition.is_trouble)
+    ]
+    if rows:
+        places, lost, sent = zip(*rows, strict=True)
+        for row, bound in zip(places, binomial.lower_bound(lost, sent).tolist(), strict=True):
+            ratios[row] = bound
+    return ratios
+
+
+def _with_loss(path: PathFigures, level: LostPackets | None, proven_ratio: float) -> PathFigures:
+    if level is None:
+        return path
+    is_total = level.lost >= level.sent
+    return replace(
+        path,
+        state=FigureState.TOTAL_LOSS if is_total else FigureState.VALUE if level.lost else FigureState.NONE_LOST,
+        value=level.ratio,
+        value_measured=None if path.value == level.ratio else path.value,
+        proven_loss_ratio=proven_ratio if level.lost else None,
+    )
+
+
+def _with_rtt(path: PathFigures, track: Track | None) -> PathFigures:
+    now = None if track is None else track.now
+    if path.value is None or not isinstance(now, DelaySegment) or now.state != LONGER:
+        return path
+    return replace(path, value=now.median_ms, value_measured=path.value)
+
+
+def _in_condition(metric: Metric, path: PathFigures, condition: Condition | None) -> PathFigures:
+    """The path with the state of its condition: the window of one that is down, or that may not be measured any more,
+    has packets of before."""
+    if condition is Condition.NOT_PERMITTED and path.state is not FigureState.NO_DATA:
+        return replace(path, state=FigureState.NOT_MEASURED, value=None, value_measured=None, proven_loss_ratio=None)
+    if condition is not Condition.DEAD or not path.sent:
+        return path
+    if metric is not Metric.LOSS:
+        return replace(path, state=FigureState.TOTAL_LOSS)
+    window = path.loss_ratio
+    return replace(
+        path,
+        state=FigureState.TOTAL_LOSS,
+        value=1.0,
+        value_measured=None if window == 1.0 else window,
+        proven_loss_ratio=1.0,
+    )

@@ -1,0 +1,235 @@
+"""The tracks of loss of many paths: of their round trips, or of one way by STAMP. They live in the memory of a process.
+
+In: the bursts that have arrived, the stored tracks to begin with, and the limits. Out: rows of `PathTrack`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.analysis.segments.chain_sums import AFTER_LOST, AFTER_RECEIVED
+from monitor.analysis.segments.look_back import onset_of_loss
+from monitor.analysis.segments.loss_segments import LossSegment
+from monitor.analysis.segments.segment import Moment
+from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
+from monitor.archive.queries.present.lost_order import COUNTS, LostOrder, lost_one_way, lost_order
+from monitor.present.followed_delay import RttBound
+from monitor.present.followed_loss import ALL_SIZES, FollowedLoss
+from monitor.present.models import PathTrack, losses_as_json
+from monitor.present.track import Condition, Signal, Track, TrackFacts, conditions, flaps_within_s
+from monitor.present.watched import WatchedPath
+from monitor.present.written import Written
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SHORT, SHORT_CYCLES = timedelta(hours=1), 40
+"""The bursts that a path is followed from anew, so many cycles at least; and, of the time alone, those in which the
+onset of a loss is looked for."""
+LONG = timedelta(hours=6)
+"""The same of a path that was not normal."""
+AWAY = timedelta(minutes=5)
+"""A process that has not looked for so long begins anew."""
+JUST_AFTER_S = 1e-4
+"""Stored times are rounded to microseconds."""
+LOOKED_BACK = 20
+"""So many onsets are looked back upon at once, each for 50 ms; the others have those of the filter until the next."""
+UNUSUAL = 0.9
+"""A loss is more than usual with this probability."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrackLimits:
+    """By path: the loss from which on it is bad, of its rule or of an open finding, its usual loss, and the limits of
+    its RTT; those without an entry have none. `set_aside` are the paths in maintenance, `lossy` those with an open
+    finding of loss, with its way, `found` the conditions by findings of rules whose signal is not followed here."""
+
+    loss: Mapping[int, float] = field(default_factory=dict)
+    usual: Mapping[int, float] = field(default_factory=dict)
+    set_aside: Collection[int] = ()
+    lossy: Collection[tuple[int, str]] = ()
+    rtt: Mapping[int, RttBound] = field(default_factory=dict)
+    found: Mapping[tuple[int, Signal], Condition] = field(default_factory=dict)
+
+
+class LossTracks:
+    """The tracks of these paths: of their round trips, or of a `way` by STAMP; these tell a loss alone."""
+
+    def __init__(self, watched: Mapping[int, WatchedPath], way: str = "") -> None:
+        self.watched, self._way = watched, way
+        self._followed = FollowedLoss({key: path.pings for key, path in watched.items()})
+        self.keys = list(self._followed.tracks)
+        of_tracks = [watched[path_id] for path_id, _ in self.keys]
+        self._path_ids = np.array([path_id for path_id, _ in self.keys], dtype=np.int64)
+        self._own = np.array([self._followed.tracks[path_id, ALL_SIZES] for path_id, _ in self.keys], dtype=np.int64)
+        self._every_s = np.array([path.pings.every_s for path in of_tracks])
+        self._started_s = np.array([path.started_s for path in of_tracks])
+        self._written, self._undated = Written(len(self.keys)), set[int]()
+
+    def begin(self, stored: Sequence[PathTrack], now: datetime) -> None:
+        """Go on with these rows, which were stored of the tracks, and the bursts since then; or begin anew."""
+        was_bad = {
+            row.path_id for row in stored if row.condition >= Condition.SUSPECT or len(row.segments) > 1 or row.outages
+        }
+        calm = self._calm(stored, now)
+        self._followed.restore(calm)
+        newest_s: dict[int, float] = {}
+        for (path_id, _), track in calm.items():
+            newest_s[path_id] = min(track.newest_s, newest_s.get(path_id, np.inf))
+        path_ids = list(self.watched)
+        anew_s = {
+            path_id: min((now - (LONG if path_id in was_bad else SHORT)).timestamp(),
+                         now.timestamp() - SHORT_CYCLES * path.pings.every_s)
+            for path_id, path in self.watched.items()
+        }  # fmt: skip
+        since_s = [newest_s[key] + JUST_AFTER_S if key in newest_s else anew_s[key] for key in path_ids]
+        self._followed.follow(self._bursts(path_ids, since_s, now), at_once=True)
+
+    def take(self, since_s: Mapping[int, float], now: datetime) -> None:
+        """Take the bursts of the sites that have delivered, since the earliest of each (seconds since the epoch); the
+        paths of which some came late are followed anew."""
+        path_ids = [key for key, path in self.watched.items() if path.site_id in since_s]
+        bursts = self._bursts(path_ids, [since_s[self.watched[key].site_id] for key in path_ids], now)
+        late = self._followed.follow(bursts)
+        if late:
+            self._followed.forget(late)
+            self._followed.follow(self._bursts(sorted(late), [(now - LONG).timestamp()] * len(late), now))
+
+    def set_limits(self, limits: TrackLimits) -> None:
+        """Decide by these limits from now on."""
+        segments = self._followed.segments
+        segments.limits[:] = self._of_paths(limits.loss, np.nan)
+        segments.is_found[:] = np.isin(self._path_ids, [path_id for path_id, way in limits.lossy if way == self._way])
+
+    def changed(self, now: datetime, limits: TrackLimits) -> list[PathTrack]:
+        """The rows of the tracks that are to be written now."""
+        segments, newest_s, now_s = self._followed.segments, self._followed.newest_s, now.timestamp()
+        decided = conditions(self._facts(now_s, limits), now_s)
+        is_calm = (decided < Condition.SUSPECT) & (segments.states == CLEAN)
+        due = self._written.take(decided, segments.changes, newest_s, is_calm, self._path_ids, now_s)
+        return [self._row(row, int(decided[row])) for row in due.tolist()]
+
+    def look_back(self, now: datetime) -> None:
+        """Date the losses that have begun since the tracks were written exactly, by the bursts of both paths between
+        their hosts, of a way by its own: a query, none without such a loss."""
+        segments = self._followed.segments
+        self._undated |= {*np.flatnonzero(self._written.changes != segments.changes).tolist()}
+        self._undated = {row for row in self._undated if segments.begins_loss(row)}
+        begun = sorted(self._undated)[:LOOKED_BACK]
+        if not begun:
+            return
+        self._undated.difference_update(begun)
+        by_hosts = {} if self._way else {path.hosts: key for key, path in self.watched.items()}
+        pairs = {}
+        for row in begun:
+            path_id, _ = self.keys[row]
+            pairs[row] = {path_id, by_hosts.get(self.watched[path_id].hosts[::-1], path_id)}
+        path_ids = sorted(set[int]().union(*pairs.values()))
+        bursts = self._bursts(path_ids, [(now - SHORT).timestamp()] * len(path_ids), now)
+        for row, pair in pairs.items():
+            since = _onset(bursts, pair, self.keys[row][1])
+            if since is None:
+                continue
+            sums = self._sums_between(bursts, row, segments.segments(row)[-1].since.at_s, since.at_s)
+            if segments.follows_outage(row) and sums[AFTER_RECEIVED] + sums[AFTER_LOST] > 0.0:
+                segments.insert_clean(row, sums, since)
+            else:
+                segments.set_since(row, since)
+
+    def _sums_between(self, bursts: LostOrder, row: int, since_s: float, until_s: float) -> Floats:
+        """The sums of the bursts of a track that begin after one moment, before another."""
+        path_id, size = self.keys[row]
+        is_own = (bursts.path_id == path_id) & ((size == ALL_SIZES) | (bursts.packet_bytes == size))
+        is_own &= (bursts.result == COUNTS) & (bursts.at_s > since_s) & (bursts.at_s < until_s)
+        return np.asarray(bursts.sums[:, is_own].sum(axis=1))
+
+    def _bursts(self, path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> LostOrder:
+        if self._way:
+            return lost_one_way(self._way, path_ids, since_s, until)
+        return lost_order(path_ids, since_s, until)
+
+    def _calm(self, stored: Iterable[PathTrack], now: datetime) -> dict[tuple[int, int], Track]:
+        """The stored tracks of the paths that go on clean: these need no burst of before."""
+        tracks: dict[int, dict[tuple[int, int], Track]] = defaultdict(dict)
+        for row in stored:
+            if row.condition == Condition.NORMAL and row.newest_at is not None:
+                track, is_newer = row.track, now - 2 * AWAY < row.newest_at < now
+                if is_newer and len(track.segments) == 1 and track.segments[0].state == CLEAN and not track.outages:
+                    tracks[row.path_id][row.path_id, row.packet_bytes] = track
+        sizes = Counter(path_id for path_id, _ in self.keys)
+        whole = [of for path_id, of in tracks.items() if len(of) == sizes[path_id] and _are_of_one_time(of)]
+        return {key: track for of in whole for key, track in of.items()}
+
+    def _of_paths(self, values: Mapping[int, float], missing: float) -> Floats:
+        """The value of the path of each track."""
+        known = np.append(np.fromiter(values, dtype=np.int64, count=len(values)), -1)
+        order = np.argsort(known)
+        places = order[np.searchsorted(known, self._path_ids, sorter=order).clip(max=len(known) - 1)]
+        every = np.append(np.fromiter(values.values(), dtype=np.float64, count=len(values)), missing)
+        return np.where(known[places] == self._path_ids, every[places], missing)
+
+    def _facts(self, now_s: float, limits: TrackLimits) -> TrackFacts:
+        followed, segments = self._followed, self._followed.segments
+        outages, is_unusual = np.zeros(len(self.keys)), np.zeros(len(self.keys), dtype=np.bool_)
+        for row, ended in segments.outages.items():
+            within_s = flaps_within_s(self._every_s[row])
+            outages[row] = sum(now_s - end_s <= within_s for _, end_s in ended)
+        lossy = np.flatnonzero(segments.states == LOSSY)
+        usual = [limits.usual.get(self.keys[row][0], 0.0) for row in lossy.tolist()]
+        is_unusual[lossy] = segments.filter.above(np.array(usual), lossy) >= UNUSUAL
+        return TrackFacts(
+            every_s=self._every_s,
+            started_s=self._started_s,
+            newest_s=followed.newest_s,
+            own_s=followed.own_s[self._own],
+            failed_s=followed.failed_s[self._own],
+            is_set_aside=np.isin(self._path_ids, list(limits.set_aside)),
+            packets=segments.sums[0] + segments.sums[2],
+            limits=segments.limits,
+            is_dead=segments.states == DEAD,
+            outages=outages,
+            is_above=segments.is_above & ((segments.states == LOSSY) | segments.is_found),
+            is_unusual=is_unusual,
+            is_part=(self._own != np.arange(len(self.keys))) | bool(self._way),
+        )
+
+    def _row(self, row: int, condition: int) -> PathTrack:
+        path_id, size = self.keys[row]
+        newest_s, segments = float(self._followed.newest_s[row]), self._followed.segments
+        is_measured = np.isfinite(newest_s)
+        return PathTrack(
+            path_id=path_id,
+            signal=Signal.LOSS,
+            way=self._way,
+            packet_bytes=size,
+            condition=condition,
+            newest_at=datetime.fromtimestamp(newest_s, UTC) if is_measured else None,
+            segments=losses_as_json(segments.segments(row)) if is_measured else [],
+            outages=list(segments.outages.get(row, ())),
+        )
+
+
+def _onset(bursts: LostOrder, path_ids: Collection[int], size: int) -> Moment | None:
+    """The onset of the newest loss in the bursts of these paths of a size, of all for ALL_SIZES."""
+    is_own = np.isin(bursts.path_id, list(path_ids)) & ((size == ALL_SIZES) | (bursts.packet_bytes == size))
+    counts = np.flatnonzero((bursts.result == COUNTS) & is_own)
+    order = counts[np.argsort(bursts.at_s[counts], kind="stable")]
+    at_s = bursts.at_s[order]
+    onset = onset_of_loss(at_s, bursts.sums[:, order])
+    if onset is None:
+        return None
+    earliest_s = float(at_s[onset.earliest]) if onset.earliest else -np.inf
+    return Moment(float(at_s[onset.at]), earliest_s, float(at_s[onset.latest]))
+
+
+def _are_of_one_time(of_path: Mapping[tuple[int, int], Track]) -> bool:
+    """Whether the stored tracks of a path have the same packets: each is written when it changes."""
+    sent = {size: track.now.lost.sent for (_, size), track in of_path.items() if isinstance(track.now, LossSegment)}
+    whole = sent.pop(ALL_SIZES, None)
+    return not sent or sum(sent.values()) == whole

@@ -1,0 +1,42 @@
+"""What a track tells of its segments."""
+
+import pytest
+
+from monitor.analysis.changes.present import LostPackets
+from monitor.analysis.segments.loss_segments import LossSegment
+from monitor.analysis.segments.segment import Moment
+from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
+from monitor.present.track import Condition, Signal, Track
+
+
+def track(*states):
+    """A track with these segments, one every 100 s."""
+    segments = [
+        LossSegment(
+            state, Moment(100.0 * number, 100.0 * number, 100.0 * number), LostPackets(10.0, 10.0 * (state > 0))
+        )
+        for number, state in enumerate(states)
+    ]
+    return Track(1, Signal.LOSS, "", 0, Condition.BAD if states[-1] else Condition.NORMAL, 1e3, tuple(segments))
+
+
+@pytest.mark.parametrize(
+    ("states", "onset_s", "end_s", "before"),
+    [
+        ((CLEAN,), None, None, None),
+        ((CLEAN, LOSSY), 100.0, None, (CLEAN,)),
+        ((CLEAN, LOSSY, DEAD, LOSSY), 100.0, None, (CLEAN,)),
+        ((CLEAN, DEAD, CLEAN), 100.0, 200.0, None),
+        ((CLEAN, DEAD, CLEAN, DEAD), 300.0, None, (CLEAN, DEAD, CLEAN)),
+        ((DEAD, LOSSY), 0.0, None, None),
+    ],
+)
+def test_a_trouble_lasts_from_its_first_segment_to_the_next_that_is_clean(states, onset_s, end_s, before):
+    of = track(*states)
+
+    assert (None if of.onset is None else of.onset.at_s) == onset_s
+    assert (None if of.end is None else of.end.at_s) == end_s
+    earlier = of.before
+    assert (None if earlier is None else tuple(segment.state for segment in earlier.segments)) == before
+    if earlier is not None and len(earlier.segments) > 1:
+        assert (earlier.end.at_s, earlier.condition) == (200.0, Condition.NORMAL)
