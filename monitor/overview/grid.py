@@ -132,8 +132,6 @@ class Grid:
     figures: tuple[PathFigures, ...]
     lasting_incidents: tuple[Incident, ...]
     against: ComparedPeriod | None = None
-    is_part: bool = False
-    """Whether it has only the paths between some sites."""
     fresh: Freshness | None = None
     """When the centre last did its work, by which the present is known."""
 
@@ -144,12 +142,6 @@ class Grid:
     @property
     def is_smallest_size(self) -> bool:
         return self.packet_bytes == min(self.packet_sizes, default=self.packet_bytes)
-
-    @property
-    def is_loss_now(self) -> bool:
-        """Whether it has the loss now of every path, by its smallest packets."""
-        is_whole = not self.is_part and self.group is None and self.is_smallest_size
-        return is_whole and self.metric is Metric.LOSS and self.period is GridPeriod.NOW and self.against is None
 
     def track_of(self, path: PathFigures) -> Track | None:
         """The track of a cell of now."""
@@ -262,7 +254,6 @@ def load_grid(
         figures=figures,
         lasting_incidents=tuple(lasting),
         against=against,
-        is_part=between is not None or path_ids is not None,
         fresh=fresh,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 
 from monitor.alerts.incidents import lifecycle
@@ -43,11 +44,14 @@ def plant(
     lost_of: Callable[[int], int] = lambda _: 0,
     rtts_of: Callable[[int], Sequence[float]] = lambda _: [20.0] * 10,
     packet_bytes: int = 100,
+    *,
+    is_scattered: bool = False,
 ) -> None:
-    """Cycles with ten packets, a second apart, of which the first are lost."""
-    rows = []
+    """Cycles with ten packets, a second apart, of which the first are lost, or any if `is_scattered`."""
+    rows, random = [], np.random.default_rng(path.pk)
     for seconds in range(since_s, until_s, CYCLE_S):
         lost = lost_of(seconds)
+        gone = random.permutation(10)[:lost] if is_scattered else range(lost)
         rows.append(
             Burst(
                 path_id=path.pk,
@@ -59,7 +63,7 @@ def plant(
                 duplicates=0,
                 reordered=0,
                 during_test=False,
-                rtts_ms=[None] * lost + list(rtts_of(seconds)[lost:]),
+                rtts_ms=[None if number in gone else rtt for number, rtt in enumerate(rtts_of(seconds))],
             )
         )
     copy_rows(rows)

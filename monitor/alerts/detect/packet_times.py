@@ -229,27 +229,6 @@ def last_answered_s(bursts: BurstColumns, spacing: Spacing) -> float | None:
     return float((answered.at_s + spacing.least_s * last).max())
 
 
-def last_replies(last_bursts: Mapping[int, datetime]) -> dict[int, datetime]:
-    """When the last packet with a reply was sent, by path, where that was in a burst that began at this time, or in one
-    that had not ended by then, or during a throughput test soon after: the last reply wherever it is stated. Three
-    queries, none without paths."""
-    if not last_bursts:
-        return {}
-    spacing = spacings(last_bursts)
-    longest_s = max((of.longest_s for of in spacing.values()), default=0.0)
-    since, until = min(last_bursts.values()), max(last_bursts.values()) + timedelta(microseconds=1)
-    bursts = bursts_around(list(last_bursts), since - timedelta(seconds=longest_s), until)
-    last_s = {
-        path_id: last_answered_s(bursts.where(bursts.path_id == path_id), of_path)
-        for path_id, of_path in spacing.items()
-    }
-    last = {path_id: datetime.fromtimestamp(at_s, UTC) for path_id, at_s in last_s.items() if at_s is not None}
-    for reply in loaded_replies(spacing, since, until + LOADED_WITHIN):
-        if reply.path_id in last:
-            last[reply.path_id] = max(last[reply.path_id], reply.at)
-    return last
-
-
 def loaded_replies(spacing: Mapping[int, Spacing], since: datetime, until: datetime) -> list[LoadedReply]:
     """The last reply of each burst with packets that were sent during throughput tests: loss and RTTs leave these out,
     but a path that answers them is not cut off. A query, none without paths."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db.models.fields.json import KT
 
@@ -17,17 +16,6 @@ from monitor.alerts.detect.rules.catalogue import RULES, rule_of
 from monitor.alerts.detect.rules.finding import Effect, RuleFinding
 from monitor.alerts.incidents.finding_level import at_detection, level_of
 from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath, Severity
-
-SAME_ONSET = timedelta(minutes=2)
-"""An outage that began so near to its incident's onset is that of the whole incident."""
-
-
-@dataclass(frozen=True, slots=True)
-class OutageTimes:
-    """The last reply before an outage of all paths of an incident, and when all answered again."""
-
-    last_reply: datetime
-    first_reply: datetime
 
 
 def gravity(rule: str) -> int:

@@ -28,13 +28,8 @@ from monitor.archive.queries.for_alerts import newest_bursts
 
 REJUDGED_FOR = timedelta(minutes=15)
 """After its newest finding: by then the paths of a cause have alarmed, or are known not to be affected."""
-LEAST_OUTAGE_RATIO = 0.9
 LATELY_CUT = timedelta(minutes=10)
 """An outage is detected within this time."""
-SAME_CYCLE = timedelta(minutes=1)
-"""Before the onset: the bursts of several paths that an outage cuts do not begin together."""
-SETTLED = timedelta(minutes=2)
-"""After the first reply of an outage: by then the other bursts of its cycle have been delivered."""
 
 
 def of_incident(incident: Incident, now: datetime) -> LastingIncident:

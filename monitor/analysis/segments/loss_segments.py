@@ -128,16 +128,6 @@ class LossSegments:
         newest = self._segment(row, self.sums[:, row])
         return (*self._earlier.get(row, ()), newest)
 
-    def silent_rows(self) -> Rows:
-        """The paths whose newest burst was lost as a whole."""
-        return np.flatnonzero(self._unanswered[0] > 0.0)
-
-    def silent_since_s(self, row: int) -> float | None:
-        """The last reply of a path whose newest burst was lost as a whole, its first request where none is known."""
-        if not self._unanswered[0, row]:
-            return None
-        return float(self._silent_s[row] if np.isnan(self._replied_s[row]) else self._replied_s[row])
-
     def begins_loss(self, row: int) -> bool:
         """Whether the newest segment of a path is a loss after none: not another level of a loss that went on."""
         earlier = self._earlier.get(row)

@@ -16,7 +16,8 @@ from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh.models import Measurement, MeasurementPeriod
 from monitor.mesh.models import Test as MeshTest
 from tests.db.alert_rows import make_mesh
-from tests.db.web.test_mesh_state_now import NOW, at, plant
+from tests.db.planted_cycles import NOW, at
+from tests.db.web.test_mesh_state_now import plant
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 STATES = ("with_problems", "in_maintenance", "being_checked", "overdue", "normal", "awaited", "without_data")

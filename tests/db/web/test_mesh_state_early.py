@@ -6,7 +6,8 @@ import pytest
 
 from monitor.archive.models import Burst
 from monitor.web.pages.status.load import load_status
-from tests.db.web.test_mesh_state_now import at, one_in_ten, paths_of_three_sites, plant, state_at
+from tests.db.planted_cycles import at, paths_of_three_sites
+from tests.db.web.test_mesh_state_now import one_in_ten, plant, state_at
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]

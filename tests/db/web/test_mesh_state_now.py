@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
+from functools import partial
 
-import numpy as np
 import pytest
 from django.utils import timezone
 from django.utils.html import strip_tags
@@ -16,59 +16,21 @@ from monitor.alerts.incidents import lifecycle, queries
 from monitor.alerts.incidents.finding_level import level_of
 from monitor.archive.models import Burst
 from monitor.archive.upkeep import freshness
-from monitor.mesh.models import MeasurementPeriod
-from monitor.mesh.models import Test as MeshTest
 from monitor.overview.mesh_state import load_mesh_state
 from monitor.present import read
 from monitor.present.track import Condition
 from monitor.web.pages.status.load import load_status
-from tests.db.alert_rows import make_mesh
-from tests.db.copied_rows import copy_rows
+from tests.db import planted_cycles
+from tests.db.planted_cycles import NOW, at, paths_of_three_sites
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
-NOW = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
-
-
-def at(seconds):
-    return NOW + timedelta(seconds=seconds)
+plant = partial(planted_cycles.plant, is_scattered=True)
 
 
 @pytest.fixture
 def paths(monkeypatch):
     return paths_of_three_sites(monkeypatch)
-
-
-def paths_of_three_sites(monkeypatch):
-    """Paths with cycles of 10 s, whose incidents open at once."""
-    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
-    paths = make_mesh(["slac", "ornl", "fnal"], at(-7200), loss={"above_ratio": 0.01, "window_s": 120}, rtt={})
-    MeshTest.objects.update(every_s=10)
-    MeasurementPeriod.objects.update(every_s=10)
-    return paths
-
-
-def plant(path, since_s, until_s, lost_of=lambda _: 0, rtts_of=lambda _: [20.0] * 10, packet_bytes=100):
-    """Cycles of 10 s with ten packets, a second apart, of which any may be lost."""
-    rows, random = [], np.random.default_rng(path.pk)
-    for seconds in range(since_s, until_s, 10):
-        lost = lost_of(seconds)
-        gone = random.permutation(10)[:lost]
-        rows.append(
-            Burst(
-                path_id=path.pk,
-                packet_bytes=packet_bytes,
-                measured_at=at(seconds),
-                outcome="measured",
-                sent=10,
-                received=10 - lost,
-                duplicates=0,
-                reordered=0,
-                during_test=False,
-                rtts_ms=[None if number in gone else rtt for number, rtt in enumerate(rtts_of(seconds))],
-            )
-        )
-    copy_rows(rows)
 
 
 def present(paths):
