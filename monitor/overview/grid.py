@@ -19,7 +19,7 @@ from monitor.archive.queries import recent
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import measured_packet_sizes, newest_measurement_at
 from monitor.archive.upkeep import freshness
-from monitor.archive.upkeep.freshness import Freshness, RecurringWork
+from monitor.archive.upkeep.freshness import Freshness
 from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.models import Group, Host, KindName, Measurement, Path, Site, Test
 from monitor.mesh.queries import sizes_sent
@@ -358,7 +358,7 @@ def _place(path: _PlannedPath, groups: dict[int, frozenset[str]]) -> Place:
 
 def _present(paths: list[_PlannedPath], fresh: Freshness, now: datetime) -> dict[int, PresentPath]:
     """The present of these paths; none while their tracks are not kept current."""
-    if any(work.work is RecurringWork.EVALUATION for work in fresh.stale_at(now)):
+    if not fresh.is_evaluated(now):
         return {}
     # Of many paths those of all are read: a list of 90,000 ids takes longer.
     return read.load([path.path_id for path in paths] if len(paths) < FEW_PATHS else None)

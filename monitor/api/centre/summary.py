@@ -5,20 +5,19 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Router, Schema
 
 from monitor.alerts.evidence.words import headline, since
 from monitor.alerts.models import Severity
 from monitor.api.centre.state import MeshStateOut, state_fields
-from monitor.api.freshness import OF_SUMMARIES, date_summaries
-from monitor.archive.queries.tables import Tick
 from monitor.archive.upkeep import freshness
-from monitor.archive.upkeep.freshness import lacks_since
 from monitor.mesh.models import Mesh
+from monitor.overview.grid import Grid
 from monitor.overview.mesh_state import MeshState, load_mesh_state
-from monitor.overview.wide.losses import BAD_RATIO, PairCell, PlaceGrid, load_place_grid
+from monitor.overview.path_figures import FigureState, PathFigures
+from monitor.overview.wide.losses import PairCell, PlaceGrid, load_place_grid
 from monitor.overview.wide.places import load_places
 
 MOST_INCIDENTS = 20
@@ -37,9 +36,9 @@ class CentreIncidentOut(Schema):
 
 
 class PlacePairOut(Schema):
-    """The paths from a group or region to another in the period: how many, those with packets, those that lost
-    `bad_ratio` or more, those with an open incident, and the worst of them, with the part of its loss that is proven
-    (95%). Its figures are null where no path has packets."""
+    """The paths from a group or region to another: how many, those with current results, those in trouble, those with
+    an open incident, and the worst of them, with the packets of its loss now, and the part of it that is proven (95%).
+    Its figures are null where no path has packets."""
 
     source: str
     destination: str
@@ -56,14 +55,11 @@ class PlacePairOut(Schema):
 
 
 class PlaceLossOut(Schema):
-    """The loss between groups or regions (`kind`), from summaries of hours from `since` to `until`, with packets of so
-    many bytes. `pairs` has the worst first, at most 400; `pairs_in_all` is how many there are. `pairs` is empty before
-    the mesh has a path."""
+    """The loss between groups or regions (`kind`) at `until`, with packets of so many bytes. `pairs` has the worst
+    first, at most 400; `pairs_in_all` is how many there are. `pairs` is empty before the mesh has a path."""
 
     kind: str
     packet_bytes: int
-    bad_ratio: float
-    since: datetime
     until: datetime
     pairs_in_all: int
     pairs: list[PlacePairOut]
@@ -71,7 +67,7 @@ class PlaceLossOut(Schema):
 
 class CentreOut(Schema):
     """A centre: the name of its mesh, empty before the first, its state, its open incidents, the worst first and at
-    most 20, and the loss of the last one to two hours between its groups or regions, null before it has a site. `at` is
+    most 20, and the loss now between its groups or regions, null before it has a site. `at` is
     when it was made, by the clock of that centre."""
 
     mesh: str
@@ -82,15 +78,9 @@ class CentreOut(Schema):
     loss: PlaceLossOut | None
 
 
-@router.get(
-    "/centre",
-    response=CentreOut,
-    summary="The whole centre: state, open incidents, loss between groups",
-    openapi_extra=OF_SUMMARIES,
-)
-def get_centre(request: HttpRequest, response: HttpResponse) -> dict[str, object]:
+@router.get("/centre", response=CentreOut, summary="The whole centre: state, open incidents, loss between groups")
+def get_centre(request: HttpRequest) -> dict[str, object]:
     now = timezone.now()
-    date_summaries(response, lacks_since(Tick.HOUR, now))
     return centre_fields(load_mesh_state(freshness.load(), now), now)
 
 
@@ -121,8 +111,6 @@ def _loss_fields(shown: PlaceGrid) -> dict[str, object]:
     return {
         "kind": shown.places.kind,
         "packet_bytes": grid.packet_bytes,
-        "bad_ratio": BAD_RATIO,
-        "since": grid.covered_since,
         "until": shown.at,
         "pairs_in_all": len(worst_first),
         "pairs": [
@@ -136,16 +124,26 @@ def _loss_fields(shown: PlaceGrid) -> dict[str, object]:
                 "worst_path_id": cell.worst.path_id,
                 "worst_source": cell.worst.source,
                 "worst_destination": cell.worst.destination,
-                "worst_sent": cell.worst.sent or None,
-                "worst_received": cell.worst.received if cell.worst.sent else None,
-                "worst_proven_loss_ratio": cell.worst.proven_loss_ratio if cell.worst.sent else None,
+                **_worst_loss(grid, cell.worst),
             }
             for (source, destination), cell in worst_first[:MOST_PAIRS]
         ],
     }
 
 
-def _order(cell: PairCell) -> tuple[bool, float, int]:
-    """Pairs with an open incident first, then the worst loss, then the most bad paths."""
-    lost = cell.worst.loss_ratio
-    return not cell.with_incident, 1.0 if lost is None else -lost, -cell.bad
+def _worst_loss(grid: Grid, path: PathFigures) -> dict[str, object]:
+    """The packets of the loss now; of a path without replies those of the time shown, none of them received."""
+    now = grid.cell_now(path)
+    is_dead = path.state is FigureState.TOTAL_LOSS
+    sent, received = (path.sent, 0) if is_dead else (now.value_sent, now.value_received)
+    return {
+        "worst_sent": sent or None,
+        "worst_received": received if sent else None,
+        "worst_proven_loss_ratio": path.proven_loss_ratio if sent else None,
+    }
+
+
+def _order(cell: PairCell) -> tuple[bool, bool, float, int]:
+    """Pairs with an open incident first, then those in trouble, then the worst loss, then the most bad paths."""
+    lost = cell.worst.value
+    return not cell.with_incident, not cell.bad, 1.0 if lost is None else -lost, -cell.bad

@@ -61,6 +61,10 @@ class Freshness:
     delivered_at: datetime | None
     least_every_s: int | None
 
+    def is_evaluated(self, now: datetime) -> bool:
+        """Whether the alert rules are evaluated, by which the present is known."""
+        return all(work.work is not RecurringWork.EVALUATION for work in self.stale_at(now))
+
     def stale_at(self, now: datetime) -> tuple[OverdueWork, ...]:
         """Work that is overdue at `now`."""
         limits = dict(LIMITS)

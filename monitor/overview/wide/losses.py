@@ -1,7 +1,8 @@
-"""The figures of a mesh of many sites in the last hour: by pairs of places, and the loss of its paths worst first.
+"""The paths of a mesh of many sites by pairs of places, and worst first.
 
 In: the places, a metric, a packet size and the time. Out: a `PlaceGrid` or a `PathList`, both with the `Grid` of their
-paths. Both are made by the database from hourly summaries, and are shared by all readers for some seconds.
+worst paths. A loss is that of now, by the stored conditions of all paths; other metrics are of the last hour, by hourly
+summaries. The database chooses the paths, and all readers share what it has chosen for some seconds.
 """
 
 from __future__ import annotations
@@ -13,33 +14,32 @@ from datetime import datetime, timedelta
 
 from monitor.alerts.incidents.queries import lasting_incidents
 from monitor.alerts.models import Incident
-from monitor.archive.periods import cover
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import measured_packet_sizes
-from monitor.archive.queries.wide import losses
-from monitor.archive.queries.wide.losses import PathLoss
+from monitor.archive.queries.wide import ranking
+from monitor.archive.queries.wide.ranking import PlacePair, Ranking
+from monitor.archive.upkeep import freshness
 from monitor.mesh.models import KindName, Path
 from monitor.overview.grid import Grid, GridPeriod, choose_packet_bytes, load_grid
-from monitor.overview.path_figures import KnownFields, PathFigures, of_cells, worst
+from monitor.overview.path_figures import PathFigures, worst
 from monitor.overview.wide.places import SitePlaces
 from monitor.overview.wide.shared import SharedResults
+from monitor.present.track import Condition
 
-BAD_RATIO = 0.01
-"""A path that lost so much is counted as bad: the end of PingER's band "good"."""
-BAD_FROM = {Metric.LOSS: BAD_RATIO, Metric.UNREACHABILITY: 0.01, Metric.MOS: 3.6}
+BAD_FROM = {Metric.UNREACHABILITY: 0.01, Metric.MOS: 3.6}
 """From which value on a path is counted as bad, or below it: MOS at which many are dissatisfied (ITU-T G.107)."""
+UNMEASURED = (Condition.OVERDUE, Condition.NOT_PERMITTED)
+PERIODS = {Metric.LOSS: GridPeriod.NOW, Metric.THROUGHPUT: GridPeriod.DAY}
+"""Of the others an hour: the packets of all paths take long to read. For throughput a path has only a few tests a
+day."""
 SHARED_FROM_SITES = 100
-PERIOD = GridPeriod.HOUR
-TESTS_PERIOD = GridPeriod.DAY
-"""For throughput: a path has only a few tests a day."""
-NEW_FOR, SHOWN_FOR = timedelta(seconds=10), timedelta(minutes=5)
-"""The figures are of one to two hours, and the page has their time."""
+NEW_FOR, SHOWN_FOR = timedelta(seconds=10), timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
 class PairCell:
-    """The paths from a place to another. `with_incident` counts those with an open incident, `incident_id` is that of
-    one of them; `worst` is the worst."""
+    """The paths from a place to another. `bad` counts those in trouble, of other metrics those beyond its bound;
+    `with_incident` those with an open incident, `incident_id` is that of one of them; `worst` is the worst."""
 
     paths: int
     measured: int
@@ -52,13 +52,13 @@ class PairCell:
 @dataclass(frozen=True, slots=True)
 class PlaceGrid:
     """The figures between places, by their numbers, and the `grid` that has the worst path of each pair. `at` is when
-    it was counted, `bad_from` the value from which on a path is bad, None for a metric without any."""
+    it was counted. Without `counts_bad` a path is neither good nor bad: by its metric, or while nobody decides."""
 
     places: SitePlaces
     cells: dict[tuple[int, int], PairCell]
     grid: Grid
     at: datetime
-    bad_from: float | None
+    counts_bad: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,31 +81,20 @@ class PathList:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pair:
-    """A pair of places with its worst path, without incidents."""
-
-    ends: tuple[int, int]
-    paths: int
-    measured: int
-    bad: int
-    worst: PathFigures
-
-
-@dataclass(frozen=True, slots=True)
-class _Counted:
-    """Counts of the database at a time, of packets of a size, in a mesh of so many sites and paths."""
+class _Chosen:
+    """What the database has chosen at a time in a mesh of so many sites: pairs of places, or a page of so many paths,
+    with the grid of the worst paths."""
 
     at: datetime
     sites: int
-    packet_bytes: int
-    packet_sizes: tuple[int, ...]
-    paths: int
-    pairs: tuple[_Pair, ...] = ()
-    rows: tuple[PathLoss, ...] = ()
+    grid: Grid
+    paths: int = 0
+    pairs: tuple[PlacePair, ...] = ()
+    is_judged: bool = True
 
 
-_counted: SharedResults[tuple[object, ...], _Counted] = SharedResults(
-    new_for=NEW_FOR, shown_for=SHOWN_FOR, is_large=lambda counted: counted.sites >= SHARED_FROM_SITES
+_chosen: SharedResults[tuple[object, ...], _Chosen] = SharedResults(
+    new_for=NEW_FOR, shown_for=SHOWN_FOR, is_large=lambda chosen: chosen.sites >= SHARED_FROM_SITES
 )
 
 
@@ -114,71 +103,51 @@ def load_place_grid(
 ) -> PlaceGrid:
     """The metric between all places. Raises `UnknownChoice` for a packet size that is not measured."""
 
-    def count() -> _Counted:
-        size, sizes = _sizes(packet_bytes)
-        of_tests = metric is Metric.THROUGHPUT
-        pairs = _pairs_of_tests(places, now) if of_tests else _pairs_of_packets(metric, places, size, now)
-        return _Counted(now, len(places.number_of), size, sizes, sum(pair.paths for pair in pairs), pairs=tuple(pairs))
+    def choose() -> _Chosen:
+        if metric is Metric.THROUGHPUT:
+            return _choose_by_tests(places, now)
+        size, is_judged = _size(packet_bytes), _is_judged(now)
+        pairs = ranking.place_pairs(places.number_of, _KINDS, _ranking(metric, size, now, is_judged=is_judged))
+        grid = load_grid(
+            metric, _period(metric), now, packet_bytes=size, path_ids=[pair.worst for pair in pairs], lasting=()
+        )
+        return _Chosen(now, len(places.number_of), grid, pairs=tuple(pairs), is_judged=is_judged)
 
-    counted = _counted.get(("pairs", metric, packet_bytes, *places.number_of.items()), now, count)
+    chosen = _chosen.get(("pairs", metric, packet_bytes, *places.number_of.items()), now, choose)
     lasting = lasting_incidents()
     troubled = _open_paths(lasting)
-    of_pair = _by_pair(troubled, places)
+    grid, of_pair = _with_incidents(chosen.grid, lasting, troubled), _by_pair(troubled, places)
+    by_id = {path.path_id: path for path in grid.figures}
     cells = {
-        pair.ends: PairCell(
+        (pair.source, pair.destination): PairCell(
             pair.paths,
             pair.measured,
             pair.bad,
-            len(incidents := of_pair.get(pair.ends, [])),
+            len(incidents := of_pair.get((pair.source, pair.destination), [])),
             max(incidents, default=None),
-            replace(pair.worst, incident_id=troubled.get(pair.worst.path_id)),
+            by_id[pair.worst],
         )
-        for pair in counted.pairs
+        for pair in chosen.pairs
+        if pair.worst in by_id
     }
-    figures = tuple(cell.worst for cell in cells.values())
-    return PlaceGrid(places, cells, _grid(metric, figures, lasting, counted), counted.at, BAD_FROM.get(metric))
-
-
-def _pairs_of_packets(metric: Metric, places: SitePlaces, packet_bytes: int, now: datetime) -> list[_Pair]:
-    since, bad_from = now - PERIOD.history.length, BAD_FROM.get(metric)
-    pairs = losses.place_pairs(metric, places.number_of, _KINDS, packet_bytes, since, now, bad_from=bad_from)
-    figures = _figures(metric, [pair.worst for pair in pairs], {}, now)
-    return [
-        _Pair((pair.source, pair.destination), pair.paths, pair.measured, pair.bad, path)
-        for pair, path in zip(pairs, figures, strict=True)
-    ]
-
-
-def _pairs_of_tests(places: SitePlaces, now: datetime) -> list[_Pair]:
-    """The pairs of places with throughput tests. Each takes a link for seconds, so that few paths have any."""
-    grid = load_grid(Metric.THROUGHPUT, TESTS_PERIOD, now, lasting=())
-    number_of = {site.name: places.number_of[site.id] for site in (*grid.sources, *grid.destinations)}
-    between: dict[tuple[int, int], list[PathFigures]] = defaultdict(list)
-    for path in grid.figures:
-        between[number_of[path.source], number_of[path.destination]].append(path)
-    return [
-        _Pair(ends, len(paths), sum(path.value is not None for path in paths), 0, worst(Metric.THROUGHPUT, paths))
-        for ends, paths in between.items()
-    ]
+    counts_bad = chosen.is_judged and (metric is Metric.LOSS or metric in BAD_FROM)
+    return PlaceGrid(places, cells, grid, chosen.at, counts_bad)
 
 
 def load_path_list(
     places: SitePlaces, choice: PathChoice, packet_bytes: int | None, now: datetime, *, limit: int, offset: int
 ) -> PathList:
-    """A page of the paths of the choice: those with an open incident, then the worst. Raises `UnknownChoice` for a
-    packet size that is not measured."""
+    """A page of the paths of the choice: those with an open incident, then those in trouble, then the others by their
+    loss. Raises `UnknownChoice` for a packet size that is not measured."""
     lasting = lasting_incidents()
     troubled = _open_paths(lasting)
 
-    def count() -> _Counted:
-        size, sizes = _sizes(packet_bytes)
-        rows, total = losses.worst_losses(
+    def choose() -> _Chosen:
+        size, is_judged = _size(packet_bytes), _is_judged(now)
+        path_ids, total = ranking.worst_paths(
             places.number_of,
             _KINDS,
-            size,
-            now - PERIOD.history.length,
-            now,
-            bad_ratio=BAD_RATIO,
+            _ranking(Metric.LOSS, size, now, is_judged=is_judged),
             sources=None if choice.sources is None else places.sites_of(choice.sources),
             destinations=None if choice.destinations is None else places.sites_of(choice.destinations),
             name=choice.name or None,
@@ -187,14 +156,58 @@ def load_path_list(
             limit=limit,
             offset=offset,
         )
-        return _Counted(now, len(places.number_of), size, sizes, total, rows=tuple(rows))
+        grid = load_grid(Metric.LOSS, GridPeriod.NOW, now, packet_bytes=size, path_ids=path_ids, lasting=())
+        order = {path_id: number for number, path_id in enumerate(path_ids)}
+        figures = tuple(sorted(grid.figures, key=lambda path: order[path.path_id]))
+        return _Chosen(now, len(places.number_of), replace(grid, figures=figures), total)
 
-    counted = _counted.get(("list", packet_bytes, choice, limit, offset, frozenset(troubled)), now, count)
-    figures = _figures(Metric.LOSS, counted.rows, troubled, counted.at)
-    return PathList(counted.paths, _grid(Metric.LOSS, figures, lasting, counted), counted.at)
+    chosen = _chosen.get(("list", packet_bytes, choice, limit, offset, frozenset(troubled)), now, choose)
+    return PathList(chosen.paths, _with_incidents(chosen.grid, lasting, troubled), chosen.at)
 
 
 _KINDS = tuple(kind.value for kind in KindName.PING.alternatives)
+
+
+def _period(metric: Metric) -> GridPeriod:
+    return PERIODS.get(metric, GridPeriod.HOUR)
+
+
+def _ranking(metric: Metric, packet_bytes: int, now: datetime, *, is_judged: bool) -> Ranking:
+    """How the paths are in order: a loss by the conditions now."""
+    if metric is not Metric.LOSS:
+        since = now - _period(metric).history.length
+        return ranking.by_value(metric, packet_bytes, since, now, bad_from=BAD_FROM.get(metric))
+    return ranking.by_condition(
+        packet_bytes,
+        normal=Condition.NORMAL,
+        trouble=(Condition.SUSPECT, Condition.DEAD),
+        unmeasured=UNMEASURED,
+        is_current=is_judged,
+    )
+
+
+def _choose_by_tests(places: SitePlaces, now: datetime) -> _Chosen:
+    """The pairs of places with throughput tests. Each takes a link for seconds, so that few paths have any."""
+    grid = load_grid(Metric.THROUGHPUT, _period(Metric.THROUGHPUT), now, lasting=())
+    number_of = {site.name: places.number_of[site.id] for site in (*grid.sources, *grid.destinations)}
+    between: dict[tuple[int, int], list[PathFigures]] = defaultdict(list)
+    for path in grid.figures:
+        between[number_of[path.source], number_of[path.destination]].append(path)
+    of_pair = {ends: worst(Metric.THROUGHPUT, paths) for ends, paths in between.items()}
+    pairs = tuple(
+        PlacePair(*ends, len(paths), sum(path.value is not None for path in paths), 0, of_pair[ends].path_id)
+        for ends, paths in between.items()
+    )
+    return _Chosen(now, len(places.number_of), replace(grid, figures=tuple(of_pair.values())), pairs=pairs)
+
+
+def _is_judged(now: datetime) -> bool:
+    """Whether the conditions of paths are kept current."""
+    return freshness.load().is_evaluated(now)
+
+
+def _size(wanted: int | None) -> int:
+    return choose_packet_bytes(tuple(measured_packet_sizes()), wanted)
 
 
 def _open_paths(lasting: Iterable[Incident]) -> dict[int, int]:
@@ -218,39 +231,7 @@ def _by_pair(troubled: Mapping[int, int], places: SitePlaces) -> dict[tuple[int,
     return of_pair
 
 
-def _figures(
-    metric: Metric, rows: Sequence[PathLoss], troubled: Mapping[int, int], at: datetime
-) -> tuple[PathFigures, ...]:
-    planned: list[KnownFields] = [
-        (row.path_id, row.source, row.destination, row.family, troubled.get(row.path_id), False, None) for row in rows
-    ]
-    cells = [row.cell for row in rows if row.cell is not None]
-    return of_cells(metric, planned, cells, at - PERIOD.history.length, at)
-
-
-def _sizes(wanted: int | None) -> tuple[int, tuple[int, ...]]:
-    """The packet size to show, and all there are."""
-    sizes = tuple(measured_packet_sizes())
-    return choose_packet_bytes(sizes, wanted), sizes
-
-
-def _grid(metric: Metric, figures: tuple[PathFigures, ...], lasting: Sequence[Incident], counted: _Counted) -> Grid:
-    of_tests = metric is Metric.THROUGHPUT
-    period = TESTS_PERIOD if of_tests else PERIOD
-    since = counted.at - period.history.length
-    return Grid(
-        metric=metric,
-        period=period,
-        packet_bytes=None if of_tests else counted.packet_bytes,
-        packet_sizes=counted.packet_sizes,
-        group=None,
-        groups=(),
-        since=since,
-        until=counted.at,
-        covered_since=since if of_tests else cover(since, counted.at)[0].since,
-        newest_measured_at=None,
-        sources=(),
-        destinations=(),
-        figures=figures,
-        lasting_incidents=tuple(lasting),
-    )
+def _with_incidents(grid: Grid, lasting: Sequence[Incident], troubled: Mapping[int, int]) -> Grid:
+    """The grid with the incidents that are open now."""
+    figures = tuple(replace(path, incident_id=troubled.get(path.path_id)) for path in grid.figures)
+    return replace(grid, figures=figures, lasting_incidents=tuple(lasting))

@@ -3,6 +3,7 @@ many paths."""
 
 from __future__ import annotations
 
+import html
 import re
 from collections import Counter
 from datetime import timedelta
@@ -21,8 +22,12 @@ from monitor.alerts.incidents.own_present import load_present, over_since, own_p
 from monitor.alerts.models import Incident, IncidentChange
 from monitor.alerts.notify.incident_text import subject
 from monitor.api.prometheus import views
+from monitor.archive.models import Burst
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
+from monitor.mesh.models import Path
+from monitor.overview.wide import losses
+from monitor.overview.wide.places import load_places
 from monitor.present import read
 from monitor.present.follow import Follower
 from monitor.present.models import PathTrack
@@ -110,11 +115,32 @@ def folded(present, incidents):
     return numbers
 
 
+def check_places(present, now):
+    """Each pair of places has the worst condition of its paths, and the list has those in trouble first."""
+    places = load_places(more_than=0)
+    of_path = {
+        key: tuple(places.number_of[site] for site in of)
+        for key, *of in Path.objects.values_list("pk", "source__site", "destination__site")
+    }
+    shown = losses.load_place_grid(places, None, now)
+    assert sum(cell.paths for cell in shown.cells.values()) == len(of_path)
+    for pair, cell in shown.cells.items():
+        conditions = [path.condition for key, path in present.items() if of_path[key] == pair]
+        bad = [condition for condition in conditions if condition.is_trouble]
+        assert (cell.bad, cell.worst.condition if bad else None) == (len(bad), max(bad, default=None))
+
+    listed = losses.load_path_list(places, losses.PathChoice(only_bad=True), None, now, limit=100, offset=0)
+    bad = {key for key, path in present.items() if path.condition.is_trouble}
+    assert bad <= {path.path_id for path in listed.grid.figures}
+    assert listed.total <= len(bad) + sum(path.incident_id is not None for path in listed.grid.figures)
+
+
 def check(now):
     present, incidents = read.load(), queries.open_incidents()
     conditions = {path_id: path.condition for path_id, path in present.items()}
     assert gauge() == in_sql() == conditions
 
+    check_places(present, now)
     state, numbers = get("/api/v1/state").json(), folded(present, incidents)
     late = numbers["overdue"]
     assert {
@@ -196,3 +222,10 @@ def test_the_same_tracks_say_the_same_in_any_mesh(sites, moment):
 
     sentence = get("/api/v1/state").json()["sentence"]
     assert sentence.startswith(f"1 of {len(paths):,} paths is being checked: s00 → s01 loses 3% since ")
+    Burst.objects.create(
+        path_id=paths[0].pk, measured_at=now - timedelta(seconds=20), packet_bytes=100, outcome="measured", sent=10,
+        received=10, duplicates=0, reordered=0, during_test=False, rtts_ms=[20.0] * 10,
+    )  # fmt: skip
+    said = [html.unescape(get(address).content.decode()) for address in ("/?order=site", "/", "/paths/", "/map/")]
+    clause = re.search(r"loses 3% since [0-9:]+ UTC", sentence)[0]
+    assert [clause in page for page in said] == [True] * 4

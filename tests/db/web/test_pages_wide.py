@@ -12,15 +12,19 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from monitor.alerts.models import Incident, IncidentPath
-from monitor.archive.models import BurstDay, BurstHour
+from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
+from monitor.archive.models import Burst, BurstDay, BurstHour
 from monitor.mesh.models import Group, Measurement, MeasurementPeriod, Mesh, Path, Site, Test
 from monitor.overview.wide import losses
+from monitor.present.models import PathTrack
+from monitor.present.track import Condition
 from monitor.web.pages.status import view as status
 from tests.db.pages_mesh import HOUR, NOW
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 MIDNIGHT = NOW.replace(hour=0, minute=0)
+NEWEST = NOW - timedelta(minutes=1)
 GROUPS = ("alps", "baltic", "coast")
 ROWS = (
     """
@@ -41,6 +45,17 @@ ROWS = (
     )
     SELECT id, 100, %(hour)s, 30, 0, 30, 0, 0, 300, 300, 0, 0 FROM path
     """,
+    """
+    INSERT INTO burst (
+        path_id, measured_at, packet_bytes, outcome, sent, received, duplicates, reordered, during_test, rtts_ms
+    )
+    SELECT id, %(newest)s, 100, 'measured', 10, 10, 0, 0, FALSE, array_fill(20::real, ARRAY[10]) FROM path
+    """,
+    """
+    INSERT INTO path_track (path_id, signal, way, packet_bytes, condition, newest_at, segments, outages)
+    SELECT id, 0, '', 0, 0, %(newest)s, jsonb_build_array(jsonb_build_array(0, since, NULL, since, 300, 0, 1.0)), '[]'
+    FROM path, (SELECT extract(epoch FROM %(hour)s::timestamptz) AS since) AS begin
+    """,
 )
 
 
@@ -51,7 +66,7 @@ def name_of(number: int) -> str:
 @pytest.fixture
 def make_wide():
     """A full mesh of so many sites, pinged each minute, every fourth without a group and the others in three; an hour
-    without loss on each path."""
+    without loss on each path, which is normal."""
 
     def make(sites: int) -> dict[tuple[str, str], Path]:
         Mesh.objects.create(name="Wide", applied_at=NOW)
@@ -60,9 +75,9 @@ def make_wide():
         )
         with connection.cursor() as cursor:
             for statement in ROWS:
-                cursor.execute(statement, {"sites": sites, "test": ping.pk, "now": NOW, "hour": HOUR})
+                cursor.execute(statement, {"sites": sites, "test": ping.pk, "now": NOW, "hour": HOUR, "newest": NEWEST})
             # As autovacuum does: without statistics the planner expects a row of each table, and loops for minutes.
-            cursor.execute("ANALYZE site, host, path, measurement, burst_hour")
+            cursor.execute("ANALYZE site, host, path, measurement, burst, burst_hour, path_track")
         made = list(Site.objects.order_by("name"))
         for number, group in enumerate(GROUPS):
             Group.objects.create(name=group, shape="mesh").sites.set(made[number::4])
@@ -82,13 +97,20 @@ def mesh(make_wide):
     lose(paths[name_of(8), name_of(5)], 2)
     lose(paths[name_of(2), name_of(6)], 300)
     for to in (10, 14):
-        BurstHour.objects.filter(path_id=paths[name_of(2), name_of(to)].pk).delete()
+        for model in (BurstHour, Burst, PathTrack):
+            model.objects.filter(path_id=paths[name_of(2), name_of(to)].pk).delete()
     return paths
 
 
 def lose(path: Path, packets: int) -> None:
+    """Of 300, since the hour: from 1% on the path is bad, and dead without any reply."""
     all_lost = 30 if packets == 300 else 0
     BurstHour.objects.filter(path_id=path.pk).update(received=300 - packets, bursts_all_lost=all_lost)
+    condition = Condition.DEAD if all_lost else Condition.BAD if packets >= 3 else Condition.NORMAL
+    since_s = HOUR.timestamp()
+    state = {Condition.DEAD: DEAD, Condition.BAD: LOSSY}.get(condition, CLEAN)
+    segments = [[state, since_s, since_s, since_s, 300, packets, 1.0]]
+    PathTrack.objects.filter(path=path).update(condition=condition, segments=segments)
 
 
 @pytest.fixture
@@ -121,28 +143,30 @@ def test_many_sites_are_shown_as_groups(fetch, mesh):
     shown = cells(html)
     assert set(shown) == {(source, to) for source in (*GROUPS, "(none)") for to in (*GROUPS, "(none)")}
     style, text, said, _ = shown["alps", "baltic"]
-    assert (style, text) == ("loss-3", "5% 2 of 225")
-    assert lacks(said, "2 of 225 paths lose 1% or more", "site-004 to site-001", "loss 5%", "15 of 300 lost") == []
+    assert (style, text) == ("loss-4", "△ ~5% 2 of 225")
+    told = ("2 of 225 paths are in trouble", "site-004 to site-001: loses about 5% since 12:00:00 UTC")
+    assert lacks(said, *told, "0 of 10, so below") == []
     assert shown["baltic", "alps"][:2] == ("none-lost", "0 0 of 225")
 
 
 def test_a_cell_tells_a_path_that_is_down_and_those_not_measured(fetch, mesh):
     style, text, said, _ = cells(fetch())["coast", "coast"]
 
-    assert (style, text) == ("total-loss", "all lost 1 of 210, 2 –")
-    assert lacks(said, "1 of 210 paths loses 1% or more", "2 not measured", "site-002 to site-006: all lost") == []
+    assert (style, text) == ("total-loss", "△ all lost 1 of 210, 2 –")
+    told = ("1 of 210 paths is in trouble", "2 not measured", "site-002 to site-006: dead since 12:00:00 UTC")
+    assert lacks(said, *told) == []
 
 
 def test_sites_without_a_group_are_a_row_of_their_own(fetch, mesh):
     lose(mesh[name_of(3), name_of(7)], 30)
 
-    assert cells(fetch())["(none)", "(none)"][1] == "10% 1 of 210"
+    assert cells(fetch())["(none)", "(none)"][1] == "△ 10% 1 of 210"
 
 
 def test_the_page_counts_all_paths_of_the_mesh(fetch, mesh):
     text = re.sub(r"<[^>]*>", "", fetch())
 
-    assert lacks(text, "3,540 paths, 60 sites", "3 lose 1% or more", "2 not measured", "2026-11-21 11:00") == []
+    assert lacks(text, "3,540 paths, 60 sites", "3 are in trouble", "2 not measured", "counted 2026-11-21 12:30") == []
 
 
 def test_a_path_with_an_open_incident_marks_its_cell(fetch, mesh):

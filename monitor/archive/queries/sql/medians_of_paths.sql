@@ -1,7 +1,7 @@
 -- The median RTT of each path of the period, as monitor.analysis.summaries.grouped_weighted_medians: the lowest median of
 -- its summaries with half of the packets received at or below it.
 SELECT
-    path_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    path_id, NULL, NULL, NULL, NULL,
     min(rtt_median_ms) FILTER (WHERE 2 * at_or_below >= of_all)
 FROM (
     SELECT

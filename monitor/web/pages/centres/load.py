@@ -149,7 +149,7 @@ def _incident(base: str, incident: CentreIncidentOut) -> IncidentRow:
 
 def _pairs(base: str, pairs: Iterable[PlacePairOut]) -> Iterable[PlaceLossRow]:
     for pair in pairs:
-        query = urlencode({"from": pair.source, "to": pair.destination, "period": "hour"})
+        query = urlencode({"from": pair.source, "to": pair.destination})
         unmeasured = pair.paths - pair.measured
         style, loss = _loss(pair)
         yield PlaceLossRow(

@@ -4,6 +4,7 @@ paths between the two and the share of bad ones; a cell leads to the grid of the
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from html import escape
 from typing import Any
@@ -17,13 +18,13 @@ from django.utils.safestring import SafeString, mark_safe
 from monitor.analysis import figures
 from monitor.archive.queries.metrics import Metric
 from monitor.mesh.models import Mesh, Site
-from monitor.overview.grid import Grid
+from monitor.overview.grid import Grid, GridPeriod
 from monitor.overview.measures import MetricChoice, MetricFormat
-from monitor.overview.wide.losses import PlaceGrid, load_place_grid
+from monitor.overview.wide.losses import BAD_FROM, PairCell, PlaceGrid, load_place_grid
 from monitor.overview.wide.places import SitePlaces, load_places
 from monitor.web.pages.grid import legend
 from monitor.web.pages.grid.below import below_grid
-from monitor.web.pages.grid.cells import INCIDENT_SIGN, cell_style, cell_text, measure_of_grid, sentence
+from monitor.web.pages.grid.cells import cell_style, cell_text, measure_of_grid, sentence, signs
 from monitor.web.pages.grid.matrix import LEFT_OUT
 from monitor.web.request import parameters
 from monitor.web.request.grid_choices import (
@@ -103,7 +104,7 @@ def load_chosen_places(request: HttpRequest, places: SitePlaces, now: datetime) 
 
 
 def totals(shown: PlaceGrid) -> dict[str, Any]:
-    """The counts above the figures between places."""
+    """The counts above the figures between places, and whether these are of now."""
     cells = shown.cells.values()
     bad = sum(cell.bad for cell in cells)
     return {
@@ -113,18 +114,19 @@ def totals(shown: PlaceGrid) -> dict[str, Any]:
         "bad_words": _bad_words(shown, bad),
         "unmeasured": sum(cell.paths - cell.measured for cell in cells),
         "with_incident": sum(cell.with_incident for cell in cells),
+        "is_now": shown.grid.period is GridPeriod.NOW,
     }
 
 
 def _bad_words(shown: PlaceGrid, number: int) -> str:
     """The words after a number of bad paths; empty for a metric that is neither good nor bad."""
-    if shown.bad_from is None:
+    if not shown.counts_bad:
         return ""
-    verb, bound = ("loses", "lose"), f"{figures.percent(shown.bad_from)} or more"
-    if shown.grid.metric is Metric.UNREACHABILITY:
-        verb, bound = ("was", "were"), f"unreachable for {figures.percent(shown.bad_from)} of the time or more"
-    elif shown.grid.metric is Metric.MOS:
-        verb, bound = ("has", "have"), f"a MOS below {shown.bad_from:g}"
+    metric, verb, bound = shown.grid.metric, ("is", "are"), "in trouble"
+    if metric is Metric.UNREACHABILITY:
+        verb, bound = ("was", "were"), f"unreachable for {figures.percent(BAD_FROM[metric])} of the time or more"
+    elif metric is Metric.MOS:
+        verb, bound = ("has", "have"), f"a MOS below {BAD_FROM[metric]:g}"
     return f"{verb[number != 1]} {bound}"
 
 
@@ -189,21 +191,26 @@ def _body_html(shown: PlaceGrid, measure: MetricFormat, numbers: Iterable[int]) 
 def _cell_html(shown: PlaceGrid, measure: MetricFormat, source: int, to: int, query: str) -> str:
     grid, cell = shown.grid, shown.cells[source, to]
     style = cell_style(grid, measure, cell.worst) + (" incident" if cell.with_incident else "")
-    sign = f'<b class="sign" aria-hidden="true">{INCIDENT_SIGN}</b>' if cell.with_incident else ""
+    marks = "".join(f'<b class="{name}" aria-hidden="true">{sign}</b>' for name, sign in pair_signs(grid, cell))
     unmeasured = cell.paths - cell.measured
-    few = f"{cell.paths:,}" if shown.bad_from is None else f"{cell.bad:,} of {cell.paths:,}"
+    few = f"{cell.bad:,} of {cell.paths:,}" if shown.counts_bad else f"{cell.paths:,}"
     few += f", {unmeasured:,} –" if unmeasured else ""
     return (
         f'<td class="{style}"><a href="?{escape(query)}" aria-label="{escape(pair_sentence(shown, source, to))}">'
-        f"<span>{sign}{escape(cell_text(grid, cell.worst))}<small>{few}</small></span></a></td>"
+        f"<span>{marks}{escape(cell_text(grid, cell.worst))}<small>{few}</small></span></a></td>"
     )
+
+
+def pair_signs(grid: Grid, cell: PairCell) -> list[tuple[str, str]]:
+    """Each with its style: those of the worst path, and of an open incident on any."""
+    return list(signs(grid, replace(cell.worst, incident_id=cell.incident_id)))
 
 
 def pair_sentence(shown: PlaceGrid, source: int, to: int) -> str:
     """The figures from a place to another as a sentence."""
     cell, names = shown.cells[source, to], shown.places.names
     paths = f"{cell.paths:,} {'path' if cell.paths == 1 else 'paths'}"
-    many = paths if shown.bad_from is None else f"{cell.bad:,} of {paths} {_bad_words(shown, cell.bad)}"
+    many = f"{cell.bad:,} of {paths} {_bad_words(shown, cell.bad)}" if shown.counts_bad else paths
     parts = [f"{names[source]} to {names[to]}: {many}"]
     if cell.with_incident:
         parts.append(f"{cell.with_incident:,} with an open incident")

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from monitor.archive.queries.metrics import Metric
 from monitor.mesh.models import Mesh, Site
 from monitor.overview.grid import GridSite
 from monitor.overview.measures import MetricFormat
@@ -20,7 +21,7 @@ from monitor.overview.path_figures import badness
 from monitor.overview.wide.losses import PairCell, PlaceGrid
 from monitor.overview.wide.places import SitePlaces
 from monitor.web.pages.grid import legend
-from monitor.web.pages.grid.cells import INCIDENT_SIGN, cell_style, measure_of_grid
+from monitor.web.pages.grid.cells import CHECK_SIGN, INCIDENT_SIGN, cell_style, measure_of_grid
 from monitor.web.pages.grid.places import cell_query, load_chosen_places, pair_sentence, totals
 from monitor.web.pages.map.world_map import LineText, draw_map
 from monitor.web.request import parameters
@@ -50,7 +51,7 @@ def map_of_places(request: HttpRequest, places: SitePlaces, now: datetime) -> Ht
         "grid": grid,
         "title": measure.title,
         "kind": places.kind,
-        "only_trouble": shown.bad_from is not None,
+        "only_trouble": shown.counts_bad,
         "metrics": options_of_metric(request),
         "sizes": parameters.options(request, "size", sizes, grid.packet_bytes),
         "map": draw_map(named, at, drawn, len(lines)),
@@ -69,21 +70,27 @@ def _lines(shown: PlaceGrid, measure: MetricFormat) -> list[LineText]:
         between[frozenset(ends)].append(ends)
     lines = []
     for both in between.values():
-        if shown.bad_from is not None and not any(_has_trouble(shown.cells[ends]) for ends in both):
+        if shown.counts_bad and not any(_has_trouble(shown.cells[ends]) for ends in both):
             continue
-        ordered = sorted(both, key=lambda ends: badness(grid.metric, shown.cells[ends].worst), reverse=True)
+        ordered = sorted(both, key=lambda ends: _order(grid.metric, shown.cells[ends]), reverse=True)
         source, to = ordered[0]
-        worst = shown.cells[source, to].worst
+        cell = shown.cells[source, to]
         troubled = any(shown.cells[ends].with_incident for ends in both)
+        quiet_sign = CHECK_SIGN if cell.worst.is_in_trouble else ""
         text = LineText(
-            ends=(worst.source, worst.destination),
-            style=cell_style(grid, measure, worst) + (" incident" if troubled else ""),
+            ends=(cell.worst.source, cell.worst.destination),
+            style=cell_style(grid, measure, cell.worst) + (" incident" if troubled else ""),
             sentence="; ".join(pair_sentence(shown, *ends) for ends in ordered),
             address=f"?{urlencode({'from': names[source], 'to': names[to], **cell_query(grid)})}",
-            sign=INCIDENT_SIGN if troubled else "",
+            sign=INCIDENT_SIGN if troubled else quiet_sign,
         )
-        lines.append((troubled, badness(grid.metric, worst), text))
+        lines.append((troubled, _order(grid.metric, cell), text))
     return [text for _, _, text in sorted(lines, key=lambda line: line[:2])]
+
+
+def _order(metric: Metric, cell: PairCell) -> tuple[bool, tuple[int, float, int]]:
+    """Orders pairs: those whose worst path is in trouble last, then by its figure."""
+    return cell.worst.is_in_trouble, badness(metric, cell.worst)
 
 
 def _has_trouble(cell: PairCell) -> bool:

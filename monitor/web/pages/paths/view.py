@@ -9,9 +9,8 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from monitor.analysis import figures
 from monitor.mesh.models import Mesh
-from monitor.overview.wide.losses import BAD_RATIO, PathChoice, load_path_list
+from monitor.overview.wide.losses import PathChoice, load_path_list
 from monitor.overview.wide.places import SitePlaces, load_places
 from monitor.web.pages.grid.cells import measure_of_grid
 from monitor.web.pages.grid.choices import LONGEST_NAME
@@ -24,7 +23,7 @@ EVERY, BAD = "", "bad"
 
 @require_safe
 def paths_page(request: HttpRequest) -> HttpResponse:
-    """Paths with open incidents, then by loss, of two groups, and with a text in the name of a site, if chosen."""
+    """Paths with open incidents, then those in trouble, then by loss; of two groups and of a site, if chosen."""
     now = timezone.now()
     places = load_places(more_than=0)
     choice = _chosen(request, places)
@@ -45,7 +44,7 @@ def paths_page(request: HttpRequest) -> HttpResponse:
         )
     grid = shown.grid
     sizes = [(f"{size} B", size) for size in grid.packet_sizes]
-    of_paths = [("all", EVERY), (f"{figures.percent(BAD_RATIO)} or more lost", BAD)]
+    of_paths = [("all", EVERY), ("in trouble", BAD)]
     context |= {
         "grid": grid,
         "shown": shown,

@@ -54,6 +54,7 @@ def wall_page(request: HttpRequest) -> HttpResponse:
         "title": measure.title,
         "grid": grid,
         "shown": shown,
+        "is_now": grid.period is GridPeriod.NOW,
         "svg": grid_svg(grid, measure, f"{measure.title} from each {kind} (rows) to each {kind} (columns)")
         if grid.sources
         else "",

@@ -1,0 +1,142 @@
+"""The paths of a mesh of any size by pairs of places, and worst first: the database groups and orders.
+
+In: a place's number for each site, and a `Ranking`: by the conditions of paths now, or by a metric over a period, which
+is extended to whole hours as in `monitor.archive.periods`. Out: counts, and ids of paths. Statements are in ../sql/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from monitor.archive.queries.metrics import Metric
+from monitor.archive.queries.pooling import pieces_of, pooled
+from monitor.archive.statements import check_period, optional_list, run_statement, statement
+
+_IS_BAD = {
+    Metric.UNREACHABILITY: "value >= %(bad_from)s",
+    Metric.MOS: "value < %(bad_from)s OR sent > 0 AND received = 0",
+}
+"""SQL of a path that is bad, by the metrics that have a bound for it. Of a path that is all lost MOS is undefined."""
+_NO_SUMMARY = "NULL::bigint AS sent, NULL::bigint AS received, NULL::double precision AS value"
+_SUMMARY = "sum(sent) AS sent, sum(received) AS received, max(value) AS value"
+_NO_TRACK = (
+    "NULL::smallint AS condition, NULL::timestamptz AS newest_at, NULL::double precision AS of_size,"
+    " NULL::double precision AS of_all"
+)
+_TRACK = "max(condition) AS condition, max(newest_at) AS newest_at, max(of_size) AS of_size, max(of_all) AS of_all"
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The parts of planned_paths.sql that tell which paths are measured, bad and worst, and their parameters."""
+
+    parts: dict[str, str]
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacePair:
+    """The paths from a place to another, by the numbers of both: how many, those measured, the bad ones, and the id of
+    the worst."""
+
+    source: int
+    destination: int
+    paths: int
+    measured: int
+    bad: int
+    worst: int
+
+
+def by_condition(
+    packet_bytes: int, *, normal: int, trouble: tuple[int, int], unmeasured: Collection[int], is_current: bool
+) -> Ranking:
+    """Rank paths by their stored conditions, those in trouble are bad; then by the loss now of packets of a size.
+
+    `trouble` are the least and the highest condition of a path in trouble. Without `is_current` no path has any.
+    """
+    parts = {
+        "nulls": _NO_TRACK,
+        "figures": _TRACK,
+        "rows": statement("tracks_of_paths"),
+        "is_measured": "newest_at IS NOT NULL AND coalesce(NOT condition = ANY(%(unmeasured)s), TRUE)",
+        "is_bad": "condition BETWEEN %(least_trouble)s AND %(most_trouble)s",
+        "order": statement("condition_order"),
+    }
+    least, most = trouble
+    parameters = {"packet_bytes": packet_bytes, "normal": normal, "least_trouble": least, "most_trouble": most}
+    return Ranking(parts, parameters | {"unmeasured": list(unmeasured), "is_current": is_current})
+
+
+def by_value(metric: Metric, packet_bytes: int, since: datetime, until: datetime, *, bad_from: float | None) -> Ranking:
+    """Rank paths by the metric of their packets of a size in the period.
+
+    `bad_from` is the value from which on a path is bad, None for a metric that is neither good nor bad. Not for
+    throughput, which has no packet size.
+    """
+    check_period(since, until)
+    text, parameters = pooled(since, until, packet_bytes=packet_bytes, path_ids=None)
+    is_median = metric is Metric.RTT_MEDIAN
+    rows = statement("values_of_paths", pooled=text, value="NULL" if is_median else metric.sql)
+    if is_median:
+        columns = "path_id, rtt_median_ms, received"
+        pieces, _ = pieces_of(since, until, packet_bytes=packet_bytes, path_ids=None, columns=columns)
+        rows += "UNION ALL\n" + statement("medians_of_paths", pieces=pieces)
+    parts = {
+        "nulls": _NO_SUMMARY,
+        "figures": _SUMMARY,
+        "rows": rows,
+        "is_measured": "sent > 0",
+        "is_bad": "FALSE" if bad_from is None else _IS_BAD[metric],
+        "order": statement("value_order", sign="-" if metric.lower_is_worse else ""),
+    }
+    return Ranking(parts, parameters | {"bad_from": bad_from})
+
+
+def place_pairs(places: Mapping[int, int], kinds: Sequence[str], ranking: Ranking) -> list[PlacePair]:
+    """Each pair of places with a path between them. `places` has the number of the place of each site."""
+    parts, parameters = _planned(places, kinds, ranking, None, None)
+    _, rows = run_statement("place_pairs", parts, **parameters)
+    return [PlacePair(*row) for row in rows]
+
+
+def worst_paths(
+    places: Mapping[int, int],
+    kinds: Sequence[str],
+    ranking: Ranking,
+    *,
+    sources: Sequence[int] | None,
+    destinations: Sequence[int] | None,
+    name: str | None,
+    first: Collection[int],
+    only_bad: bool,
+    limit: int,
+    offset: int,
+) -> tuple[list[int], int]:
+    """A page of the ids of paths from a site of `sources` to one of `destinations` (None: any) with `name`, in small
+    letters, in the name of an end; the paths `first`, then the worst. With the number of all, 0 beyond the last
+    page."""
+    parts, parameters = _planned(places, kinds, ranking, sources, destinations)
+    parameters |= {"name": name, "first": list(first), "only_bad": only_bad, "limit": limit, "offset": offset}
+    _, rows = run_statement("worst_paths", parts, **parameters)
+    return [path_id for path_id, _ in rows], rows[0][1] if rows else 0
+
+
+def _planned(
+    places: Mapping[int, int],
+    kinds: Sequence[str],
+    ranking: Ranking,
+    sources: Sequence[int] | None,
+    destinations: Sequence[int] | None,
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """The part {planned} of a statement, and its parameters."""
+    parameters = {
+        "site_ids": list(places),
+        "places": list(places.values()),
+        "kinds": list(kinds),
+        "sources": optional_list(sources),
+        "destinations": optional_list(destinations),
+    }
+    return {"planned": statement("planned_paths", **ranking.parts)}, ranking.parameters | parameters
