@@ -31,7 +31,7 @@ planned AS (
         path_id, source.site AS source, destination.site AS destination,
         source.place AS from_place, destination.place AS to_place,
         coalesce({is_measured}, FALSE) AS is_measured, coalesce({is_bad}, FALSE) AS is_bad,
-        row_number() OVER (ORDER BY {order}, path_id DESC) AS badness
+        {badness} AS badness
     FROM known
     INNER JOIN place AS source ON source.host_id = source_id
     INNER JOIN place AS destination ON destination.host_id = destination_id

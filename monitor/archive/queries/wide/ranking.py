@@ -63,7 +63,7 @@ def by_condition(
         "rows": statement("tracks_of_paths"),
         "is_measured": "newest_at IS NOT NULL AND coalesce(NOT condition = ANY(%(unmeasured)s), TRUE)",
         "is_bad": "condition BETWEEN %(least_trouble)s AND %(most_trouble)s",
-        "order": statement("condition_order"),
+        "badness": statement("condition_badness"),
     }
     least, most = trouble
     parameters = {"packet_bytes": packet_bytes, "normal": normal, "least_trouble": least, "most_trouble": most}
@@ -90,7 +90,7 @@ def by_value(metric: Metric, packet_bytes: int, since: datetime, until: datetime
         "rows": rows,
         "is_measured": "sent > 0",
         "is_bad": "FALSE" if bad_from is None else _IS_BAD[metric],
-        "order": statement("value_order", sign="-" if metric.lower_is_worse else ""),
+        "badness": statement("value_badness", sign="-" if metric.lower_is_worse else ""),
     }
     return Ranking(parts, parameters | {"bad_from": bad_from})
 
