@@ -129,5 +129,5 @@ def _write(rows: Iterable[PathTrack]) -> None:
         batch_size=1000,
         update_conflicts=True,
         unique_fields=["path", "signal", "way", "packet_bytes"],
-        update_fields=["condition", "newest_at", "segments", "outages"],
+        update_fields=["condition", "newest_at", "segments", "outages", "interval"],
     )

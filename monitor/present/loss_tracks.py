@@ -111,7 +111,7 @@ class LossTracks:
         """The rows of the tracks that are to be written now."""
         segments, newest_s, now_s = self._followed.segments, self._followed.newest_s, now.timestamp()
         decided = conditions(self._facts(now_s, limits), now_s)
-        is_calm = (decided < Condition.SUSPECT) & (segments.states == CLEAN)
+        is_calm = (decided < Condition.SUSPECT) & (segments.states == CLEAN) & ~segments.may_be_above
         due = self._written.take(decided, segments.changes, newest_s, is_calm, self._path_ids, now_s)
         return [self._row(row, int(decided[row])) for row in due.tolist()]
 
@@ -158,7 +158,7 @@ class LossTracks:
         """The stored tracks of the paths that go on clean: these need no burst of before."""
         tracks: dict[int, dict[tuple[int, int], Track]] = defaultdict(dict)
         for row in stored:
-            if row.condition == Condition.NORMAL and row.newest_at is not None:
+            if row.condition == Condition.NORMAL and row.newest_at is not None and row.interval is None:
                 track, is_newer = row.track, now - 2 * AWAY < row.newest_at < now
                 if is_newer and len(track.segments) == 1 and track.segments[0].state == CLEAN and not track.outages:
                     tracks[row.path_id][row.path_id, row.packet_bytes] = track
@@ -203,6 +203,7 @@ class LossTracks:
         path_id, size = self.keys[row]
         newest_s, segments = float(self._followed.newest_s[row]), self._followed.segments
         is_measured = np.isfinite(newest_s)
+        may_be_above = condition == Condition.NORMAL and segments.may_be_above[row]
         return PathTrack(
             path_id=path_id,
             signal=Signal.LOSS,
@@ -211,6 +212,7 @@ class LossTracks:
             condition=condition,
             newest_at=datetime.fromtimestamp(newest_s, UTC) if is_measured else None,
             segments=losses_as_json(segments.segments(row)) if is_measured else [],
+            interval=segments.filter.interval(row) if may_be_above else None,
             outages=list(segments.outages.get(row, ())),
         )
 

@@ -27,6 +27,8 @@ class PathTrack(models.Model):
     segments = models.JSONField(help_text="State, begin with its 95% set, and the level of each, oldest first.")
     outages = models.JSONField(default=list, help_text="Last reply before, and first reply after each of the newest.")
 
+    interval = models.JSONField(null=True, help_text="Ends of the loss of a normal track that may be above its limit.")
+
     class Meta:
         db_table = "path_track"
         constraints = [
@@ -45,6 +47,7 @@ class PathTrack(models.Model):
             -math.inf if self.newest_at is None else self.newest_at.timestamp(),
             tuple(segments),
             tuple((begin_s, end_s) for begin_s, end_s in self.outages),
+            None if self.interval is None else (self.interval[0], self.interval[1]),
         )
 
 

@@ -41,6 +41,8 @@ SETTLED = 0.997
 three each minute is missed in 25% of looks instead of 16%; at 0.998 bursts of ten packets never get there."""
 TAIL = 0.025
 """On each side of a 95% set."""
+RATIOS = np.geomspace(1e-5, 1.0, 400)
+"""The ends of an interval of the loss, 3% apart."""
 EVERY = slice(None)
 LONGEST_MEMORY = 0.98
 """Of a chain: packets in longer runs tell nothing of the loss."""
@@ -152,6 +154,11 @@ class LossFilter:
             for level in self._levels(rows)
         )
         return np.asarray(np.where(may_be_clean, above, np.minimum(above, 1.0 - self.probability(CLEAN, rows=rows))))
+
+    def interval(self, row: int) -> tuple[float, float]:
+        """The 95% interval of the loss of a path, by all hypotheses."""
+        above = self.above(RATIOS, np.full(len(RATIOS), row), may_be_clean=True)
+        return float(RATIOS[above >= 1.0 - TAIL].max(initial=0.0)), float(RATIOS[above <= TAIL].min(initial=1.0))
 
     def begins(self, row: int, state: int) -> tuple[float, float, float]:
         """When the newest stretch of a path began, provided that it is in this state: by its likeliest hypothesis, with

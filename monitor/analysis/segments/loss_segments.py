@@ -23,8 +23,8 @@ from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-TOLD_FROM, TOLD_UNTIL = 0.8, 0.3
-"""Probabilities from which on a state is told, and below which it is no more."""
+TOLD_FROM, TOLD_UNTIL, MAY_BE = 0.8, 0.3, 0.05
+"""Probabilities from which on a state is told, below which it is no more, and up to which it need not be mentioned."""
 SHORTEST_OUTAGE_S = 15.0
 """From the first to the last of the requests without a reply: a shorter interruption is a loss in runs."""
 CHOSEN_RUNS = 2.0
@@ -53,6 +53,8 @@ class LossSegments:
         """Whether a rule has found a loss above the limit: then a clean stretch may be above it too."""
         self.states = np.zeros(paths, dtype=np.int8)
         self.is_above = np.zeros(paths, dtype=np.bool_)
+        self.may_be_above = np.zeros(paths, dtype=np.bool_)
+        """Whether the loss is above the limit with a probability of more than MAY_BE."""
         self.sums = np.zeros((4, paths))
         """Since the last gap."""
         self.changes = np.zeros(paths, dtype=np.int64)
@@ -71,7 +73,7 @@ class LossSegments:
     def begin(self, rows: Rows, at_s: Floats) -> None:
         """Begin these paths anew with a burst: nothing tells what was before."""
         self.filter.begin(rows)
-        self.states[rows], self.is_above[rows] = CLEAN, False
+        self.states[rows], self.is_above[rows], self.may_be_above[rows] = CLEAN, False, False
         self.changes[rows] += 1
         self.sums[:, rows], self._before[:, rows] = 0.0, 0.0
         self._since[:, rows] = np.stack([at_s, np.full(len(rows), -np.inf), at_s])
@@ -121,6 +123,7 @@ class LossSegments:
         self._before[:, rows] += np.where(is_end, 0.0, sums - told)
         self.filter.take(rows, at_s, np.where(is_end, 0.0, spacing_s), told)
         is_calm = self.filter.is_settled[rows] & (self.states[rows] == CLEAN) & ~self.is_above[rows]
+        is_calm &= ~self.may_be_above[rows] & (told[LOST_AFTER_RECEIVED] + told[AFTER_LOST] == 0.0)
         self._tell(rows[~is_calm | self.is_found[rows]])
 
     def segments(self, row: int) -> tuple[LossSegment, ...]:
@@ -164,6 +167,7 @@ class LossSegments:
         """Tell the states of these paths anew."""
         if not len(rows):
             return
+        self.filter.settle(rows)
         clean, lossy = (self.filter.probability(state, rows=rows) for state in (CLEAN, LOSSY))
         before = self.states[rows]
         is_lost = np.where(before == CLEAN, 1.0 - clean >= TOLD_FROM, 1.0 - clean >= TOLD_UNTIL)
@@ -177,7 +181,9 @@ class LossSegments:
         is_changed = is_another | (states != before)
         for row, state in zip(rows[is_changed].tolist(), states[is_changed].tolist(), strict=True):
             self._change(row, state)
-        above = self.filter.above(np.nan_to_num(self.limits[rows], nan=1.0), rows, self.is_found[rows])
+        above = self.filter.above(np.nan_to_num(self.limits[rows], nan=1.0), rows, may_be_clean=True)
+        self.may_be_above[rows] = above > MAY_BE
+        above = np.where(self.is_found[rows], above, np.minimum(above, 1.0 - clean))
         self.is_above[rows] = np.where(self.is_above[rows], above >= TOLD_UNTIL, above >= TOLD_FROM)
 
     def _are_outages(self, rows: Rows) -> Bools:

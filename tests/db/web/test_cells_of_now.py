@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from monitor.alerts.evaluate import evaluate
 from monitor.alerts.models import Incident
+from monitor.analysis.figures import percent_interval
 from monitor.archive.models import Burst
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
@@ -100,6 +101,22 @@ def test_a_cell_has_the_condition_of_its_track(get, paths, lost_of, condition, s
     assert cell(html, paths[NAME])[:2] == (style, text)
     assert cell(html, paths["fnal → ornl"])[:2] == ("none-lost", "0")
     assert api_cell(get, paths[NAME])["condition"] == condition.name.lower()
+
+
+def test_a_normal_cell_that_may_be_bad_shows_its_interval(get, paths):
+    """One lost packet is no loss above 1%, two within half a minute may be."""
+    plant_all(paths, lambda seconds: int(seconds in (-50, -20)))
+    follow()
+    track = read.load()[paths[NAME].pk].track(Signal.LOSS)
+
+    style, text, sentence = cell(get(), paths[NAME])
+
+    low, high = track.interval
+    assert (track.condition, low < 0.01 < high) == (Condition.NORMAL, True)
+    assert (style, text) == ("loss-0", percent_interval(low, high))
+    assert f"loss {text} · " in sentence
+    assert cell(get(), paths["fnal → ornl"])[1] == "0"
+    assert {row.path_id for row in PathTrack.objects.filter(interval__isnull=False)} == {paths[NAME].pk}
 
 
 def test_a_cell_in_trouble_says_now_and_the_window(get, paths):

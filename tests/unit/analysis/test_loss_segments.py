@@ -176,3 +176,23 @@ def test_a_clean_stretch_after_an_outage_is_inserted_where_a_loss_began_later():
     clean, rest = paths.segments(0)[-2:]
     assert (clean.since, clean.lost.sent, clean.lost.lost) == (revived, 60.0, 0.0)
     assert (rest.since, rest.lost.sent, rest.lost.lost) == (later, lossy.sent - 60.0, lossy.lost)
+
+
+def test_two_lost_packets_may_be_a_loss_above_the_limit():
+    """Not one alone, and not any more after some bursts without a loss."""
+    told, intervals, paths = [], [], LossSegments(1)
+    paths.limits[:] = 0.01
+    paths.begin(np.array([0]), np.array([0.0]))
+    for burst in range(300):
+        packets = np.zeros(PACKETS, dtype=np.bool_)
+        packets[3] = burst in (250, 253)
+        take(paths, 10.0 * burst, packets)
+        told.append(bool(paths.may_be_above[0]))
+        intervals.append(paths.filter.interval(0))
+
+    assert not any(told[:250])
+    assert told[253]
+    assert not any(told[265:])
+    assert states(paths.segments(0)) == ["clean"]
+    assert intervals[253][0] < 0.01 < intervals[253][1]
+    assert intervals[249][1] < 0.01
