@@ -13,7 +13,9 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from monitor.analysis.segments.delay_segments import LONGER
+from monitor.archive.periods import start_of
 from monitor.archive.queries.present.lost_order import arrivals
+from monitor.archive.queries.present.usual_rtts import usual_rtts
 from monitor.mesh.queries import mesh_version
 from monitor.present.followed_delay import FollowedDelay, Medians
 from monitor.present.loss_tracks import AWAY, LossTracks, TrackLimits
@@ -31,6 +33,7 @@ class Follower:
     def __init__(self) -> None:
         self._version: object = None
         self._looked_at: datetime | None = None
+        self._hour: datetime | None = None
         self._seen: dict[tuple[int, str], int] = {}
         self._losses: list[LossTracks] = []
         self._delays = FollowedDelay({})
@@ -49,6 +52,7 @@ class Follower:
                 tracks.set_limits(limits)
                 tracks.take(since_s, now)
         self._looked_at = now
+        self._set_hourly(start_of("hour", now))
         self._delays.set_limits(limits.rtt)
         self._delays.follow(medians)
         for tracks in self._losses:
@@ -56,6 +60,11 @@ class Follower:
         lossy = [row for tracks in self._losses for row in tracks.changed(now, limits)]
         _write([*lossy, *self._rtts(now)])
         _write_found(limits.found)
+
+    def _set_hourly(self, hour: datetime) -> None:
+        if hour != self._hour:
+            self._delays.set_hourly(usual_rtts(hour))
+            self._hour = hour
 
     def restart(self) -> None:
         """Begin anew at the next look: what was taken could not be stored."""
@@ -78,7 +87,7 @@ class Follower:
             tracks.begin([row for row in losses if row.way == way], now)
         rtts = [row.track for row in stored if row.signal == Signal.RTT]
         self._delays = FollowedDelay({key: path.pings.every_s for key, path in watched.items()}, rtts)
-        self._written_delays = Written(len(watched))
+        self._hour, self._written_delays = None, Written(len(watched))
 
     def _arrived(self) -> dict[int, float]:
         """The earliest burst in batches that had not been seen, of each site, in seconds since the epoch."""

@@ -64,6 +64,10 @@ class FollowedDelay:
         segments.usual_ms[:] = np.where(np.isnan(given_ms), segments.usual_ms, given_ms)
         segments.limits_ms[:] = [np.nan if of is None or of.above_ms is None else of.above_ms for of in of_paths]
 
+    def set_hourly(self, usual_ms: Mapping[int, float]) -> None:
+        """Set the usual RTT of paths at this hour of the day: a longer one of each day is none."""
+        self.segments.hourly_ms[:] = [usual_ms.get(path_id, np.nan) for path_id in self.path_ids.tolist()]
+
     def follow(self, medians: Medians) -> None:
         """Take those of these bursts that are newer than any taken of their path."""
         rows = np.searchsorted(self.path_ids, medians.path_id)

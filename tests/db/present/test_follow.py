@@ -6,6 +6,7 @@ import pytest
 
 from monitor.alerts.evaluate import evaluate, scope_now
 from monitor.archive.models import Burst
+from monitor.archive.periods import start_of
 from monitor.mesh.models import Measurement, Test
 from monitor.present import read
 from monitor.present.follow import Follower
@@ -14,6 +15,7 @@ from monitor.present.models import PathTrack
 from monitor.present.track import Condition, Signal
 from tests.db.copied_rows import copy_rows
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
+from tests.db.pages_mesh import hour
 from tests.db.planted_faults import ONSET, Planted, at, between, plant, site
 from tests.deliveries import store
 
@@ -196,6 +198,21 @@ def test_a_longer_rtt_is_told_and_over():
     assert abs(longer.since.at_s - ONSET.timestamp()) <= 10.0
     assert longer.median_ms == pytest.approx(80.2, abs=0.5)
     assert abs(track.end.at_s - at(300.0).timestamp()) <= 20.0
+
+
+def test_an_rtt_that_is_usual_at_this_hour_is_not_suspect():
+    paths, rows = plant([Planted(between("cern", "slac"), 0.0, delay_ms=60.0)], 100.0)
+    for days in range(1, 8):
+        hour(paths["cern → slac"], 3000, 3000, 80.0, hour=start_of("hour", ONSET) - timedelta(days=days))
+    rules, follower = scope_now(), Follower()
+    for until_s in (-10, 30, 60, 90):
+        copy_rows([row for row in rows if row.measured_at < at(until_s)])
+        rows = [row for row in rows if row.measured_at >= at(until_s)]
+        evaluate(at(until_s), scope=rules, follower=follower)
+
+    stored = {of.path_id: of.condition for of in PathTrack.objects.filter(signal=Signal.RTT)}
+    assert stored[paths["slac → cern"].pk] == Condition.SUSPECT
+    assert stored[paths["cern → slac"].pk] == Condition.NORMAL
 
 
 def test_another_process_goes_on_with_what_is_stored(monkeypatch):

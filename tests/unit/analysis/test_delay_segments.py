@@ -105,3 +105,16 @@ def test_a_longer_rtt_goes_on_from_its_stored_segments():
     assert [(segment.state, segment.since.at_s) for segment in paths.segments(0)] == [
         (USUAL, 0.0), (LONGER, 600.0), (USUAL, 1_400.0),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("hourly_ms", "is_longer"), [(np.nan, True), (30.0, False), (20.0, True)])
+def test_a_rise_of_each_day_is_none(hourly_ms, is_longer):
+    """By 10 ms within half an hour, to what is usual at this hour."""
+    paths, states = DelaySegments(1), []
+    paths.rises_ms[:], paths.hourly_ms[:] = 6.0, hourly_ms
+    paths.begin(ROW, np.array([0.0]))
+    for number, median_ms in enumerate(noisy([20.0] * 60 + np.linspace(20.0, 30.0, 60).tolist() + [30.0] * 60)):
+        paths.take(ROW, np.array([30.0 * number]), np.array([30.0 * (number > 0)]), np.array([median_ms]))
+        states.append(int(paths.states[0]))
+
+    assert (LONGER in states) is is_longer
