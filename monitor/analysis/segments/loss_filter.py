@@ -43,7 +43,6 @@ TAIL = 0.025
 """On each side of a 95% set."""
 RATIOS = np.geomspace(1e-5, 1.0, 400)
 """The ends of an interval of the loss, 3% apart."""
-EVERY = slice(None)
 LONGEST_MEMORY = 0.98
 """Of a chain: packets in longer runs tell nothing of the loss."""
 
@@ -141,11 +140,11 @@ class LossFilter:
         clean = np.where(self.states[rows] == CLEAN, np.exp(self.log_weights[rows]), 0.0)
         self.is_settled[rows] = clean.sum(axis=1) > SETTLED
 
-    def probability(self, *states: int, rows: Rows | slice = EVERY) -> Floats:
+    def probability(self, *states: int, rows: Rows | slice = slice(None)) -> Floats:
         """Probability of each path that its newest stretch is in one of these states."""
         return np.asarray((np.exp(self.log_weights[rows]) * np.isin(self.states[rows], states)).sum(axis=1))
 
-    def above(self, limit: ArrayLike, rows: Rows | slice = EVERY, may_be_clean: ArrayLike = False) -> Floats:
+    def above(self, limit: ArrayLike, rows: Rows | slice = slice(None), may_be_clean: ArrayLike = False) -> Floats:
         """Probability of each path that its loss is above its limit, and unless it may be, that it is not clean."""
         limits = np.asarray(limit, dtype=np.float64)[..., np.newaxis]
         weights = np.exp(self.log_weights[rows])
@@ -176,7 +175,7 @@ class LossFilter:
         moments = np.asarray(at_s, dtype=np.float64)[..., np.newaxis]
         return np.asarray((np.exp(self.log_weights[rows]) * (self.since_s[rows] > moments)).sum(axis=1))
 
-    def levels(self, rows: Rows | slice = EVERY) -> list[LostPackets]:
+    def levels(self, rows: Rows | slice = slice(None)) -> list[LostPackets]:
         """The loss of each path's newest stretch, of the packets of its likeliest hypothesis; `together` says how much
         less they tell: with it the level varies as much as by all hypotheses."""
         weights = np.exp(self.log_weights[rows])
