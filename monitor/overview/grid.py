@@ -145,11 +145,11 @@ class Grid:
 
     def track_of(self, path: PathFigures) -> Track | None:
         """The track of a cell of now."""
-        return cell_now.track_of(self.metric, self.packet_bytes, path.present) if self._is_now else None
+        return cell_now.track_of(self.metric, self.packet_bytes, path.present) if self.is_now else None
 
     def condition_of(self, path: PathFigures) -> Condition | None:
         """The condition of a cell of now; None in a grid of the past, and where nothing pings the path."""
-        return cell_now.condition_of(self.metric, self.packet_bytes, path.present) if self._is_now else None
+        return cell_now.condition_of(self.metric, self.packet_bytes, path.present) if self.is_now else None
 
     def ended_at(self, path: PathFigures) -> datetime | None:
         """When the trouble of a cell of now ended, if within the time shown."""
@@ -160,7 +160,8 @@ class Grid:
         return cell_now.cell_now(self.metric, self.packet_bytes, path, self.track_of(path), self.since)
 
     @property
-    def _is_now(self) -> bool:
+    def is_now(self) -> bool:
+        """Whether its values are those of now, not of a period."""
         return self.period is GridPeriod.NOW
 
 

@@ -165,7 +165,7 @@ def figures_over(
         return _with_on_demand(figures, on_demand_counts(since, until))
     path_ids = [path[0] for path in paths] if only_these else None
     cells = tables.grid(metric, since, until, packet_bytes=packet_bytes, path_ids=path_ids)
-    return of_cells(metric, paths, cells, since, until)
+    return _of_cells(metric, paths, cells, since, until)
 
 
 def figures_of(
@@ -186,7 +186,7 @@ def figures_of(
         )
         for summary in summaries
     ]
-    return of_cells(Metric.LOSS, paths, cells, since, until)
+    return _of_cells(Metric.LOSS, paths, cells, since, until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ def figures_now(asked: PathsNow) -> tuple[PathFigures, ...]:
         figures = _of_tests(asked.paths, {tests.path_id: (tests, _rate_now_bps(tests)) for tests in newest})
         return _with_on_demand(figures, on_demand)
     cells = recent.grid(asked.metric, asked.begins, asked.until, asked.packet_bytes)
-    return of_cells(asked.metric, asked.paths, cells, asked.since, asked.until)
+    return _of_cells(asked.metric, asked.paths, cells, asked.since, asked.until)
 
 
 def _rate_now_bps(tests: NewestThroughput) -> float | None:
@@ -225,7 +225,7 @@ def _rate_now_bps(tests: NewestThroughput) -> float | None:
     return tests.throughput_bps if tests.latest_outcome == Outcome.MEASURED else None
 
 
-def of_cells(
+def _of_cells(
     metric: Metric, paths: Sequence[KnownFields], cells: Iterable[tables.GridCell], since: datetime, until: datetime
 ) -> tuple[PathFigures, ...]:
     """The paths with the figures of their bursts; where none was measured, with the newest outcome of a day."""

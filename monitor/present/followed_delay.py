@@ -65,7 +65,7 @@ class FollowedDelay:
         segments.limits_ms[:] = [np.nan if of is None or of.above_ms is None else of.above_ms for of in of_paths]
 
     def set_hourly(self, usual_ms: Mapping[int, float]) -> None:
-        """Set the usual RTT of paths at this hour of the day: a longer one of each day is none."""
+        """Set the usual RTT of paths at this hour of the day; an RTT that is usual at this hour is not longer."""
         self.segments.hourly_ms[:] = [usual_ms.get(path_id, np.nan) for path_id in self.path_ids.tolist()]
 
     def follow(self, medians: Medians) -> None:

@@ -26,7 +26,6 @@ class PathTrack(models.Model):
     newest_at = models.DateTimeField(null=True, help_text="The newest burst that counts; null before any.")
     segments = models.JSONField(help_text="State, begin with its 95% set, and the level of each, oldest first.")
     outages = models.JSONField(default=list, help_text="Last reply before, and first reply after each of the newest.")
-
     interval = models.JSONField(null=True, help_text="Ends of the loss of a normal track that may be above its limit.")
 
     class Meta:

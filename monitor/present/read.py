@@ -17,7 +17,7 @@ from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.analysis.segments.segment import Moment
 from monitor.mesh.models import Path
 from monitor.present.models import PathTrack
-from monitor.present.track import Condition, Signal, Track
+from monitor.present.track import TROUBLE, Condition, Signal, Track
 
 _COUNTS = """
     SELECT condition, is_old, part, count(*)
@@ -99,7 +99,7 @@ def load(path_ids: Collection[int] | None = None, *, least: Condition = Conditio
 
 def suspected_losses() -> set[int]:
     """The paths whose loss is in trouble: a query."""
-    rows = PathTrack.objects.filter(signal=Signal.LOSS, condition__range=(Condition.SUSPECT, Condition.DEAD))
+    rows = PathTrack.objects.filter(signal=Signal.LOSS, condition__range=TROUBLE)
     return set(rows.values_list("path_id", flat=True))
 
 

@@ -52,7 +52,12 @@ class Condition(IntEnum):
     @property
     def is_trouble(self) -> bool:
         """Whether the path has a problem, proven or suspected."""
-        return Condition.SUSPECT <= self <= Condition.DEAD
+        least, most = TROUBLE
+        return least <= self <= most
+
+
+TROUBLE = (Condition.SUSPECT, Condition.DEAD)
+"""The least and the highest condition of a path that has a problem, proven or suspected."""
 
 
 class Signal(IntEnum):
@@ -110,7 +115,7 @@ def conditions(of: TrackFacts, now_s: float) -> Codes:
         Condition.SUSPECT: of.is_unusual,
     }
     decided = np.select(list(rules.values()), [np.int8(code) for code in rules], np.int8(Condition.NORMAL))
-    is_loss = (decided >= Condition.SUSPECT) & (decided <= Condition.DEAD)
+    is_loss = (decided >= TROUBLE[0]) & (decided <= TROUBLE[1])
     of_part = np.where(is_loss, np.minimum(decided, Condition.BAD), Condition.NORMAL)
     return np.where(of.is_part, of_part, decided).astype(np.int8)
 

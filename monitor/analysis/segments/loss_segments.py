@@ -23,8 +23,10 @@ from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-TOLD_FROM, TOLD_UNTIL, MAY_BE = 0.8, 0.3, 0.05
-"""Probabilities from which on a state is told, below which it is no more, and up to which it need not be mentioned."""
+TOLD_FROM, TOLD_UNTIL = 0.8, 0.3
+"""Probabilities from which on a state is told, and below which it is no more."""
+MAY_BE = 0.05
+"""A normal path whose loss is above its limit with a higher probability is shown with the interval of its loss."""
 SHORTEST_OUTAGE_S = 15.0
 """From the first to the last of the requests without a reply: a shorter interruption is a loss in runs."""
 CHOSEN_RUNS = 2.0

@@ -67,8 +67,8 @@ class PlaceLossOut(Schema):
 
 class CentreOut(Schema):
     """A centre: the name of its mesh, empty before the first, its state, its open incidents, the worst first and at
-    most 20, and the loss now between its groups or regions, null before it has a site. `at` is
-    when it was made, by the clock of that centre."""
+    most 20, and the loss now between its groups or regions, null before it has a site. `at` is when it was made, by the
+    clock of that centre."""
 
     mesh: str
     at: datetime

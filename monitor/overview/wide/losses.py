@@ -24,7 +24,7 @@ from monitor.overview.grid import Grid, GridPeriod, choose_packet_bytes, load_gr
 from monitor.overview.path_figures import PathFigures, worst
 from monitor.overview.wide.places import SitePlaces
 from monitor.overview.wide.shared import SharedResults
-from monitor.present.track import Condition
+from monitor.present.track import TROUBLE, Condition
 
 BAD_FROM = {Metric.UNREACHABILITY: 0.01, Metric.MOS: 3.6}
 """From which value on a path is counted as bad, or below it: MOS at which many are dissatisfied (ITU-T G.107)."""
@@ -180,7 +180,7 @@ def _ranking(metric: Metric, packet_bytes: int, now: datetime, *, is_judged: boo
     return ranking.by_condition(
         packet_bytes,
         normal=Condition.NORMAL,
-        trouble=(Condition.SUSPECT, Condition.DEAD),
+        trouble=TROUBLE,
         unmeasured=UNMEASURED,
         is_current=is_judged,
     )

@@ -109,7 +109,7 @@ def test_a_longer_rtt_goes_on_from_its_stored_segments():
 
 @pytest.mark.parametrize(("hourly_ms", "is_longer"), [(np.nan, True), (30.0, False), (20.0, True)])
 def test_a_rise_of_each_day_is_none(hourly_ms, is_longer):
-    """By 10 ms within half an hour, to what is usual at this hour."""
+    """The RTT rises by 10 ms within half an hour: to the usual RTT of this hour, or to more than it."""
     paths, states = DelaySegments(1), []
     paths.rises_ms[:], paths.hourly_ms[:] = 6.0, hourly_ms
     paths.begin(ROW, np.array([0.0]))

@@ -176,8 +176,9 @@ def _change_text(metric: Metric, path: PathFigures) -> str:
 def _loss(grid: Grid, path: PathFigures) -> str:
     if path.sent is None or path.received is None:
         return figures.NO_DATA
-    if path.state is FigureState.NONE_LOST or _interval(grid, path):
-        return _interval(grid, path) or "0"
+    interval = _interval(grid, path)
+    if path.state is FigureState.NONE_LOST or interval:
+        return interval or "0"
     now = _now(grid.track_of(path))
     of_window = figures.loss(path.sent - path.received, path.sent)
     return of_window if now is None else words.lost_text(now.lost).replace("about ", "~")
@@ -260,8 +261,8 @@ def clause(present: PresentPath | None, at: datetime) -> str:
 
 
 def _finding(grid: Grid, path: PathFigures) -> str:
-    if path.has_figure and _interval(grid, path):
-        return f"{MEASURES[grid.metric].title} {_interval(grid, path)}{_against(grid, path)}"
+    if path.has_figure and (interval := _interval(grid, path)):
+        return f"{MEASURES[grid.metric].title} {interval}{_against(grid, path)}"
     match path.state:
         case FigureState.VALUE if path.value is not None:
             return _value_in_words(grid, path) + _against(grid, path)

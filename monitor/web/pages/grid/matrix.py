@@ -6,7 +6,7 @@ thousands of cells.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from urllib.parse import urlencode
 
@@ -127,9 +127,13 @@ def _style(grid: Grid, measure: MetricFormat, path: PathFigures) -> str:
 def _content(grid: Grid, measure: MetricFormat, path: PathFigures, paths: int, is_compact: bool) -> str:
     if is_compact:
         return f'<b aria-hidden="true">{compact_sign(grid, cell_style(grid, measure, path), path)}</b>'
-    marks = "".join(f'<b class="{style}" aria-hidden="true">{sign}</b>' for style, sign in signs(grid, path))
     more = "" if paths == 1 else f"<sup>{paths}</sup>"
-    return f"{marks}{_with_small_unit(cell_text(grid, path))}{more}"
+    return f"{marks_html(signs(grid, path))}{_with_small_unit(cell_text(grid, path))}{more}"
+
+
+def marks_html(of_cell: Iterable[tuple[str, str]]) -> str:
+    """The signs of a cell, each with its style."""
+    return "".join(f'<b class="{style}" aria-hidden="true">{sign}</b>' for style, sign in of_cell)
 
 
 def _with_small_unit(text: str) -> str:

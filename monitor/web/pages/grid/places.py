@@ -3,7 +3,7 @@ paths between the two and the share of bad ones; a cell leads to the grid of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from html import escape
@@ -18,14 +18,14 @@ from django.utils.safestring import SafeString, mark_safe
 from monitor.analysis import figures
 from monitor.archive.queries.metrics import Metric
 from monitor.mesh.models import Mesh, Site
-from monitor.overview.grid import Grid, GridPeriod
+from monitor.overview.grid import Grid
 from monitor.overview.measures import MetricChoice, MetricFormat
 from monitor.overview.wide.losses import BAD_FROM, PairCell, PlaceGrid, load_place_grid
 from monitor.overview.wide.places import SitePlaces, load_places
 from monitor.web.pages.grid import legend
 from monitor.web.pages.grid.below import below_grid
 from monitor.web.pages.grid.cells import cell_style, cell_text, measure_of_grid, sentence, signs
-from monitor.web.pages.grid.matrix import LEFT_OUT
+from monitor.web.pages.grid.matrix import LEFT_OUT, marks_html
 from monitor.web.request import parameters
 from monitor.web.request.grid_choices import (
     chosen_metric,
@@ -104,7 +104,7 @@ def load_chosen_places(request: HttpRequest, places: SitePlaces, now: datetime) 
 
 
 def totals(shown: PlaceGrid) -> dict[str, Any]:
-    """The counts above the figures between places, and whether these are of now."""
+    """The counts above the figures between places."""
     cells = shown.cells.values()
     bad = sum(cell.bad for cell in cells)
     return {
@@ -114,7 +114,6 @@ def totals(shown: PlaceGrid) -> dict[str, Any]:
         "bad_words": _bad_words(shown, bad),
         "unmeasured": sum(cell.paths - cell.measured for cell in cells),
         "with_incident": sum(cell.with_incident for cell in cells),
-        "is_now": shown.grid.period is GridPeriod.NOW,
     }
 
 
@@ -191,7 +190,7 @@ def _body_html(shown: PlaceGrid, measure: MetricFormat, numbers: Iterable[int]) 
 def _cell_html(shown: PlaceGrid, measure: MetricFormat, source: int, to: int, query: str) -> str:
     grid, cell = shown.grid, shown.cells[source, to]
     style = cell_style(grid, measure, cell.worst) + (" incident" if cell.with_incident else "")
-    marks = "".join(f'<b class="{name}" aria-hidden="true">{sign}</b>' for name, sign in pair_signs(grid, cell))
+    marks = marks_html(pair_signs(grid, cell))
     unmeasured = cell.paths - cell.measured
     few = f"{cell.bad:,} of {cell.paths:,}" if shown.counts_bad else f"{cell.paths:,}"
     few += f", {unmeasured:,} –" if unmeasured else ""
@@ -201,9 +200,9 @@ def _cell_html(shown: PlaceGrid, measure: MetricFormat, source: int, to: int, qu
     )
 
 
-def pair_signs(grid: Grid, cell: PairCell) -> list[tuple[str, str]]:
+def pair_signs(grid: Grid, cell: PairCell) -> Iterator[tuple[str, str]]:
     """Each with its style: those of the worst path, and of an open incident on any."""
-    return list(signs(grid, replace(cell.worst, incident_id=cell.incident_id)))
+    return signs(grid, replace(cell.worst, incident_id=cell.incident_id))
 
 
 def pair_sentence(shown: PlaceGrid, source: int, to: int) -> str:

@@ -11,7 +11,7 @@ from django.utils import timezone
 from monitor.alerts.evidence.words import since
 from monitor.archive.upkeep import freshness
 from monitor.mesh.models import Mesh
-from monitor.overview.grid import Grid, GridPeriod, GridSite
+from monitor.overview.grid import Grid, GridSite
 from monitor.overview.mesh_state import load_mesh_state
 from monitor.overview.wide.losses import PlaceGrid
 from monitor.overview.wide.places import load_places
@@ -50,11 +50,10 @@ def wall_page(request: HttpRequest) -> HttpResponse:
         "incidents": [(incident, since(incident)) for incident in state.incidents[:SHOWN_INCIDENTS]],
         "more": max(0, len(state.incidents) - SHOWN_INCIDENTS),
         "stale": fresh.stale_at(now),
-        "lacks_since": None if grid.period is GridPeriod.NOW else fresh.summaries_lack_since(now),
+        "lacks_since": None if grid.is_now else fresh.summaries_lack_since(now),
         "title": measure.title,
         "grid": grid,
         "shown": shown,
-        "is_now": grid.period is GridPeriod.NOW,
         "svg": grid_svg(grid, measure, f"{measure.title} from each {kind} (rows) to each {kind} (columns)")
         if grid.sources
         else "",
