@@ -29,7 +29,7 @@ def cell_mark(cell: Mapping[str, Any], grid: Mapping[str, Any], metric: str, tru
     if interval is None:
         return Marked(Mark.TRUE)
     if cell["state"] == "total_loss":
-        return _total_loss_mark(name, cell, truth, at)
+        return _total_loss_mark(name, cell, grid, truth, at)
     low, high = _truth_of(cell, grid, metric, truth, at)
     if phase is Phase.PROVED and cell["value"] == 0.0 and low > 0.0 and truth.is_impaired(pair, at):
         return Marked(Mark.FALSE, f"cell {name}: no loss")
@@ -45,10 +45,10 @@ def cell_mark(cell: Mapping[str, Any], grid: Mapping[str, Any], metric: str, tru
     return Marked(Mark.UNCLEAR, told)
 
 
-def _total_loss_mark(name: str, cell: Mapping[str, Any], truth: Truth, at: float) -> Marked:
+def _total_loss_mark(name: str, cell: Mapping[str, Any], grid: Mapping[str, Any], truth: Truth, at: float) -> Marked:
     """All lost now: its newest cycles, or all of the time shown."""
     pair = cell["source"], cell["destination"]
-    if truth.loss_range(pair, at - SILENT_S, at)[1] > 0.999:
+    if truth.loss_range(pair, at - SILENT_S, at, grid["packet_bytes"])[1] > 0.999:
         is_late = truth.phase(pair, at) is Phase.ENDED
         return Marked(Mark.LATE if is_late else Mark.TRUE, f"cell {name}: all lost" if is_late else "")
     is_late = truth.phase(pair, at) is Phase.ENDED
@@ -65,8 +65,7 @@ def _truth_of(cell: Mapping[str, Any], grid: Mapping[str, Any], metric: str, tru
     if cell["value_measured"] is not None:
         since = max(since, truth.level_since(pair, at, SIGNALS[metric]))
     if metric == "loss":
-        size = None if cell["value_measured"] is not None else grid["packet_bytes"]
-        return truth.loss_range(pair, since, until, size)
+        return truth.loss_range(pair, since, until, grid["packet_bytes"])
     low, high = truth.rtt_range(pair, since, until)
     return low, high
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.lab_truth.cells import cell_mark
 from tests.lab_truth.marks import Mark, Marked, worst
-from tests.lab_truth.statements import BAD, OF_LOSS, Kind, Statement, read_clause, read_sentence
+from tests.lab_truth.statements import BAD, OF_LOSS, TOTAL, Kind, Statement, read_clause, read_sentence
 from tests.lab_truth.surfaces import contradictions
 from tests.lab_truth.truth import ACTIVE, AFFECTED, DELAYS, Pair, Phase, Signal, Truth
 
@@ -25,6 +25,7 @@ SIGNALS = {
     # A loss or a longer RTT slows a transfer as well.
     Kind.RATE: frozenset(Signal),
 }
+DATED = BAD | {Kind.OVER}
 TELLING = BAD | {Kind.PROBLEMS, Kind.CHECKED, Kind.OVER}
 
 
@@ -137,38 +138,85 @@ def statement_mark(statement: Statement, truth: Truth, at: float, paths: Sequenc
     if statement.kind is Kind.PROBLEMS:
         return _problems_mark(statement, truth, at)
     if statement.kind is Kind.OVER:
-        return _over_mark(statement, truth, at)
+        return _over_mark(statement, truth, at, paths)
     return _bad_mark(statement, truth, at, paths) if statement.kind in BAD else Marked(Mark.TRUE)
 
 
 def _problems_mark(statement: Statement, truth: Truth, at: float) -> Marked:
     affected, ended = truth.in_phase(at, AFFECTED), truth.in_phase(at, {Phase.ENDED})
+    proved = truth.in_phase(at, {Phase.PROVED})
+    if not statement.count and proved:
+        return Marked(Mark.FALSE, f"{statement.text}: {_names(proved)} have")
     if (statement.count or 0) <= len(affected):
         return Marked(Mark.TRUE)
     is_late = (statement.count or 0) <= len(affected | ended)
     return Marked(Mark.LATE if is_late else Mark.FALSE, f"{statement.text}: {len(affected)} have")
 
 
-def _over_mark(statement: Statement, truth: Truth, at: float) -> Marked:
-    """An end is false while the path is impaired for certain or flaps, and of an RTT its figure is that of now."""
-    named = statement.pairs & truth.pairs
-    lasting = [pair for pair in named if truth.phase(pair, at) is Phase.PROVED]
-    if lasting or (not named and _calls_over(statement.count or 0, truth, at)):
-        return Marked(Mark.FALSE, f"called over: {_names(lasting) or statement.text}")
-    if statement.figure is not None and named:
-        ranges = [truth.rtt_range(pair, at - CYCLE_S, at) for pair in named]
-        if not any(statement.figure.meets(low, high) for low, high in ranges):
+def _over_mark(statement: Statement, truth: Truth, at: float, paths: Sequence[Pair] | None) -> Marked:
+    """An end is false while the path is impaired for certain or flaps, or with a wrong end or onset; its figures are
+    those of now and of the worst time."""
+    named = _concerned(statement, truth, paths)
+    if not named:
+        is_false = not statement.sites and _calls_over(statement.count or 0, truth, at)
+        return Marked(Mark.FALSE, f"called over: {statement.text}") if is_false else Marked(Mark.TRUE)
+    phases = {pair: truth.phase(pair, at) for pair in named}
+    lasting = [pair for pair in named if phases[pair] is Phase.PROVED]
+    # A site by itself may have a trouble that is over, and another.
+    is_of_all = bool(statement.pairs) or paths is not None
+    if lasting and (is_of_all or not {Phase.ENDING, Phase.ENDED}.intersection(phases.values())):
+        return Marked(Mark.FALSE, f"called over: {_names(lasting)}")
+    if {*phases.values()} == {Phase.CLEAN}:
+        return Marked(Mark.FALSE, f"called over: {_names(named)}, not affected")
+    checks: tuple[Callable[[], Marked], ...] = (
+        lambda: _end_mark(statement, named, truth, at),
+        lambda: _onset_mark(statement, named, statement.since, statement.since_within_s, truth, at),
+        lambda: _ended_figure_mark(statement, named, truth, at),
+    )
+    return worst(check() for check in checks)
+
+
+def _end_mark(statement: Statement, named: Sequence[Pair], truth: Truth, at: float) -> Marked:
+    """An end is that of a stretch of the newest episode of any of its paths."""
+    if statement.end.at is None:
+        return Marked(Mark.TRUE)
+    ends = [stretch.until for pair in named for stretch in truth.episode(pair, at) if stretch.until <= at]
+    latest, allowed_s = statement.end.at + statement.end.within_s, CYCLE_S + min(truth.onset_s, truth.end_s)
+    if any(end - allowed_s <= latest and statement.end.at <= end + allowed_s for end in ends):
+        return Marked(Mark.TRUE)
+    off_s = min((statement.end.at + statement.end.within_s / 2 - end for end in ends), key=abs, default=float("inf"))
+    return Marked(Mark.FALSE, f"end {off_s:+.0f} s off: {statement.text}")
+
+
+def _ended_figure_mark(statement: Statement, named: Sequence[Pair], truth: Truth, at: float) -> Marked:
+    """The RTT of now, and the worst loss or RTT of the newest episode of any of its paths."""
+    episodes = {pair: episode for pair in named if (episode := truth.episode(pair, at))}
+    times = {pair: (episode[0].since, min(at, episode[-1].until)) for pair, episode in episodes.items()}
+    of_now = [truth.rtt_range(pair, at - CYCLE_S, at) for pair in named]
+    losses = [truth.loss_range(pair, *of, statement.packet_bytes)[1] for pair, of in times.items()]
+    rtts = [truth.worst_rtt(pair, *of) for pair, of in times.items()]
+    loss, end = statement.end.worst_loss, statement.end
+    if loss is not None and loss.low >= TOTAL and max(losses) <= 0.999:
+        return Marked(Mark.FALSE, f"{statement.text}: some packets passed")
+    told = ((statement.figure, of_now), (loss, [(ratio, ratio) for ratio in losses]), (end.worst_ms, rtts))
+    for figure, ranges in told:
+        if figure is not None and not any(figure.meets(low, high) for low, high in ranges):
             return Marked(Mark.UNCLEAR, f"figure of {statement.text}")
     return Marked(Mark.TRUE)
+
+
+def _concerned(statement: Statement, truth: Truth, paths: Sequence[Pair] | None) -> list[Pair]:
+    """The paths that a statement names; of a statement on a site those of its incident, or all of the site."""
+    named = [pair for pair in truth.pairs if pair in statement.pairs]
+    if named:
+        return named
+    return list(paths) if paths is not None else [pair for pair in truth.pairs if statement.sites & {*pair}]
 
 
 def _bad_mark(statement: Statement, truth: Truth, at: float, paths: Sequence[Pair] | None) -> Marked:
     """A statement that a path or a site is bad now."""
     signals = SIGNALS[statement.kind]
-    named = [pair for pair in truth.pairs if pair in statement.pairs]
-    if not named:
-        touched = [pair for pair in truth.pairs if statement.sites & {*pair}]
-        named = list(paths) if paths is not None else touched
+    named = _concerned(statement, truth, paths)
     phases = {pair: truth.phase(pair, at, signals) for pair in named}
     checks: tuple[Callable[[], Marked], ...] = (
         lambda: _place_mark(statement, phases),
@@ -205,7 +253,7 @@ def _onset_mark(
 ) -> Marked:
     """An onset is that of a stretch of the newest episode of any of its paths."""
     onsets = [stretch.since for pair in named for stretch in truth.episode(pair, at)]
-    if since is None or not onsets or statement.kind not in BAD:
+    if since is None or not onsets or statement.kind not in DATED:
         return Marked(Mark.TRUE)
     allowed_s = CYCLE_S + truth.onset_s
     if any(onset - allowed_s <= since + within_s and since <= onset + allowed_s for onset in onsets):

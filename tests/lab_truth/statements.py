@@ -41,13 +41,17 @@ BAD = OF_LOSS | {Kind.JITTER, Kind.RTT, Kind.RATE}
 """Kinds that name a path as bad now."""
 
 FORMS: tuple[tuple[Kind, str], ...] = (
-    (Kind.UNDECIDED, r"State unknown|Too early|not judged|first results|not permitted|disabled|in maintenance"),
+    (Kind.UNDECIDED, r"State unknown|Too early|not judged|first results|not permitted|not be measured|disabled"
+                     r"|in maintenance"),
     (Kind.ALL_NORMAL, r"^(?:All (?P<count>[\d,]+) paths are|The path is) normal"),
     (Kind.PAST, r"Last incident|resolved|ended without an incident|^Loss of .* ended"),
     (Kind.PROBLEMS, r"^(?P<count>[\d,]+) of (?P<of>[\d,]+)(?: paths)? (?:has|have|had) (?:a )?problems?"),
-    (Kind.OVER, r"normal again|waiting to close|back to|replies again|after an outage|problems? .*\bover|no loss since"
-                r"|[Bb]ack to normal|\bover (?:since|by)\b|no reply from \d.*since then no"),
-    (Kind.OVERDUE, r"without (?:newer|current) data|without data|do not count|no newer data|during (?:own|throughput)"),
+    (Kind.PROBLEMS, r"^(?P<count>[Nn]o) path has a problem now"),
+    (Kind.OVER, r"^(?P<count>[\d,]+) over, waiting"),
+    (Kind.OVER, r"normal again|waiting to close|back to|(?:replies|answers) again|after an outage|problems? .*\bover"
+                r"|no (?:more )?loss since|[Bb]ack to normal|\bover (?:since|by)\b|no reply from \d.*since then no"),
+    (Kind.OVERDUE, r"without (?:newer|current) (?:data|results)|without (?:data|any results)|do not count"
+                   r"|no newer (?:data|results)|during (?:own|throughput)"),
     (Kind.CHECKED, r"\bchecked\b|not proven|not exclude|its way back|incident on the reverse path|few packets"),
     (Kind.INCIDENTS, r"^(?P<count>No|[\d,]+) open incidents?|^(?:and )?\d+ other incident|^Open incidents?$"),
     (Kind.NORMAL, r"^(?P<count>[\d,]+)(?: of (?P<of>[\d,]+) paths are)? normal|^No problems:? ?(?P<rest>\d+)?"),
@@ -76,12 +80,17 @@ RATE = re.compile(r"(?:(?P<was>[\d.,]+)(?: (?P<was_unit>[kMG]?)bit/s)? → )?(?P
 SINCE = re.compile(
     r"(?:since|began|detected)(?P<about> about)? (?:(?P<day>\d{4}-\d\d-\d\d) )?(?P<clock>\d\d:\d\d(?::\d\d)?)"
 )
+ENDED = re.compile(r"\bsince (?:(?P<day>\d{4}-\d\d-\d\d) )?(?P<clock>\d\d:\d\d(?::\d\d)?)")
+ONSET = re.compile(r"\b(?:from|began)(?P<about> about)? (?:(?P<day>\d{4}-\d\d-\d\d) )?(?P<clock>\d\d:\d\d(?::\d\d)?)")
+WORST = re.compile(r"; (?:(?P<dead>dead)|(?P<level>[^;]*(?:%|ms))) from\b")
 FOR = re.compile(r"\bfor (?P<number>\d+(?:\.\d+)?) (?P<unit>s|min|h)\b")
 UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
 
 SHARE_OF_POINT = {Kind.LOSS: 0.35, Kind.RTT: 0.03, Kind.RATE: 0.3}
 """How far a figure without an interval may be from the truth, as a share of it."""
 SHARE_OF_ABOUT = 0.5
+TOTAL = 1.0
+"""Loss of all packets."""
 LEAST_MS = 2.0
 """A lab on a busy machine adds so much to an RTT."""
 
@@ -98,9 +107,19 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
+class End:
+    """Of a trouble that is over: between `at` and `at + within_s` it ended, and the worst loss or RTT that it had."""
+
+    at: float | None = None
+    within_s: float = 0.0
+    worst_loss: Interval | None = None
+    worst_ms: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Statement:
     """A clause. `pairs` are the named paths, of an arrow ↔ both; `directions` are those named with an arrow →.
-    `count` of `of` paths; `since` is between `since` and `since + since_within_s`."""
+    `count` of `of` paths; it began between `since` and `since + since_within_s`."""
 
     kind: Kind
     text: str
@@ -115,11 +134,13 @@ class Statement:
     since: float | None = None
     since_within_s: float = 0.0
     is_fading: bool = False
+    end: End = End()
 
 
 def read_sentence(text: str, at: float, sites: Collection[str]) -> list[Statement]:
     """The statements of a sentence on the whole mesh."""
-    another = re.compile(rf"(?:;|,? and) (?=(?:{_any_of(sites)})(?: [→↔]|:))")
+    name = _any_of(sites)
+    another = re.compile(rf"(?:;|,? and) (?=(?:{name})(?: [→↔]|:))|\. (?=(?:{name})\b)")
     parts = (part for clause in CLAUSES.split(text.strip()) for part in another.split(clause))
     return [read_clause(part, at, sites) for part in parts if part.strip(" .")]
 
@@ -133,7 +154,7 @@ def read_clause(text: str, at: float, sites: Collection[str]) -> Statement:
     plain = NONE_SINCE.sub("", text) if is_fading else text
     size = OVER_A_SIZE.search(plain)
     figure, was = _figures(kind, plain)
-    since, within_s = _since(plain, at)
+    since, within_s = _since(plain, at) if kind is not Kind.OVER else _moment(ONSET.search(plain), at)
     if "count" not in counts and (part := PART.search(text)) is not None:
         counts = part.groupdict()
     return Statement(
@@ -150,6 +171,7 @@ def read_clause(text: str, at: float, sites: Collection[str]) -> Statement:
         since,
         within_s,
         is_fading,
+        _end(plain, at) if kind is Kind.OVER else End(),
     )
 
 
@@ -222,12 +244,7 @@ def _since(text: str, at: float) -> tuple[float | None, float]:
     """The stated onset, and the resolution of its words in seconds."""
     clock = SINCE.search(text)
     if clock is not None:
-        now = datetime.fromtimestamp(at, UTC)
-        began = datetime.fromisoformat(f"{clock['day'] or now.date()}T{clock['clock']}+00:00")
-        if clock["day"] is None and began > now + timedelta(hours=1):
-            began -= timedelta(days=1)
-        resolution_s = 1.0 if clock["clock"].count(":") == 2 else 60.0
-        return began.timestamp(), resolution_s + (60.0 if clock["about"] else 0.0)
+        return _moment(clock, at)
     lasting = FOR.search(text)
     if lasting is None:
         return None, 0.0
@@ -237,7 +254,36 @@ def _since(text: str, at: float) -> tuple[float | None, float]:
     return at - float(lasting["number"]) * unit_s - within_s, within_s
 
 
+def _moment(clock: re.Match[str] | None, at: float) -> tuple[float | None, float]:
+    """The moment of a clock in the words, the newest before `at` without a day, and its resolution in seconds."""
+    if clock is None:
+        return None, 0.0
+    now, found = datetime.fromtimestamp(at, UTC), clock.groupdict()
+    moment = datetime.fromisoformat(f"{found['day'] or now.date()}T{found['clock']}+00:00")
+    if found["day"] is None and moment > now + timedelta(hours=1):
+        moment -= timedelta(days=1)
+    resolution_s = 1.0 if found["clock"].count(":") == 2 else 60.0
+    return moment.timestamp(), resolution_s + (60.0 if found.get("about") else 0.0)
+
+
+def _end(text: str, at: float) -> End:
+    """The stated end of a trouble, and the worst that it was."""
+    ended, within_s = _moment(ENDED.search(text), at)
+    found = WORST.search(text)
+    if found is None:
+        return End(ended, within_s)
+    if found["dead"]:
+        return End(ended, within_s, worst_loss=Interval(TOTAL, TOTAL))
+    percent, ms = PERCENT.search(found["level"]), MS.search(found["level"])
+    return End(
+        ended,
+        within_s,
+        None if percent is None else _percent(percent),
+        None if ms is None else _point(Kind.RTT, ms["now"], 1.0),
+    )
+
+
 def _number(written: str | None) -> int | None:
     if written is None:
         return None
-    return 0 if written == "No" else 1 if written == "One" else int(written.replace(",", ""))
+    return 0 if written.capitalize() == "No" else 1 if written == "One" else int(written.replace(",", ""))

@@ -173,6 +173,13 @@ class Truth:
         _, high = self._range(since, until, lambda at: self._rtt(pair, at, 1.0))
         return low, high
 
+    def worst_rtt(self, pair: Pair, since: float, until: float) -> Range:
+        """Lowest and highest that the longest median RTT of it may be, in ms."""
+        return (
+            self._range(since, until, lambda at: self._rtt(pair, at, -1.0))[1],
+            self._range(since, until, lambda at: self._rtt(pair, at, 1.0))[1],
+        )
+
     def rate_range(self, pair: Pair, since: float, until: float) -> Range:
         """Lowest and highest rate limit at any time in it, in bit/s; infinite without an impairment."""
         return self._range(since, until, lambda at: self._rate(pair, at))

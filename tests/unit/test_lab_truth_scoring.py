@@ -24,6 +24,7 @@ TIMES = {"proof_s": 60.0, "end_s": 40.0, "onset_s": 15.0}
 LOSS = Impairment(Signal.LOSS, "ornl", "slac", 0.25, BEGIN, BEGIN + 300)
 LOSSY = {("ornl", "slac"), ("slac", "ornl")}
 CALM = "All 6 paths are normal."
+BAD = {"with_problems": 2, "normal": 4}
 
 
 def truth(*impairments: Impairment) -> Truth:
@@ -250,6 +251,55 @@ def test_an_rtt_that_is_normal_again_is_true() -> None:
     assert marks(poll(BEGIN + 400, words), raised)["sentence"] is Mark.TRUE
 
 
+@pytest.mark.parametrize(
+    ("words", "mark"),
+    [
+        ("no more loss since 20:31:42 UTC; 25% from 20:26:42 UTC", Mark.TRUE),
+        ("no more loss since 20:31:42 UTC; about 20% from 2026-11-28 20:26 UTC", Mark.TRUE),
+        ("no more loss since 20:30:02 UTC; 25% from 20:26:42 UTC", Mark.FALSE),
+        ("no more loss since 20:31:42 UTC; 25% from 20:24:42 UTC", Mark.FALSE),
+        ("no more loss since 20:31:42 UTC; 3% from 20:26:42 UTC", Mark.UNCLEAR),
+        ("answers again since 20:31:42 UTC; dead from 20:26:42 UTC", Mark.FALSE),
+        ("loses 25% since 20:26:42 UTC", Mark.LATE),
+    ],
+)
+def test_what_is_over_has_its_own_times_and_level(words: str, mark: Mark) -> None:
+    place = "ornl ↔ slac" + ("" if words[0] in "al" else ":")
+    over = {"counts": {"with_problems": 2, "back_to_normal": 2, "normal": 4}, "titles": {f"{place} {words}": LOSSY}}
+
+    found = marks(poll(BEGIN + 400, f"No path has a problem now. {place} {words}. 4 normal.", **over))
+
+    assert (found["sentence"], found["incidents"]) == (mark, mark)
+
+
+def test_what_is_over_was_a_trouble_of_this_path() -> None:
+    words = "No path has a problem now. nersc ↔ slac: no more loss since 20:31:42 UTC; 25% from 20:26:42 UTC."
+
+    assert marks(poll(BEGIN + 400, words))["sentence"] is Mark.FALSE
+
+
+def test_an_outage_that_is_over_was_one() -> None:
+    dead = [Impairment(Signal.LOSS, *pair, 1.0, BEGIN, BEGIN + 300) for pair in LOSSY]
+    words = "No path has a problem now. ornl ↔ slac answers again since 20:31:42 UTC; dead from 20:26:42 UTC."
+
+    assert marks(poll(BEGIN + 400, words), *dead)["sentence"] is Mark.TRUE
+
+
+def test_no_problem_now_is_false_of_a_proved_fault() -> None:
+    words = "No path has a problem now. nersc ↔ ornl: no more loss since 20:26:00 UTC; 25% from 20:24:00 UTC."
+    earlier = Impairment(Signal.LOSS, "ornl", "nersc", 0.25, BEGIN - 160, BEGIN - 40)
+
+    assert marks(poll(BEGIN + 90, words), LOSS, earlier)["sentence"] is Mark.FALSE
+    assert marks(poll(BEGIN - 10, words), LOSS, earlier)["sentence"] is Mark.TRUE
+
+
+def test_too_many_paths_that_are_over_are_false() -> None:
+    words = "2 of 6 paths have problems: ornl → slac loses 25% since 20:26:40. {} over, waiting to close."
+    counts = {"with_problems": 2, "normal": 4}
+
+    assert marks(poll(BEGIN + 120, words.format(2), counts=counts))["sentence"] is Mark.FALSE
+
+
 def test_a_site_has_as_many_dead_paths_as_are_told() -> None:
     dead = [Impairment(Signal.LOSS, *pair, 1.0, BEGIN, BEGIN + 300) for pair in (("ornl", "slac"), ("slac", "ornl"))]
 
@@ -303,6 +353,28 @@ def test_a_loss_by_size_is_told_with_the_size() -> None:
     assert mark("ornl ↔ slac loss 31 to 69% for 2 min.") is Mark.UNCLEAR
 
 
+@pytest.mark.parametrize(
+    ("packet_bytes", "value", "mark"),
+    [(100, 0.0, Mark.TRUE), (1000, 1.0, Mark.TRUE), (100, 0.5, Mark.UNCLEAR), (1000, 0.0, Mark.FALSE)],
+)
+def test_a_cell_is_of_the_packet_size_of_its_grid(packet_bytes: int, value: float, mark: Mark) -> None:
+    large = Impairment(Signal.LOSS, "ornl", "slac", 1.0, BEGIN, BEGIN + 300, over_bytes=600)
+    state = "value" if value else "none_lost"
+    level = on_both(state=state, value=value, value_sent=60, value_measured=value, incident_id=1)
+    taken = poll(BEGIN + 200, CALM, counts=BAD, loss=level)
+    taken["loss"]["packet_bytes"] = packet_bytes
+
+    assert marks(taken, large)["grid"] is mark
+
+
+def test_all_lost_of_a_size_is_true() -> None:
+    large = Impairment(Signal.LOSS, "ornl", "slac", 1.0, BEGIN, BEGIN + 300, over_bytes=600)
+    taken = poll(BEGIN + 200, CALM, counts=BAD, loss=on_both(state="total_loss", value=1.0, incident_id=1))
+    of_size = {**taken, "loss": {**taken["loss"], "packet_bytes": 1000}}
+
+    assert (marks(taken, large)["grid"], marks(of_size, large)["grid"]) == (Mark.FALSE, Mark.TRUE)
+
+
 def test_a_rate_is_of_its_own_direction() -> None:
     slow = Impairment(Signal.RATE, "ornl", "slac", 3e6, BEGIN, BEGIN + 300)
 
@@ -330,6 +402,13 @@ def test_a_rate_is_of_its_own_direction() -> None:
         ("3 paths with newest pings that do not count, sent during throughput tests", Kind.OVERDUE),
         ("the problems of 2 of 20 paths are over, waiting to close: ornl → slac no loss since 22:23:55 UTC", Kind.OVER),
         ("1 with a problem that is over", Kind.OVER),
+        ("No path has a problem now", Kind.PROBLEMS),
+        ("ornl ↔ slac: no more loss since 13:50:15 UTC; 3% from 13:34:02 UTC", Kind.OVER),
+        ("cern answers again since 14:42:26 UTC; dead from 14:39:02 UTC", Kind.OVER),
+        ("2 over, waiting to close", Kind.OVER),
+        ("4 of 20 paths have no newer results", Kind.OVERDUE),
+        ("3 without newer results", Kind.OVERDUE),
+        ("4 of 20 paths could not be measured", Kind.UNDECIDED),
         ("18 normal as far as judged", Kind.NORMAL),
         ("Throughput of 20 paths not judged yet: fewer than 8 tests", Kind.UNDECIDED),
         ("cern replies again since 14:42:26 UTC, no loss (below 4.6%), after no reply for 3 min", Kind.OVER),
