@@ -111,9 +111,6 @@ def _first(incidents: Sequence[Incident]) -> str:
 
 
 def _ended(now: datetime) -> str:
-    """The incident that ended last, if lately."""
+    """The incident that ended last, if lately, by its title, which has its times: an age would change at each look."""
     ended = last_ended(now - RECENTLY_ENDED, now)
-    if ended is None or ended.closed_at is None:
-        return ""
-    ago = figures.duration((now - ended.closed_at).total_seconds())
-    return f"Last incident: {ended.title}, resolved {ago} ago."
+    return "" if ended is None else f"Last incident: {ended.title}."
