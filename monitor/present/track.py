@@ -68,6 +68,7 @@ class Signal(IntEnum):
     RATE = 2
     RESPONSE = 3
     OTHER = 4
+    JITTER = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,13 @@ from monitor.analysis.segments.stretches import DEAD
 from monitor.present.read import PresentPath
 from monitor.present.track import FLAPS, Condition, Signal, Track
 
-OTHER = {Signal.RATE: "low throughput", Signal.RESPONSE: "slow responses", Signal.OTHER: "degraded"}
+OTHER = {
+    Signal.RATE: "low throughput",
+    Signal.RESPONSE: "slow responses",
+    Signal.OTHER: "unusual delays",
+    Signal.JITTER: "more jitter than usual",
+}
+"""The words for a signal that is not followed."""
 
 
 def clause(place: str, paths: Sequence[PresentPath], of_paths: int | None = None, at: datetime | None = None) -> str:

@@ -60,7 +60,7 @@ FORMS: tuple[tuple[Kind, str], ...] = (
     (Kind.LOSS, r"\bloss\b|\bloses?\b|\blost\b"),
     (Kind.JITTER, r"\bjitter\b|\bIPDV\b|RTT varies"),
     (Kind.RATE, r"bit/s|throughput"),
-    (Kind.RTT, r"\bRTT\b|\bqueue\b"),
+    (Kind.RTT, r"\bRTT\b|\bqueue\b|unusual delays|slow responses"),
 )  # fmt: skip
 
 CLAUSES = re.compile(

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
-from monitor.alerts.detect.rules.finding import Effect, Trouble
+from monitor.alerts.detect.rules.finding import Effect, RuleFinding, Trouble
 from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.present import read
@@ -25,7 +25,7 @@ CALM = (Condition.NORMAL, Condition.AWAITED, Condition.SET_ASIDE)
 """A trouble that has ended is over in these: a path in maintenance is measured on."""
 
 
-def signal_of(row: IncidentPath) -> Signal:
+def signal_of(row: IncidentPath | RuleFinding) -> Signal:
     """The signal that a finding is about."""
     rule = rule_of(row.rule)
     if rule.effect in (Effect.LOSS, Effect.UNREACHABLE):
@@ -35,6 +35,8 @@ def signal_of(row: IncidentPath) -> Signal:
     figure = "median" if rule is ROUTE_CHANGE else figures.get("figure")
     if is_longer and figure in ("median", "minimum") and DIRECTION not in figures:
         return Signal.RTT
+    if figure == "jitter":
+        return Signal.JITTER
     return {Trouble.THROUGHPUT: Signal.RATE, Trouble.RESPONSES: Signal.RESPONSE}.get(rule.trouble, Signal.OTHER)
 
 

@@ -3,6 +3,8 @@
 import math
 from datetime import UTC, datetime
 
+import pytest
+
 from monitor.analysis.changes.present import LostPackets
 from monitor.analysis.segments.delay_segments import LONGER, USUAL, DelaySegment
 from monitor.analysis.segments.loss_segments import LossSegment
@@ -10,7 +12,7 @@ from monitor.analysis.segments.segment import Moment
 from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
 from monitor.present.read import PresentPath
 from monitor.present.track import Condition, Signal, Track
-from monitor.present.words import clause
+from monitor.present.words import OTHER, clause
 
 AT = datetime(2026, 11, 28, 14, 0, tzinfo=UTC)
 
@@ -98,6 +100,14 @@ def test_a_longer_rtt_is_told_beside_the_usual():
     path = of_rtt(Condition.BAD, delay(USUAL, since(0), 102.4), delay(LONGER, since(30, 2), 162.4))
 
     assert clause("ornl → nersc", [path], at=AT) == "ornl → nersc: RTT 162 ms since 13:30:02 UTC (was 102 ms)"
+
+
+@pytest.mark.parametrize("signal", [Signal.RATE, Signal.RESPONSE, Signal.OTHER, Signal.JITTER])
+def test_a_finding_of_another_signal_is_named(signal):
+    calm = Track(1, Signal.LOSS, "", 0, Condition.NORMAL, 0.0, (CLEAN_BEFORE,))
+    path = PresentPath(1, Condition.BAD, (calm, Track(1, signal, "", 0, Condition.BAD, 0.0, ())))
+
+    assert clause("a ↔ b", [path], at=AT) == f"a ↔ b: {OTHER[signal]}"
 
 
 def test_what_is_over_is_told_with_its_end_and_its_worst():

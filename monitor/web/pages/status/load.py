@@ -43,6 +43,8 @@ _SYMPTOMS = {
     Effect.LOSS: "packet loss",
     Effect.LOW_THROUGHPUT: "low throughput",
 }
+_SYMPTOMS_OF_DELAYS = {"RTT": "longer RTT", "jitter": "more jitter", "MOS": "poor voice quality"}
+"""By the words of their rule."""
 MOST_SYMPTOMS = 2
 
 
@@ -228,7 +230,7 @@ def _symptom_of(name: str) -> str:
     rule = rule_of(name)
     if rule.effect is not None:
         return _SYMPTOMS[rule.effect]
-    return {"RTT": "longer RTT", "MOS": "poor voice quality"}.get(rule.words, _of_trouble(rule.trouble))
+    return _SYMPTOMS_OF_DELAYS.get(rule.words, _of_trouble(rule.trouble))
 
 
 def _of_trouble(trouble: Trouble) -> str:
