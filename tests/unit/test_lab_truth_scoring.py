@@ -403,6 +403,7 @@ def test_a_rate_is_of_its_own_direction() -> None:
         ("the problems of 2 of 20 paths are over, waiting to close: ornl → slac no loss since 22:23:55 UTC", Kind.OVER),
         ("1 with a problem that is over", Kind.OVER),
         ("No path has a problem now", Kind.PROBLEMS),
+        ("cern ↔ ornl: no reply at times since 2026-11-28 20:26 UTC, for 3 min", Kind.FLAPS),
         ("slac ↔ ornl: more jitter than usual", Kind.JITTER),
         ("slac ↔ ornl: unusual delays", Kind.RTT),
         ("ornl ↔ slac: no more loss since 13:50:15 UTC; 3% from 13:34:02 UTC", Kind.OVER),

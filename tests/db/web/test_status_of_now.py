@@ -82,6 +82,14 @@ def test_an_outage_that_is_over_goes_on_nowhere(monkeypatch, settings):
     assert min(waiting, closed) > 0, (waiting, closed)
 
 
+def test_a_path_that_flaps_has_no_reply_at_times(monkeypatch, settings):
+    outages = [Planted(between(*PAIR), 40.0 * turn, 20.0, lost_ratio=1.0) for turn in range(6)]
+    _, rows = plant(outages, 300, 3, **RULES)
+    said = {at_s: open_incidents(now, monkeypatch, settings) for at_s, now, _ in look_at(rows, range(60, 260, 10))}
+
+    assert lacks(said[250], "desy ↔ ornl: no reply at times since") == []
+
+
 def test_a_loss_that_is_over_is_not_of_now(monkeypatch, settings):
     _, rows = plant([Planted(between(*PAIR), 0.0, 150.0, lost_ratio=0.3)], 400, 3, **RULES)
     seen = 0

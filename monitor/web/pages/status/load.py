@@ -7,7 +7,7 @@ incidents are named by the sites of their paths and the symptom of their rule, n
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
@@ -17,13 +17,16 @@ from monitor.alerts.evidence import words
 from monitor.alerts.incidents import listing, quiet
 from monitor.alerts.incidents.finding_level import is_outage
 from monitor.alerts.incidents.gravest import active_findings, gravest_first
+from monitor.alerts.incidents.own_present import load_present, own_present, signal_of
 from monitor.alerts.incidents.queries import incidents_between
-from monitor.alerts.models import Incident, QuietPeriod
+from monitor.alerts.models import Incident, IncidentPath, QuietPeriod
 from monitor.analysis import figures
 from monitor.archive.upkeep import freshness
 from monitor.mesh.models import Group, Mesh, Site
 from monitor.overview.mesh_state import MeshState, load_mesh_state
 from monitor.overview.now.sentence import count_of_paths, rest
+from monitor.present.read import PresentPath
+from monitor.present.track import Condition, Signal
 from monitor.web.pages.status.bars import Bars, UptimeBar, draw
 from monitor.web.pages.status.shares import StepShares, load_shares
 
@@ -43,6 +46,8 @@ _SYMPTOMS = {
     Effect.LOSS: "packet loss",
     Effect.LOW_THROUGHPUT: "low throughput",
 }
+AT_TIMES = "no reply at times"
+"""Of a path that flaps: between its outages it answers."""
 _SYMPTOMS_OF_DELAYS = {"RTT": "longer RTT", "jitter": "more jitter", "MOS": "poor voice quality"}
 """By the words of their rule."""
 MOST_SYMPTOMS = 2
@@ -127,8 +132,8 @@ def load_status(now: datetime) -> StatusView:
     recent = incidents_between(now - timedelta(days=PAST_DAYS), now + timedelta(seconds=1))
     # Merged incidents go on as part of another.
     ended = [row for row in recent if row.closed_at is not None and row.merged_into_id is None]
-    past = [_public(row) for row in sorted(ended, key=lambda row: row.closed_at or now, reverse=True)]
-    sites = _sites(state, now)
+    past = [_public(row, ()) for row in sorted(ended, key=lambda row: row.closed_at or now, reverse=True)]
+    sites, present = _sites(state, now), load_present(state.incidents)
     return StatusView(
         mesh_name="" if mesh is None else mesh.name,
         state=_state(state),
@@ -137,7 +142,7 @@ def load_status(now: datetime) -> StatusView:
         all_sites=sites.number,
         counted_at=sites.at,
         earlier_at=sites.earlier_at,
-        open=tuple(map(_public, state.incidents)),
+        open=tuple(_public(row, own_present(row, present)) for row in state.incidents),
         past=tuple(past[:MOST_PAST]),
         more_past=max(0, len(past) - MOST_PAST),
         maintenance=tuple(_maintenance(now)),
@@ -213,17 +218,25 @@ def _floored_percent(ratio: float) -> str:
     return "100%" if ratio >= 1.0 else f"{int(ratio * 10_000) / 100:.2f}%"
 
 
-def _public(incident: Incident) -> PublicIncident:
+def _public(incident: Incident, own: Sequence[PresentPath]) -> PublicIncident:
+    """The incident, with the present of its paths while it is open."""
     return PublicIncident(
-        _place(incident), _symptom(incident), words.since(incident), words.until(incident), incident.over_since
+        _place(incident), _symptom(incident, own), words.since(incident), words.until(incident), incident.over_since
     )
 
 
-def _symptom(incident: Incident) -> str:
+def _symptom(incident: Incident, own: Sequence[PresentPath]) -> str:
     """Its symptom, gravest first; of an incident of round trips both, where some have loss and some a longer RTT."""
+    flapping = {path.path_id for path in own if path.condition is Condition.FLAPS}
     rows = gravest_first(active_findings(incident))
-    symptoms = dict.fromkeys(_SYMPTOMS[Effect.UNREACHABLE] if is_outage(row) else _symptom_of(row.rule) for row in rows)
+    symptoms = dict.fromkeys(
+        AT_TIMES if row.path_id in flapping and signal_of(row) is Signal.LOSS else _symptom_of_row(row) for row in rows
+    )
     return " and ".join(list(symptoms or [_symptom_of(incident.rule)])[:MOST_SYMPTOMS])
+
+
+def _symptom_of_row(row: IncidentPath) -> str:
+    return _SYMPTOMS[Effect.UNREACHABLE] if is_outage(row) else _symptom_of(row.rule)
 
 
 def _symptom_of(name: str) -> str:
