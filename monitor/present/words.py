@@ -46,6 +46,19 @@ def clause(place: str, paths: Sequence[PresentPath], of_paths: int | None = None
             return _worse(place, tracks, at)
 
 
+def begun(paths: Sequence[PresentPath]) -> datetime | None:
+    """When the trouble began that these paths are in now: the newest outage, the first of several in a row, or the
+    onset, as the clause has it; None where they are in none, or no track tells."""
+    worst = max((path.condition for path in paths if path.condition.is_trouble), default=None)
+    tracks = [path.worst for path in paths if path.condition == worst]
+    if worst is Condition.FLAPS:
+        begun_s = _first_outage_s(_most_outages(tracks))
+    else:
+        onset = _narrowest(map(_silence, tracks)) if worst is Condition.DEAD else _onset(_gravest(tracks))
+        begun_s = None if onset is None else onset.at_s
+    return None if begun_s is None else datetime.fromtimestamp(begun_s, UTC)
+
+
 def level(track: Track) -> str:
     """The level of the newest segment: `3%`, `about 20%`, `162 ms`; empty without any."""
     if isinstance(track.now, LossSegment):
@@ -71,8 +84,8 @@ def rtt_text(median_ms: float) -> str:
 
 def _worse(place: str, tracks: Sequence[Track], at: datetime | None) -> str:
     """A loss, a longer RTT, or what a rule found of another signal."""
-    signal = min(track.signal for track in tracks)
-    own = [track for track in tracks if track.signal == signal]
+    own = _gravest(tracks)
+    signal = own[0].signal
     if signal is Signal.LOSS:
         lost = summed([track.now.lost for track in own if isinstance(track.now, LossSegment)])
         size = {track.packet_bytes for track in own}
@@ -84,6 +97,12 @@ def _worse(place: str, tracks: Sequence[Track], at: datetime | None) -> str:
     return f"{place}: {OTHER[signal]}"
 
 
+def _gravest(tracks: Sequence[Track]) -> list[Track]:
+    """The tracks of the gravest signal: a loss tells more than a longer RTT."""
+    signal = min((track.signal for track in tracks), default=None)
+    return [track for track in tracks if track.signal == signal]
+
+
 def _was(tracks: Iterable[Track]) -> str:
     """` (was 102 ms)`; empty where no usual RTT is known."""
     every = [segment for track in tracks for segment in track.segments if isinstance(segment, DelaySegment)]
@@ -92,12 +111,21 @@ def _was(tracks: Iterable[Track]) -> str:
 
 
 def _flaps(tracks: Sequence[Track], at: datetime | None) -> str:
-    track = max(tracks, key=lambda of: len(of.outages))
+    track = _most_outages(tracks)
     is_dead = track.now is not None and track.now.state == DEAD
     lasted_s = sorted(end_s - begin_s for begin_s, end_s in track.outages)
-    number, since = len(lasted_s) + is_dead, _moment(track.outages[0][0], at) if track.outages else ""
+    begun_s = _first_outage_s(track)
+    number, since = len(lasted_s) + is_dead, "" if begun_s is None else _moment(begun_s, at)
     about = f" of about {figures.duration(lasted_s[len(lasted_s) // 2])}" if lasted_s else ""
     return f"flaps: {number} outages{about} since {since}, {'dead' if is_dead else 'answers'} now"
+
+
+def _most_outages(tracks: Sequence[Track]) -> Track:
+    return max(tracks, key=lambda of: len(of.outages))
+
+
+def _first_outage_s(track: Track) -> float | None:
+    return track.outages[0][0] if track.outages else None
 
 
 def _last(place: str, paths: Sequence[PresentPath], at: datetime | None) -> str:

@@ -27,6 +27,7 @@ from monitor.overview.mesh_state import MeshState, load_mesh_state
 from monitor.overview.now.sentence import count_of_paths, rest
 from monitor.present.read import PresentPath
 from monitor.present.track import Condition, Signal
+from monitor.present.words import begun
 from monitor.web.pages.status.bars import Bars, UptimeBar, draw
 from monitor.web.pages.status.shares import StepShares, load_shares
 
@@ -55,8 +56,8 @@ MOST_SYMPTOMS = 2
 
 @dataclass(frozen=True, slots=True)
 class PublicIncident:
-    """An incident by its sites and its symptom; `ended_at` is None while it is open, `over_since` is since when an open
-    one only waits to be resolved."""
+    """An incident by its sites and its symptom. `began_at` is when its present trouble began; `ended_at` is None while
+    it is open, `over_since` is since when an open one only waits to be resolved."""
 
     place: str
     symptom: str
@@ -220,8 +221,9 @@ def _floored_percent(ratio: float) -> str:
 
 def _public(incident: Incident, own: Sequence[PresentPath]) -> PublicIncident:
     """The incident, with the present of its paths while it is open."""
+    began_at = begun(own) or words.since(incident)
     return PublicIncident(
-        _place(incident), _symptom(incident, own), words.since(incident), words.until(incident), incident.over_since
+        _place(incident), _symptom(incident, own), began_at, words.until(incident), incident.over_since
     )
 
 
