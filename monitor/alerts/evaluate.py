@@ -38,6 +38,7 @@ from monitor.alerts.incidents.own_present import (
     load_present,
     over_since,
     own_present,
+    shown_by_tracks,
     signal_of,
     way_of,
 )
@@ -145,11 +146,12 @@ def _evaluate(
         maintained_s=quiet.maintained_s(counted_since, now, every),
     )
     quiet_paths = quiet.quiet_paths_at(now, every)
-    limits = limits_of(scope.settings, lasting, snapshot, quiet_paths.in_maintenance)
     firing = [finding for finding in findings(snapshot, scope) if finding.path_id not in quiet_paths.in_maintenance]
+    limits = limits_of(scope.settings, lasting, snapshot, quiet_paths.in_maintenance, firing)
     # All that a page shows of one moment is written at once.
     with transaction.atomic():
         follower.follow(now, limits, medians_of_snapshot(snapshot))
+        firing = shown_by_tracks(firing)
         present = load_present(lasting)
         levels.update_levels(lasting, present, snapshot, scope.settings)
         _reopen_bad(now)

@@ -6,12 +6,12 @@ In: the settings and the snapshot of an evaluation, the lasting incidents, the p
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import cast
 
 import numpy as np
 
 from monitor.alerts.detect.rules.counts import LOSS_REGRESSION
+from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.rules.loss import LossRule, Threshold
 from monitor.alerts.detect.rules.round_trips import RTT, RoundTripRule
 from monitor.alerts.detect.snapshot import Snapshot
@@ -28,9 +28,14 @@ Settings = Mapping[str, Mapping[int, RuleSettings]]
 
 
 def limits_of(
-    settings: Settings, lasting: Sequence[Incident], snapshot: Snapshot, in_maintenance: Collection[int]
+    settings: Settings,
+    lasting: Sequence[Incident],
+    snapshot: Snapshot,
+    in_maintenance: Collection[int],
+    firing: Sequence[RuleFinding] = (),
 ) -> TrackLimits:
-    """The lowest limit of each path. The end of a regression is below half of its rise, the threshold or not."""
+    """The lowest limit of each path. The end of a regression is below half of its rise, the threshold or not. An RTT
+    that fires has the limit of an open finding already: by its track it is longer, or it is none."""
     loss = {path_id: cast("LossRule", rule).above_ratio for path_id, rule in settings[Threshold.name].items()}
     for row in (row for incident in lasting for row in incident.paths.all()):
         end = None if row.is_over else _end_ratio(row)
@@ -39,7 +44,9 @@ def limits_of(
     rows = [row for incident in lasting for row in incident.paths.all() if not row.is_over]
     lossy = {(row.path_id, way_of(row)) for row in rows if signal_of(row) is Signal.LOSS}
     found = _found(rows, snapshot, settings)
-    return TrackLimits(loss, _usual_losses(snapshot), in_maintenance, lossy, _rtt_limits(settings, rows), found)
+    return TrackLimits(
+        loss, _usual_losses(snapshot), in_maintenance, lossy, _rtt_limits(settings, [*rows, *firing]), found
+    )
 
 
 def medians_of_snapshot(snapshot: Snapshot) -> Medians:
@@ -48,7 +55,7 @@ def medians_of_snapshot(snapshot: Snapshot) -> Medians:
     return medians_of(snapshot.trips.spans.items(), bursts.at_s, bursts.values_ms["median"])
 
 
-def _rtt_limits(settings: Settings, rows: Iterable[IncidentPath]) -> dict[int, RttBound]:
+def _rtt_limits(settings: Settings, rows: Iterable[IncidentPath | RuleFinding]) -> dict[int, RttBound]:
     """The limits of the rule on sudden rises; those of findings on the median or the minimum are half way back."""
     limits = {
         path_id: RttBound(cast("RoundTripRule", rule).least_rise_ms, cast("RoundTripRule", rule).least_rise_ratio)
@@ -56,9 +63,8 @@ def _rtt_limits(settings: Settings, rows: Iterable[IncidentPath]) -> dict[int, R
     }
     for row in rows:
         if signal_of(row) is Signal.RTT:
-            before_ms, after_ms = float(row.figures["before_ms"]), float(row.figures["after_ms"])
-            of_path = limits.get(row.path_id, RttBound(np.inf, np.inf))
-            limits[row.path_id] = replace(of_path, usual_ms=before_ms, above_ms=(before_ms + after_ms) / 2.0)
+            rise_ms = float(row.figures["after_ms"]) - float(row.figures["before_ms"])
+            limits[row.path_id] = RttBound(rise_ms / 2.0, is_found=True)
     return limits
 
 

@@ -103,8 +103,7 @@ class Follower:
         """The tracks of RTT that changed."""
         delays, now_s = self._delays, now.timestamp()
         path_ids, segments = delays.path_ids.tolist(), delays.segments
-        is_found = ~np.isnan(segments.limits_ms)
-        decided = delay_conditions(segments.states == LONGER, is_found, delays.newest_s, delays.every_s, now_s)
+        decided = delay_conditions(segments.states == LONGER, delays.is_found, delays.newest_s, delays.every_s, now_s)
         is_calm = (decided == Condition.NORMAL) | ~np.isfinite(delays.newest_s)
         due = self._written_delays.take(decided, segments.changes, delays.newest_s, is_calm, delays.path_ids, now_s)
         return [

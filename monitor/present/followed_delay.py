@@ -32,13 +32,12 @@ class Medians:
 
 @dataclass(frozen=True, slots=True)
 class RttBound:
-    """From when on the RTT of a path is longer: by `rise_ms` or `rise_ratio` of its usual RTT, whichever is less; of a
-    path with an open finding, from `above_ms` on, where it is half back to `usual_ms`."""
+    """From when on the RTT of a path is longer: by `rise_ms` or `rise_ratio` of its usual RTT, whichever is less.
+    `is_found`: it is of a finding, and `rise_ms` is half of its rise, from which on it is not half back."""
 
     rise_ms: float
-    rise_ratio: float
-    usual_ms: float | None = None
-    above_ms: float | None = None
+    rise_ratio: float = np.inf
+    is_found: bool = False
 
 
 class FollowedDelay:
@@ -53,16 +52,14 @@ class FollowedDelay:
         self.newest_s = np.full(len(every_s), -np.inf)
         self.every_s = np.array([every_s[path_id] for path_id in self.path_ids.tolist()])
         self._rises_ms, self._rise_ratios = np.full((2, len(every_s)), np.nan)
+        self.is_found = np.zeros(len(every_s), dtype=np.bool_)
 
     def set_limits(self, limits: Mapping[int, RttBound]) -> None:
         """Set the limits of all paths; those without an entry have none."""
         of_paths = [limits.get(path_id) for path_id in self.path_ids.tolist()]
-        segments = self.segments
         self._rises_ms[:] = [np.nan if of is None else of.rise_ms for of in of_paths]
         self._rise_ratios[:] = [np.nan if of is None else of.rise_ratio for of in of_paths]
-        given_ms = np.array([np.nan if of is None or of.usual_ms is None else of.usual_ms for of in of_paths])
-        segments.usual_ms[:] = np.where(np.isnan(given_ms), segments.usual_ms, given_ms)
-        segments.limits_ms[:] = [np.nan if of is None or of.above_ms is None else of.above_ms for of in of_paths]
+        self.is_found[:] = [of is not None and of.is_found for of in of_paths]
 
     def set_hourly(self, usual_ms: Mapping[int, float]) -> None:
         """Set the usual RTT of paths at this hour of the day; an RTT that is usual at this hour is not longer."""

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, RuleFinding, Trouble
+from monitor.alerts.detect.rules.round_trips import RTT
 from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.present import read
@@ -55,6 +56,27 @@ def load_present(incidents: Iterable[Incident]) -> dict[int, PresentPath]:
     """The present of the paths of these incidents: a query, none without any."""
     path_ids = {row.path_id for incident in incidents for row in incident.paths.all()}
     return read.load(path_ids) if path_ids else {}
+
+
+def shown_by_tracks(firing: Sequence[RuleFinding]) -> list[RuleFinding]:
+    """These new findings without the rises of the RTT that are none by its track: after a jitter, or a shorter RTT, it
+    is the usual one again. A slow rise may have become the usual one. A query, none without a rise."""
+    rises = [
+        finding
+        for finding in firing
+        if finding.rule == RTT.name and signal_of(finding) is Signal.RTT and not finding.figures.get("is_slow")
+    ]
+    present = read.load({finding.path_id for finding in rises}) if rises else {}
+    returns = [finding for finding in rises if _is_usual_again(present.get(finding.path_id), finding)]
+    return [finding for finding in firing if finding not in returns]
+
+
+def _is_usual_again(present: PresentPath | None, rise: RuleFinding) -> bool:
+    """Whether the track of the RTT of a path tells no trouble that lasts, or has ended since this rise."""
+    track = None if present is None else present.track(Signal.RTT)
+    if track is None:
+        return False
+    return not track.trouble or (track.end is not None and track.end.at_s <= rise.since.timestamp())
 
 
 def own_present(incident: Incident, present: Mapping[int, PresentPath]) -> list[PresentPath]:

@@ -1,8 +1,8 @@
 """The segments of the RTT of many paths: since when it is usual, or longer than its limit, and its level.
 
-In: the median RTT of each burst. Out: the segments of each path. A path's usual RTT is given, or its own of the last
-hour, or that of this hour of other days where it is longer. Longer is told from a probability of LONGER_FROM on, and no
-more below LONGER_UNTIL.
+In: the median RTT of each burst. Out: the segments of each path. A path's usual RTT is its own of the last hour, or
+that of this hour of other days where it is longer: a return to it after a shorter one is no rise. Longer is told from a
+probability of LONGER_FROM on, and no more below LONGER_UNTIL.
 """
 
 from __future__ import annotations
@@ -48,13 +48,12 @@ class DelaySegment:
 
 
 class DelaySegments:
-    """The segments of `paths` paths. `rises_ms` is by how much the RTT of a path must be above the usual, also above
-    `hourly_ms` where that is known; `limits_ms` is the RTT itself where it is known, NaN for none; a path without both
-    is never longer."""
+    """The segments of `paths` paths. `rises_ms` is by how much the RTT of a path must be above the usual, and above
+    `hourly_ms` where that is known; NaN: it is never longer."""
 
     def __init__(self, paths: int) -> None:
         self.filter = DelayFilter(paths)
-        self.usual_ms, self.hourly_ms, self.rises_ms, self.limits_ms = np.full((4, paths), np.nan)
+        self.usual_ms, self.hourly_ms, self.rises_ms = np.full((3, paths), np.nan)
         self.states = np.zeros(paths, dtype=np.int8)
         self.changes = np.zeros(paths, dtype=np.int64)
         """How often a segment began."""
@@ -106,8 +105,7 @@ class DelaySegments:
 
     def limits_of(self, rows: Rows) -> Floats:
         """The RTT from which on each of these paths is longer."""
-        usual_ms = np.where(self.hourly_ms[rows] > self.usual_ms[rows], self.hourly_ms[rows], self.usual_ms[rows])
-        return np.where(np.isnan(self.limits_ms[rows]), usual_ms + self.rises_ms[rows], self.limits_ms[rows])
+        return np.asarray(np.fmax(self.usual_ms[rows], self.hourly_ms[rows]) + self.rises_ms[rows])
 
     def segments(self, row: int) -> tuple[DelaySegment, ...]:
         """The segments of a path, the newest last."""

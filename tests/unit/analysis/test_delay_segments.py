@@ -8,10 +8,10 @@ from monitor.analysis.segments.delay_segments import LONGER, USUAL, DelaySegment
 ROW = np.array([0])
 
 
-def followed(medians_ms, *, every_s=10.0, rise_ms=6.0, limit_ms=np.nan, states=None):
+def followed(medians_ms, *, every_s=10.0, rise_ms=6.0, states=None):
     """The segments of a path with these medians of bursts."""
     paths = DelaySegments(1)
-    paths.rises_ms[:], paths.limits_ms[:] = rise_ms, limit_ms
+    paths.rises_ms[:] = rise_ms
     paths.begin(ROW, np.array([0.0]))
     for number, median_ms in enumerate(medians_ms):
         at_s = np.array([every_s * number])
@@ -75,10 +75,28 @@ def test_a_spike_is_no_longer_rtt():
 
 
 def test_the_rtt_of_a_finding_is_longer_until_it_is_half_back():
-    segments = followed(noisy([40.0] * 40), limit_ms=30.0)
+    """Of 20 ms that became 60: half of its rise is the limit."""
+    not_yet = followed(noisy([20.0] * 60 + [60.0] * 30 + [45.0] * 30), rise_ms=20.0)
+    half = followed(noisy([20.0] * 60 + [60.0] * 30 + [35.0] * 30), rise_ms=20.0)
 
-    assert [segment.state for segment in segments] == [LONGER]
-    assert not segments[0].since.is_bounded
+    assert [segment.state for segment in not_yet] == [USUAL, LONGER]
+    assert [segment.state for segment in half] == [USUAL, LONGER, USUAL]
+
+
+def test_a_return_to_the_usual_rtt_is_no_rise():
+    """After ten minutes of a shorter one, which is not the usual RTT by then."""
+    states = []
+    followed(noisy([124.0] * 360 + [104.0] * 60 + [124.0] * 60), states=states)
+
+    assert max(states) == USUAL
+
+
+def test_the_usual_rtt_of_the_hour_counts_alone():
+    """Of a path whose own is not known."""
+    paths = DelaySegments(1)
+    paths.rises_ms[:], paths.hourly_ms[:] = 6.0, 20.0
+
+    assert paths.limits_of(ROW).tolist() == [26.0]
 
 
 def test_a_shorter_rtt_becomes_the_usual_one():
