@@ -2,7 +2,8 @@
 
 In: bursts with the order of their lost packets, by path, size and time. Out: the paths whose bursts came late; they are
 followed anew from raw bursts. Each path has a track of all its packets, and one of each size where it has several: the
-packets of a size are a chain of Gilbert's, and a track has the sums of its chains.
+packets of a size are a chain of Gilbert's, and a track has the sums of its chains. In a track of several sizes each
+burst is a chain of its own: a loss of one size alone would be a single run, not a loss of every other burst.
 """
 
 from __future__ import annotations
@@ -46,14 +47,15 @@ class Pings:
 @dataclass(frozen=True, slots=True)
 class _Taken:
     """Bursts. `own_s` is the newest burst during own tests before each, `replies_s` are its first and last reply,
-    `silent_s` is its first request after the last reply, `again` are its sums from the first reply on."""
+    `silence` has its first request after the last reply, and the number from that on; `again` are its sums from the
+    first reply on."""
 
     at_s: Floats
     own_s: Floats
     every_s: Floats
     sums: Floats
     replies_s: Floats
-    silent_s: Floats
+    silence: Floats
     again: Floats
 
 
@@ -103,21 +105,19 @@ class FollowedLoss:
         places, chains, own_s = places[is_taken], chains[is_taken], own_s[is_taken]
         new, spacing_s = bursts.part(places), self._spacing_s[chains]
         at_s, packets = new.at_s, new.sent + new.loaded_sent
-        was_lost = self._go_on(chains, at_s, packets, new.last_lost)
-        first, last, lost_before = new.places(was_lost)
+        goes_on = self._go_on(chains, at_s, packets, new.last_lost)
+        # Which packets own tests set aside is told by the packet before of the same size, in each track.
+        first, last, lost_before = new.places(goes_on)
         is_silent = new.last_lost & (last != packets - 1.0)
         silent_s = at_s + np.where(np.isnan(last), 0.0, last + 1.0) * spacing_s
-        sums = gone_on(new.sums, new.first_lost, was_lost)
-        taken = _Taken(
-            at_s,
-            own_s,
-            self._every_s[chains],
-            sums,
-            at_s + np.stack([first, last]) * spacing_s,
-            np.where(is_silent, silent_s, np.nan),
-            from_first_reply(sums, lost_before, was_lost),
-        )
-        for rows in (self._of_all[chains], self._of_size[chains]):
+        silent = is_silent * np.where(new.received > 0.0, new.sent - 1.0 - new.last_reply, new.sent)
+        replies_s = at_s + np.stack([first, last]) * spacing_s
+        silence = np.stack([np.where(is_silent, silent_s, np.nan), silent])
+        is_only = self._of_size[chains] < 0
+        for rows, was_lost in ((self._of_all[chains], goes_on & is_only), (self._of_size[chains], goes_on)):
+            sums = gone_on(new.sums, new.first_lost, was_lost)
+            again = from_first_reply(sums, lost_before, was_lost)
+            taken = _Taken(at_s, own_s, self._every_s[chains], sums, replies_s, silence, again)
             self._take(rows, taken, at_once=at_once)
         return set(late.tolist())
 
@@ -208,9 +208,9 @@ class FollowedLoss:
             self.segments.begin(now[is_first], at_s[is_first])
             self.since_s[now[is_first]] = at_s[is_first]
             spacing_s = np.where(is_first, 0.0, spacing_s)
-            replies_s, silent_s = taken.replies_s[:, place], taken.silent_s[place]
+            replies_s, silence = taken.replies_s[:, place], taken.silence[:, place]
             again = taken.again[:, place]
-            self.segments.take(now, at_s, spacing_s, taken.sums[:, place], replies_s, silent_s, again)
+            self.segments.take(now, at_s, spacing_s, taken.sums[:, place], replies_s, silence, again)
             self.newest_s[now] = at_s
 
     def _take_calm(self, rows: Ints, order: Ints, firsts: Ints, counts: Ints, taken: _Taken) -> Bools:
@@ -226,6 +226,7 @@ class FollowedLoss:
         own, whole = rows[first], np.add.reduceat(sums, firsts, axis=1)[:, calm]
         replies_s = np.stack([taken.replies_s[0, order[first]], taken.replies_s[1, order[last]]])
         self.segments.begin(own, at_s[first])
-        self.segments.take(own, at_s[last], np.zeros(len(own)), whole, replies_s, np.full(len(own), np.nan), whole)
+        silence = np.stack([np.full(len(own), np.nan), np.zeros(len(own))])
+        self.segments.take(own, at_s[last], np.zeros(len(own)), whole, replies_s, silence, whole)
         self.since_s[own], self.newest_s[own] = at_s[first], at_s[last]
         return np.asarray(calm, dtype=np.bool_)

@@ -106,12 +106,13 @@ def _followed(runs: list[Run], cadence: Cadence) -> Iterator[tuple[int, LossSegm
         first, last = lost.argmin(axis=1), lost.shape[1] - 1 - lost[:, ::-1].argmin(axis=1)
         is_whole = lost.all(axis=1)
         replies_s = np.where(is_whole, np.nan, begins + np.stack([first, last]) * cadence.spacing_s)
+        last_run = lost[:, ::-1].argmin(axis=1)
         silent_s = np.where(is_whole, begins, begins + (last + 1) * cadence.spacing_s)
-        silent_s = np.where(lost[:, -1], silent_s, np.nan)
+        silence = np.stack([np.where(lost[:, -1], silent_s, np.nan), np.where(is_whole, lost.shape[1], last_run)])
         of = np.stack([sums[row][:, number] for row in rows], axis=1)
         before = [runs[row][1][number - 1, -1] if number else False for row in rows]
         again = from_first_reply(of, np.where(is_whole, 0, first), before)
-        followed.take(rows, begins, np.full(len(rows), cadence.every_s * (number > 0)), of, replies_s, silent_s, again)
+        followed.take(rows, begins, np.full(len(rows), cadence.every_s * (number > 0)), of, replies_s, silence, again)
         yield number, followed
 
 

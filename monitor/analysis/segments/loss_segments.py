@@ -70,7 +70,8 @@ class LossSegments:
         self._revived_s = np.full(paths, -np.inf)
         """The first reply after the newest outage."""
         self._unanswered = np.zeros((2, paths))
-        """The newest bursts in a row that were lost as a whole, and their packets."""
+        """The newest bursts in a row that were lost as a whole, and the newest lost packets in a row: also those at the
+        end of the burst before."""
 
     def begin(self, rows: Rows, at_s: Floats) -> None:
         """Begin these paths anew with a burst: nothing tells what was before."""
@@ -99,18 +100,18 @@ class LossSegments:
         spacing_s: Floats,
         sums: Floats,
         replies_s: Floats,
-        silent_s: Floats,
+        silence: Floats,
         again: Floats,
     ) -> None:
         """Take one burst of each of these paths, as `LossFilter.take`. `replies_s`, shape (2, rows), are its first and
-        last reply, NaN without any; `silent_s` its first request after the last reply, NaN where that was answered;
-        `again` its sums from the first reply on."""
+        last reply, NaN without any; `silence`, (2, rows), its first request after the last reply, NaN where there is
+        none, and the number of its packets after that reply; `again` its sums from the first reply on."""
         self.sums[:, rows] += sums
-        first_s, last_s = replies_s
+        (first_s, last_s), (silent_s, silent) = replies_s, silence
         is_answered = ~np.isnan(last_s)
         self._note_outages(rows[is_answered], first_s[is_answered])
-        lost_whole = np.stack([np.ones(len(rows)), sums[AFTER_RECEIVED] + sums[AFTER_LOST]])
-        self._unanswered[:, rows] = np.where(is_answered, 0.0, self._unanswered[:, rows] + lost_whole)
+        before = np.where(is_answered, 0.0, self._unanswered[:, rows])
+        self._unanswered[:, rows] = before + np.stack([~is_answered, silent])
         again_s = np.where(np.isnan(self._again_s[rows]), first_s, self._again_s[rows])
         self._again_s[rows] = np.where(is_answered, again_s, np.nan)
         self._replied_s[rows] = np.where(is_answered, last_s, self._replied_s[rows])

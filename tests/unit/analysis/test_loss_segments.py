@@ -37,7 +37,7 @@ def take(paths, at_s, packets, was_lost=False, *, every_s=10.0):
         np.array([every_s * (at_s > 0.0)]),
         sums,
         at_s + np.array([[first], [last]]) * SPACING_S,
-        np.array([silent if packets[-1] else np.nan]),
+        np.array([[silent if packets[-1] else np.nan], [PACKETS - 1 - last if len(answered) else PACKETS]]),
         from_first_reply(sums, np.nan_to_num([first]), [was_lost]),
     )
     return bool(paths.is_above[0])

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from monitor.analysis.segments.chain_sums import sums_in_order
 from monitor.analysis.segments.loss_filter import LossFilter
+from monitor.analysis.segments.stretches import CLEAN, LOSSY
 from monitor.archive.queries.present.lost_order import LostOrder
 from monitor.present.followed_loss import ALL_SIZES, FollowedLoss, Pings
 
@@ -148,6 +149,27 @@ def test_a_path_without_loss_taken_at_once_is_as_clean():
         assert max(above, as_above) < 0.01
         [segment] = at_once.segments.segments(at_once.tracks[1, size])
         assert segment == alone.segments.segments(alone.tracks[1, size])[0]
+
+
+def test_a_loss_of_large_packets_is_over_soon_after_its_end():
+    """In the track of all sizes: all packets of 1,000 bytes are lost for four minutes, none of 100 bytes."""
+    pings = Pings(10.0, 1.0, (100, 1000))
+    followed, row = FollowedLoss({1: pings}), 0
+    lossy = []
+    for number in range(120):
+        is_lost = 60 <= number < 84
+        followed.follow(
+            bursts(
+                *((1, size, 10.0 * number + 0.5 * place, np.full(PACKETS, is_lost and size == 1000))
+                  for place, size in enumerate(pings.packet_bytes))
+            )
+        )  # fmt: skip
+        lossy.append(int(followed.segments.states[row]) == LOSSY)
+
+    assert lossy[:60] == [False] * 60
+    assert lossy[66:84] == [True] * 18
+    assert lossy[88:] == [False] * 32
+    assert [of.state for of in followed.segments.segments(row)] == [CLEAN, LOSSY, CLEAN]
 
 
 def test_other_paths_and_sizes_are_left_out():
