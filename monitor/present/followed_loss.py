@@ -208,6 +208,7 @@ class FollowedLoss:
             self.segments.begin(now[is_first], at_s[is_first])
             self.since_s[now[is_first]] = at_s[is_first]
             spacing_s = np.where(is_first, 0.0, spacing_s)
+            self.segments.begin_silence(now[taken.own_s[place] > self.newest_s[now]])
             replies_s, silence = taken.replies_s[:, place], taken.silence[:, place]
             again = taken.again[:, place]
             self.segments.take(now, at_s, spacing_s, taken.sums[:, place], replies_s, silence, again)

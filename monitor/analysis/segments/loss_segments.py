@@ -129,6 +129,12 @@ class LossSegments:
         is_calm &= ~self.may_be_above[rows] & (told[LOST_AFTER_RECEIVED] + told[AFTER_LOST] == 0.0)
         self._tell(rows[~is_calm | self.is_found[rows]])
 
+    def begin_silence(self, rows: Rows) -> None:
+        """Let the silences of these paths begin anew with the next burst, unless they are outages already: whether a
+        packet would have been answered in between is not known."""
+        rows = rows[self.states[rows] != DEAD]
+        self._silent_s[rows], self._unanswered[:, rows] = np.nan, 0.0
+
     def segments(self, row: int) -> tuple[LossSegment, ...]:
         """The segments of a path, the newest last."""
         newest = self._segment(row, self.sums[:, row])

@@ -1,5 +1,7 @@
 """Tracks of loss: the same however bursts arrive, in pieces, of several paths and sizes, or anew after a late one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from monitor.analysis.segments.chain_sums import sums_in_order
 from monitor.analysis.segments.loss_filter import LossFilter
 from monitor.analysis.segments.stretches import CLEAN, LOSSY
-from monitor.archive.queries.present.lost_order import LostOrder
+from monitor.archive.queries.present.lost_order import COUNTS, OWN_TEST, LostOrder
 from monitor.present.followed_loss import ALL_SIZES, FollowedLoss, Pings
 
 EVERY_S, SPACING_S, PACKETS = 60.0, 1.0, 10
@@ -170,6 +172,26 @@ def test_a_loss_of_large_packets_is_over_soon_after_its_end():
     assert lossy[66:84] == [True] * 18
     assert lossy[88:] == [False] * 32
     assert [of.state for of in followed.segments.segments(row)] == [CLEAN, LOSSY, CLEAN]
+
+
+@pytest.mark.parametrize(
+    ("lost", "own", "outages"),
+    [
+        ((300.0, 310.0, 320.0), (), [(299.0, 330.0)]),
+        ((300.0,), (310.0, 320.0), []),
+        ((300.0, 330.0, 340.0), (310.0, 320.0), [(299.0, 350.0)]),
+        ((300.0, 310.0, 340.0), (320.0, 330.0), [(299.0, 350.0)]),
+    ],
+)
+def test_a_silence_over_own_tests_is_no_outage(lost, own, outages):
+    """Bursts each 10 s: these are lost as a whole, and those sent during own tests."""
+    followed = FollowedLoss({1: EVEN})
+    for number in range(60):
+        at_s = 10.0 * number
+        burst = bursts((1, 100, at_s, np.full(PACKETS, at_s in lost or at_s in own)))
+        followed.follow(replace(burst, result=np.full(1, OWN_TEST if at_s in own else COUNTS)))
+
+    assert list(followed.segments.outages.get(0, ())) == outages
 
 
 def test_other_paths_and_sizes_are_left_out():
