@@ -30,7 +30,6 @@ from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
 from monitor.alerts.detect.snapshot import Snapshot, baselines_of, take_directions, take_snapshot
 from monitor.alerts.detect.sources import STORED, Source
 from monitor.alerts.evidence import ending, titles
-from monitor.alerts.evidence.dating import onsets
 from monitor.alerts.incidents import lasting_state, levels, lifecycle, queries, quiet
 from monitor.alerts.incidents.finding_level import is_bad_now, level_of
 from monitor.alerts.incidents.lifecycle import REOPEN_S
@@ -297,10 +296,8 @@ def _update_shares(
 
 
 def _open_and_tell(quiet_paths: QuietPaths, now: datetime) -> int:
-    """Date new incidents, confirm pending ones that are old enough, and queue missing notifications; returns how many
-    opened."""
+    """Confirm pending incidents that are old enough, and queue missing notifications; returns how many opened."""
     opened, untold = 0, queries.untold_incidents()
-    onsets.store_onsets(untold, now)
     present = load_present(incident for incident in untold if incident.is_pending)
     for incident in untold:
         if incident.state == IncidentState.PENDING:

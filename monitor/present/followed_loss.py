@@ -37,11 +37,18 @@ _SIZES = 2**17
 
 @dataclass(frozen=True, slots=True)
 class Pings:
-    """The pings of a path: the seconds between the begins of its bursts and between their packets, and the sizes."""
+    """The pings of a path: the seconds between the begins of its bursts and between their packets, the sizes, and how
+    many packets a burst has."""
 
     every_s: float
     spacing_s: float
     packet_bytes: tuple[int, ...]
+    packets: int = 1
+
+    @property
+    def lasts_s(self) -> float:
+        """From the first packet of a burst to the last."""
+        return self.spacing_s * (self.packets - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,8 @@ class FollowedLoss:
             if len(pings[path].packet_bytes) > 1:
                 self.tracks[path, size] = len(self.tracks)
         self.segments = LossSegments(len(self.tracks))
+        for (path, _), row in self.tracks.items():
+            self.segments.apart_s[:, row] = pings[path].every_s, pings[path].lasts_s
         self.newest_s = np.full(len(self.tracks), -np.inf)
         self.since_s = np.full(len(self.tracks), np.inf)
         self.own_s, self.failed_s, self.failures = np.full((3, len(self.tracks)), -np.inf)

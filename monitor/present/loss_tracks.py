@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.analysis.segments.chain_sums import AFTER_LOST, AFTER_RECEIVED
+from monitor.analysis.segments.chain_sums import LOST_AFTER_LOST, LOST_AFTER_RECEIVED
 from monitor.analysis.segments.look_back import onset_of_loss
+from monitor.analysis.segments.loss_filter import lost_of_stretch
 from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.analysis.segments.segment import Moment
 from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
@@ -133,21 +134,43 @@ class LossTracks:
         path_ids = sorted(set[int]().union(*pairs.values()))
         bursts = self._bursts(path_ids, [(now - SHORT).timestamp()] * len(path_ids), now)
         for row, pair in pairs.items():
-            since = _onset(bursts, pair, self.keys[row][1])
-            if since is None:
-                continue
-            sums = self._sums_between(bursts, row, segments.segments(row)[-1].since.at_s, since.at_s)
-            if segments.follows_outage(row) and sums[AFTER_RECEIVED] + sums[AFTER_LOST] > 0.0:
-                segments.insert_clean(row, sums, since)
-            else:
-                segments.set_since(row, since)
+            path_id, size = self.keys[row]
+            since = onset_in(bursts, pair, size, self.watched[path_id].pings.lasts_s)
+            if since is not None:
+                self._date(row, bursts, since)
 
-    def _sums_between(self, bursts: LostOrder, row: int, since_s: float, until_s: float) -> Floats:
-        """The sums of the bursts of a track that begin after one moment, before another."""
+    def _date(self, row: int, bursts: LostOrder, since: Moment) -> None:
+        """Let the newest loss of a track begin when it did by the look back, which parts it from an earlier one where
+        none was lost between the two."""
+        segments, own = self._followed.segments, self._own_of(bursts, row)
+        *earlier, newest = segments.segments(row)
+        while earlier and earlier[-1].state == LOSSY and not earlier[-1].lost.lost:
+            earlier.pop()
+        ends_s = {LOSSY: earlier[-1].since.latest_s, DEAD: newest.since.at_s, CLEAN: -np.inf} if earlier else {}
+        if earlier and since.at_s <= ends_s[earlier[-1].state]:
+            return
+        at_s, lost = own.at_s, own.sums[LOST_AFTER_RECEIVED] + own.sums[LOST_AFTER_LOST]
+        lossy_s = at_s[(lost > 0.0) & (at_s < since.at_s)].max(initial=-np.inf)
+        if lossy_s >= newest.since.at_s and since.earliest_s > newest.since.at_s:
+            earlier.append(newest)  # two losses in one segment
+        before = earlier[-1] if earlier else None
+        clean_s = at_s[(at_s > lossy_s) & (at_s < since.at_s)]
+        if before is not None and before.state != CLEAN and len(clean_s):
+            first_s = float(clean_s.min())
+            end = newest.since if before.state == DEAD else Moment(first_s, float(lossy_s), first_s)
+            if before.state == LOSSY:
+                of_before = _sums_between(own, before.since.at_s, end.at_s)
+                earlier[-1] = replace(before, lost=lost_of_stretch(LOSSY, of_before))
+            of_clean = _sums_between(own, end.at_s, since.at_s)
+            earlier.append(LossSegment(CLEAN, end, lost_of_stretch(CLEAN, of_clean)))
+            since = replace(since, earliest_s=max(since.earliest_s, end.at_s))
+        segments.date(row, earlier, since, _sums_between(own, since.at_s, np.inf))
+
+    def _own_of(self, bursts: LostOrder, row: int) -> LostOrder:
+        """The bursts of a track that count."""
         path_id, size = self.keys[row]
         is_own = (bursts.path_id == path_id) & ((size == ALL_SIZES) | (bursts.packet_bytes == size))
-        is_own &= (bursts.result == COUNTS) & (bursts.at_s > since_s) & (bursts.at_s < until_s)
-        return np.asarray(bursts.sums[:, is_own].sum(axis=1))
+        return bursts.part(np.flatnonzero(is_own & (bursts.result == COUNTS)))
 
     def _bursts(self, path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> LostOrder:
         if self._way:
@@ -217,17 +240,23 @@ class LossTracks:
         )
 
 
-def _onset(bursts: LostOrder, path_ids: Collection[int], size: int) -> Moment | None:
-    """The onset of the newest loss in the bursts of these paths of a size, of all for ALL_SIZES."""
+def onset_in(bursts: LostOrder, path_ids: Collection[int], size: int, lasts_s: float) -> Moment | None:
+    """The onset of the newest loss in the bursts of these paths of a size, of all for ALL_SIZES, which last for so many
+    seconds; None where none was lost."""
     is_own = np.isin(bursts.path_id, list(path_ids)) & ((size == ALL_SIZES) | (bursts.packet_bytes == size))
     counts = np.flatnonzero((bursts.result == COUNTS) & is_own)
     order = counts[np.argsort(bursts.at_s[counts], kind="stable")]
-    at_s = bursts.at_s[order]
-    onset = onset_of_loss(at_s, bursts.sums[:, order])
+    at_s, sums = bursts.at_s[order], bursts.sums[:, order]
+    onset = onset_of_loss(at_s, sums) if sums[[LOST_AFTER_RECEIVED, LOST_AFTER_LOST]].any() else None
     if onset is None:
         return None
-    earliest_s = float(at_s[onset.earliest]) if onset.earliest else -np.inf
-    return Moment(float(at_s[onset.at]), earliest_s, float(at_s[onset.latest]))
+    earliest_s = float(at_s[onset.earliest - 1]) if onset.earliest else -np.inf
+    return Moment(float(at_s[onset.at]), earliest_s, float(at_s[onset.latest]) + lasts_s)
+
+
+def _sums_between(own: LostOrder, since_s: float, until_s: float) -> Floats:
+    """The sums of the bursts that begin from one moment on, before another."""
+    return np.asarray(own.sums[:, (own.at_s >= since_s) & (own.at_s < until_s)].sum(axis=1))
 
 
 def _are_of_one_time(of_path: Mapping[tuple[int, int], Track]) -> bool:

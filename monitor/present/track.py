@@ -7,8 +7,10 @@ the stored condition (`monitor.present.read`).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from itertools import groupby, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,15 +166,20 @@ class Track:
         return self.segments[-1] if self.segments else None
 
     @property
+    def troubles(self) -> list[tuple[AnySegment, ...]]:
+        """The troubles, the newest last: segments in a row that are not clean."""
+        rows = groupby(self.segments, key=lambda segment: segment.state == CLEAN)
+        return [tuple(of_row) for is_clean, of_row in rows if not is_clean]
+
+    @property
+    def trouble(self) -> tuple[AnySegment, ...]:
+        """The segments of the trouble that lasts, or of the last; empty without any."""
+        return next(reversed(self.troubles), ())
+
+    @property
     def onset(self) -> Moment | None:
-        """When the trouble that lasts, or the last, began: the first of the newest segments that are not clean."""
-        begun = None
-        for segment in reversed(self.segments):
-            if segment.state != CLEAN:
-                begun = segment.since
-            elif begun is not None:
-                break
-        return begun
+        """When the trouble that lasts, or the last, began."""
+        return self.trouble[0].since if self.trouble else None
 
     @property
     def end(self) -> Moment | None:
@@ -188,14 +195,10 @@ class Track:
             return None
         return replace(self, condition=Condition.NORMAL, segments=self.segments[: clean[-1] + 1])
 
-    @property
-    def trouble(self) -> tuple[AnySegment, ...]:
-        """The segments of the trouble that lasts, or of the last; empty without any."""
-        onset, end = self.onset, self.end
-        if onset is None:
-            return ()
-        return tuple(
-            segment
-            for segment in self.segments
-            if segment.since.at_s >= onset.at_s and (end is None or segment.since.at_s < end.at_s)
-        )
+    def trouble_at(self, since_s: float, at_s: float) -> tuple[AnySegment, ...]:
+        """The trouble that was, or had begun last, at a moment; of those that had not ended at an earlier one. The
+        first of these where none had begun; empty without any."""
+        ends_s = {id(segment): later.since.at_s for segment, later in pairwise(self.segments)}
+        lasting = [of for of in self.troubles if ends_s.get(id(of[-1]), math.inf) > since_s]
+        begun = [of for of in lasting if of[0].since.at_s <= at_s]
+        return (begun[-1:] or lasting[:1] or [()])[0]

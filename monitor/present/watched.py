@@ -67,4 +67,5 @@ def _pings(tests: list[tuple[int, Mapping[str, Any]]]) -> Pings:
     for _, parameters in tests:
         turns = len(sizes_sent(parameters.get("packet_bytes"))) if parameters.get("pattern") == "even" else 1
         spacings_s.append(turns * float(parameters.get("spacing_s", 1.0)))
-    return Pings(float(min(every_s for every_s, _ in tests)), min(spacings_s), tuple(sorted(sizes)))
+    packets = max(int(parameters.get("count", 1)) for _, parameters in tests)
+    return Pings(float(min(every_s for every_s, _ in tests)), min(spacings_s), tuple(sorted(sizes)), packets)

@@ -6,14 +6,12 @@ The tables go to docs/method/alerts.md. Needs neither a database nor a network.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from monitor.analysis.changes.earlier_loss import end_of_earlier
-from tests.losses.dated import score_look_back
-from tests.losses.scoring import Dated, score_dated
+from tests.losses.scoring import score_dated
 from tests.losses.simulated import CADENCES, Cadence
 from tests.losses.told import score_levels, score_steady, score_told, tell_by_stretches
 from tests.reproduce.table import Table, placed
@@ -65,36 +63,19 @@ def main() -> None:
 
 
 def two_losses(share: float) -> Table:
-    """Joined with the loss before, or cut although nothing was between, of runs on a pair of paths."""
-    return _dated(share, CADENCES, lambda *given: (score_dated(end_of_earlier, *given),))
-
-
-def look_back(share: float) -> Table:
-    """As `two_losses`, by the gap between both losses and by the look back over all rows of stretches, and how often
-    the 95% set holds the onset."""
-    return _dated(
-        share,
-        (CADENCES[1], CADENCES[3]),
-        lambda *given: (score_dated(end_of_earlier, *given), score_look_back(*given)),
-        with_right=True,
-    )
-
-
-def _dated(
-    share: float, cadences: Sequence[Cadence], score: Callable[..., Sequence[Dated]], *, with_right: bool = False
-) -> Table:
+    """Joined with the loss before, or cut although nothing was between, of runs on a pair of paths; and how often the
+    95% set holds the onset."""
     seeds = range(FIRST_REPORTED, FIRST_REPORTED + max(round(60 * share), 1))
-    table = Table(("loss, each with its cycles", "packets lost", *map(str, cadences)))
+    table = Table(("loss, each with its cycles", "packets lost", *map(str, CADENCES)))
     for run in (1, 3):
         lost = "at random" if run == 1 else f"in runs of {run}"
         for words, planted_cycles, onset, cycles, is_joined in _planted():
             cells = []
-            for cadence in cadences:
+            for cadence in CADENCES:
                 planted = [(at * cadence.every_s, ratio) for at, ratio in planted_cycles]
-                every = score(cadence, planted, onset * cadence.every_s, cycles * cadence.every_s, run, STRAY, seeds)
-                wrong = " / ".join(f"{(of.joined if is_joined else of.cut) / of.runs:.0%}" for of in every)
-                right = " / ".join(f"{of.right / of.runs:.0%}" for of in every)
-                cells.append(f"{wrong}, holds {right}" if with_right else wrong)
+                of = score_dated(cadence, planted, onset * cadence.every_s, cycles * cadence.every_s, run, STRAY, seeds)
+                wrong = of.joined if is_joined else of.cut
+                cells.append(f"{wrong / of.runs:.0%}, holds {of.right / of.runs:.0%}")
             table.rows.append((words, lost, *cells))
     return table
 
@@ -147,7 +128,7 @@ def levels(share: float) -> Table:
     return table
 
 
-PARTS = {"two losses": two_losses, "look back": look_back, "told": told, "steady": steady, "levels": levels}
+PARTS = {"two losses": two_losses, "told": told, "steady": steady, "levels": levels}
 
 if __name__ == "__main__":
     main()

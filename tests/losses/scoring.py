@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.analysis.changes.onset import onset_of_events
-from tests.losses.simulated import Cadence, Planted, bursts, merged
-
-EndOfEarlier = Callable[..., int]
+from monitor.analysis.segments.chain_sums import sums_in_order
+from monitor.analysis.segments.look_back import onset_of_loss
+from tests.losses.simulated import Cadence, Planted, packets
 
 BEFORE_S = 1800.0
-THRESHOLD = 0.01
+LOOK_BACK_CYCLES = 400
 
 
 @dataclass
@@ -27,22 +25,23 @@ class Dated:
     right: int = 0
 
 
-def score_dated(find: EndOfEarlier, cadence: Cadence, planted: Planted, onset_s: float, until_s: float, run: int,
-                stray: float, seeds: range) -> Dated:  # fmt: skip
-    """Of a pair of paths, whose onset is looked for in the bursts of the first."""
+def score_dated(cadence: Cadence, planted: Planted, onset_s: float, until_s: float, run: int, stray: float,
+                seeds: range) -> Dated:  # fmt: skip
+    """By the look back over the packets of a pair of paths."""
     dated = Dated()
     for seed in seeds:
         rng = np.random.default_rng([seed, run, round(cadence.every_s), cadence.packets, round(onset_s)])
-        pair = [bursts(rng, cadence, planted, -BEFORE_S, until_s, run, stray) for _ in range(2)]
-        at_s, sent, received = merged(pair)
-        first_s = at_s[find(sent, received, THRESHOLD)]
-        at_s, sent, received = (column[pair[0][0] >= first_s] for column in pair[0])
-        onset = onset_of_events(received < sent)
+        pair = [packets(rng, cadence, planted, -BEFORE_S, until_s, run, stray) for _ in range(2)]
+        at_s = np.concatenate([begins for begins, _ in pair])
+        sums = np.concatenate([sums_in_order(lost, np.append(False, lost[:-1, -1])) for _, lost in pair], axis=1)
+        order = np.argsort(at_s, kind="stable")
+        order = order[at_s[order] >= until_s - LOOK_BACK_CYCLES * cadence.every_s]
+        onset = onset_of_loss(at_s[order], sums[:, order])
+        assert onset is not None
+        begins_s = at_s[order]
+        earliest_s, latest_s = begins_s[max(onset.earliest - 1, 0)], begins_s[onset.latest] + cadence.lasts_s
         dated.runs += 1
-        if onset is None:
-            continue
-        earliest_s, latest_s = at_s[max(onset.earliest - 1, 0)], at_s[onset.latest] + cadence.lasts_s
         dated.right += bool(earliest_s <= onset_s <= latest_s)
         dated.joined += bool(latest_s < onset_s - 0.5 * cadence.every_s)
-        dated.cut += bool(first_s > onset_s + cadence.every_s)
+        dated.cut += bool(earliest_s > onset_s + cadence.every_s)
     return dated

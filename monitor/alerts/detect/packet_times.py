@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.analysis import binomial
 from monitor.analysis.loss import LEAST_UNANSWERED, is_outage
 from monitor.archive.queries.around import (
     BurstColumns,
@@ -42,10 +41,6 @@ PACKETS_APART = 1.5
 """More bursts than one: so many times its packets in a row are lost in an outage, not by chance."""
 
 
-USUAL_CONFIDENCE = 0.95
-"""Of the upper bound of the loss before an outage."""
-LEAST_CHANCE = 1e-3
-"""Of as many packets lost just before an outage, if they are lost by chance."""
 SHORTEST_OUTAGE_S = 15.0
 """From the first to the last of packets lost in a row: a shorter interruption is a loss in bursts."""
 LOADED_WITHIN = timedelta(minutes=2)
@@ -187,21 +182,6 @@ def packets_of(bursts: BurstColumns, spacing: Spacing) -> Packets:
     return Packets(planned_s, earliest_s, latest_s, burst_s, np.isnan(rtts_ms)[order], longest_s)
 
 
-def outage_begin(packets: Packets, bad_s: float) -> Edge | None:
-    """The begin of the outage that the burst at `bad_s`, or the one before it, belongs to, or before which it lost
-    packets by chance; None if it is no outage."""
-    run = _run_around(packets, bad_s) or _run_after(packets, bad_s)
-    if run is None:
-        return None
-    first, last = run
-    if first == 0:
-        return None
-    answered = np.flatnonzero(~packets.lost[:first])
-    at_s, earliest_s = float(packets.planned_s[answered].max()), float(packets.earliest_s[answered].max())
-    latest_s = float(packets.latest_s[first : last + 1].min()) + packets.longest_s
-    return Edge(at_s, earliest_s, latest_s, float(packets.burst_s[first]))
-
-
 def outage_end(packets: Packets, bad_s: float) -> Edge | None:
     """The end of the outage whose last lost packet is in the burst at `bad_s`; None if it is no outage, or lasts."""
     run = _run_around(packets, bad_s)
@@ -268,22 +248,6 @@ def _run_around(packets: Packets, bad_s: float) -> tuple[int, int] | None:
     longest = longest_run(packets, own)
     least = max(LEAST_UNANSWERED, PACKETS_APART * int(own.sum()))
     return None if longest is None or longest[1] - longest[0] + 1 < least else longest
-
-
-def _run_after(packets: Packets, bad_s: float) -> tuple[int, int] | None:
-    """The longest run of lost packets after the burst at `bad_s`, if it is longer than chance, and if those lost from
-    that burst to the run are as many as chance loses at the loss before them."""
-    longest = longest_run(packets, packets.burst_s > bad_s)
-    if longest is None:
-        return None
-    first, last = longest
-    own = int((packets.burst_s == packets.burst_s[first]).sum())
-    if last - first + 1 < max(LEAST_UNANSWERED, PACKETS_APART * own):
-        return None
-    begin = int(np.argmax(packets.burst_s == bad_s))
-    usual = binomial.upper_bound(float(packets.lost[:begin].sum()), float(max(begin, 1)), USUAL_CONFIDENCE)
-    stray = float(packets.lost[begin:first].sum())
-    return longest if float(binomial.at_least(stray, float(first - begin), float(usual))) >= LEAST_CHANCE else None
 
 
 def longest_run(packets: Packets, own: Bools) -> tuple[int, int] | None:

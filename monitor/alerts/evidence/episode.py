@@ -20,7 +20,6 @@ from monitor.alerts.detect.packet_times import (
     Edge,
     Spacing,
     last_answered_s,
-    outage_begin,
     outage_end,
     packets_of,
 )
@@ -29,10 +28,11 @@ from monitor.alerts.detect.past.recent_bursts import figures as burst_figures
 from monitor.alerts.detect.rules.finding import LOSSY, BadBursts, BurstLevel
 from monitor.alerts.evidence.facts import Beginning, PeriodFigures, SizeLoss
 from monitor.analysis import binomial
-from monitor.analysis.changes import onset
-from monitor.analysis.changes.onset import Onset
+from monitor.analysis.changes.onset import Onset, onset_of_values
 from monitor.analysis.changes.present import CHANGE_NATS
 from monitor.analysis.loss import LEAST_UNANSWERED, OUTAGE_CYCLES
+from monitor.analysis.segments.chain_sums import sums_without_order
+from monitor.analysis.segments.look_back import onset_of_loss
 from monitor.analysis.summaries import grouped_ipdv, grouped_quantiles
 from monitor.archive.columns import nullable
 from monitor.archive.queries.around import BurstColumns
@@ -195,21 +195,21 @@ def find_beginning(
     spacing: Spacing = NO_SPACING,
 ) -> Beginning | None:
     """When a finding began, by those of these bursts that its rule names; None if they show no change. `path` names
-    the path that they are of, or both of a pair that began together, each at its own level.
+    the path that they are of.
 
     A path may be bad at some hours of the day only: pass the period in which the change must lie.
     """
     own = bursts.in_order()
     own = own.where(own.during_test == 0)
     if isinstance(by, BadBursts):
-        samples, words = _newest(own), by.words
-        packets = samples.sent if by.is_of_packets else None
-        place = onset.onset_of_events(by.are_bad(samples), packets, samples.path_id)
+        samples, words, bad = own, by.words, by.are_bad(own)
+        place = onset_of_loss(own.at_s, sums_without_order(np.ones(len(bad)), ~bad)) if bad.any() else None
     else:
         small, level = smallest(own), str(finding.get("figure", by.figure))
-        samples, words = _newest(small.where(small.received > 0)), FIGURES[level]
-        place = onset.onset_of_values(burst_figures(samples.rtts_ms)[level])
-    return None if place is None else _to_beginning(samples, place, path, words, spacing, by)
+        small = small.where(small.received > 0)
+        samples, words = small.where(np.arange(len(small.at_s)) >= len(small.at_s) - MOST_SAMPLES), FIGURES[level]
+        place = onset_of_values(burst_figures(samples.rtts_ms)[level])
+    return None if place is None else _to_beginning(samples, place, path, words, spacing)
 
 
 def find_end(
@@ -327,32 +327,14 @@ def _gains(bad: NDArray[np.bool_], baseline: NDArray[np.bool_]) -> Floats | None
     return np.where(bad, np.log(present / usual), np.log((1.0 - present) / (1.0 - usual)))
 
 
-def _newest(bursts: BurstColumns) -> BurstColumns:
-    return bursts.where(np.arange(len(bursts.at_s)) >= len(bursts.at_s) - MOST_SAMPLES)
-
-
-def _to_beginning(
-    bursts: BurstColumns, place: Onset, path: str, words: str, spacing: Spacing, by: BadBursts | BurstLevel
-) -> Beginning:
+def _to_beginning(bursts: BurstColumns, place: Onset, path: str, words: str, spacing: Spacing) -> Beginning:
     """The change lies after the last sample certainly before it began, and not after the end of the first sample
-    certainly after it: of an outage between the last answered and the first lost packet, at the last answered."""
+    certainly after it."""
     at_s, packets = bursts.at_s, packets_of(bursts, spacing)
-    bad_s = float(at_s[place.at])
-    edge = outage = outage_begin(packets, bad_s) if isinstance(by, BadBursts) else None
-    if edge is None:
-        of_latest = packets.burst_s == at_s[place.latest]
-        is_end = of_latest & packets.lost if by is LOSSY else of_latest
-        latest_s = packets.latest_s[is_end]
-        last_s = (latest_s.min() if by is LOSSY else latest_s.max()) if len(latest_s) else at_s[place.latest]
-        own = (packets.burst_s == bad_s) & packets.lost
-        first_s = float(packets.sent_s[own].min()) if by is LOSSY and own.any() else bad_s
-        edge = Edge(first_s, float(at_s[max(place.earliest - 1, 0)]), float(last_s) + packets.longest_s, bad_s)
-    at, earliest, latest, burst_at = (
-        datetime.fromtimestamp(seconds, UTC) for seconds in (edge.at_s, edge.earliest_s, edge.latest_s, edge.burst_s)
-    )
-    if outage is not None:
-        return Beginning(at, earliest, latest, path, "last reply", burst_at, is_outage=True)
-    return Beginning(at, earliest, latest, path, words, burst_at)
+    last_s = packets.latest_s[packets.burst_s == at_s[place.latest]].max(initial=at_s[place.latest]) + packets.longest_s
+    ends_s = float(at_s[place.at]), float(at_s[max(place.earliest - 1, 0)]), float(last_s)
+    at, earliest, latest = (datetime.fromtimestamp(seconds, UTC) for seconds in ends_s)
+    return Beginning(at, earliest, latest, path, words)
 
 
 def _by_size(bursts: BurstColumns) -> tuple[SizeLoss, ...]:

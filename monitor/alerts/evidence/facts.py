@@ -31,27 +31,20 @@ LEAST_LEFT_OUT = timedelta(seconds=1)
 class Beginning:
     """The beginning of an incident: the most likely moment, and its 95% confidence interval by the bursts of `path`,
     of `TESTS` from the last before to the first low one. `of` names the figure examined. `earliest` is None if only the
-    rule gives a time. `burst_at` is the first burst of the figures since the beginning; None if that is `at`. An outage
-    (`is_outage`) began between the last packet that was answered, which is `at`, and the first that was not."""
+    rule gives a time. An outage (`is_outage`) began between the last packet that was answered, which is `at`, and the
+    first that was not."""
 
     at: datetime
     earliest: datetime | None
     latest: datetime | None
     path: str
     of: str
-    burst_at: datetime | None = None
     is_outage: bool = False
 
     @property
     def width_s(self) -> float | None:
         """Width of the interval."""
         return None if self.earliest is None or self.latest is None else (self.latest - self.earliest).total_seconds()
-
-    def overlaps(self, other: Beginning) -> bool:
-        """Whether both may be one by their intervals."""
-        if self.earliest is None or self.latest is None or other.earliest is None or other.latest is None:
-            return False
-        return self.earliest <= other.latest and other.earliest <= self.latest
 
 
 @dataclass(frozen=True, slots=True)

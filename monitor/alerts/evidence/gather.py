@@ -1,8 +1,8 @@
 """Gather and store the evidence of incidents, since raw bursts may expire before anybody reads it.
 
-In: an incident with its paths, and the moment. Out: `Facts`, kept in `IncidentEvidence`. Twenty questions to the
-database for an incident, of a loss 21, however many paths it has, and a few more where they are traced or have STAMP
-tests: its gravest paths (`onsets.PATHS_IN_DETAIL`) are looked at, in both directions.
+In: an incident with its paths, and the moment. Out: `Facts`, kept in `IncidentEvidence`. At most 23 questions to the
+database for an incident, however many paths it has, and a few more where they are traced or have STAMP tests: its
+gravest paths (`onsets.PATHS_IN_DETAIL`) are looked at, in both directions.
 
 - Before is the day up to the earliest moment at which it may have begun, without earlier incidents (`earlier_times`),
   after is from the likeliest moment on, a day at most. Bursts between the two are in neither.
@@ -17,8 +17,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
+import numpy as np
 from django.db import Error, transaction
 
 from monitor.agents.health import AgentReport, agent_reports
@@ -31,10 +32,9 @@ from monitor.alerts.evidence.agent_causes import SILENT_S
 from monitor.alerts.evidence.dating.onsets import (
     LEAST_SEARCH,
     PathPair,
-    after_replies,
-    find_onset,
+    onset_of,
+    onset_of_untracked,
     path_pairs,
-    replies_of_levels,
 )
 from monitor.alerts.evidence.dating.outage_columns import cut_at_outage
 from monitor.alerts.evidence.facts import (
@@ -62,13 +62,13 @@ from monitor.alerts.evidence.stated import LikelyCause
 from monitor.alerts.incidents import gravest, queries
 from monitor.alerts.incidents.earlier_times import earlier_times
 from monitor.alerts.incidents.gravest import gravest_first, has_no_reply, unanswered_since, with_turned_outage
-from monitor.alerts.incidents.lasting_state import settled_at
 from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath
-from monitor.archive.queries.around import bursts_around, icmp_errors, newest_addresses
+from monitor.archive.queries.around import BurstColumns, bursts_around, icmp_errors, newest_addresses
 from monitor.archive.queries.paths import newest_failures
 from monitor.archive.queries.throughput.series import throughput_series
 from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.models import Path
+from monitor.present import read
 
 log = logging.getLogger("monitor.alerts")
 
@@ -120,13 +120,9 @@ def store_facts(incident: Incident, now: datetime) -> Facts:
         IncidentEvidence.objects.update_or_create(
             incident_id=incident.pk, defaults={"version": VERSION, "gathered_at": now, "facts": as_json(facts)}
         )
-        if facts.began is not None:
-            incident.began_at, incident.began_within_s = facts.began.at, facts.began.width_s
         cause = stated_cause(facts, incident)
         incident.toward, incident.toward_by = cause.direction_name, cause.toward_by if cause.direction_name else ""
         Incident.objects.filter(pk=incident.pk).update(
-            began_at=incident.began_at,
-            began_within_s=incident.began_within_s,
             toward=incident.toward,
             toward_by=incident.toward_by,
         )
@@ -189,6 +185,14 @@ def collect_facts(incident: Incident, now: datetime, began: Beginning | None = N
     return _collect(incident, gravest_first(every), tests_seen, now, began)
 
 
+def _burst_of(moment: Beginning, pairs: Sequence[PathPair], bursts: BurstColumns) -> datetime:
+    """The first burst of the figures since a beginning: of its path, that in which the trouble may have begun."""
+    path_ids = [pair.path.pk for pair in pairs if str(pair.path) == moment.path]
+    until = moment.latest if moment.is_outage and moment.latest is not None else moment.at
+    own_s = bursts.at_s[np.isin(bursts.path_id, path_ids) & (bursts.at_s <= until.timestamp())]
+    return datetime.fromtimestamp(float(own_s.max()), UTC) if len(own_s) else moment.at
+
+
 def _collect(
     incident: Incident, rows: Sequence[IncidentPath], tests_seen: int, now: datetime, began: Beginning | None
 ) -> Facts:
@@ -204,12 +208,10 @@ def _collect(
     paths = [path for pair in pairs for path in (pair.path, pair.back) if path is not None]
     earlier = earlier_times(incident, paths, since)
     usual = earlier.usual(both)
-    settled = settled_at([pair.rows[0] for pair in pairs], since - LONGEST_RAW)
-    moment = began or find_onset(pairs, both, until, spacings, settled)
-    moment = None if moment is None else after_replies(moment, replies_of_levels(rows))
+    moment = onset_of(incident, read.load(path_ids)) or began or onset_of_untracked(rows[0], until)
     # The period before ends where the interval of the onset begins, unless the trouble began within that burst.
-    burst_at = since if moment is None else moment.burst_at or moment.at
-    was_until = burst_at if moment is None or moment.earliest is None else min(moment.earliest, burst_at)
+    burst_at = _burst_of(moment, pairs, both)
+    was_until = burst_at if moment.earliest is None else min(moment.earliest, burst_at)
     is_since = max(burst_at, until - LONGEST_RAW)
     ended_at, is_until = ending.end_of_figures(rows, path_ids, usual, is_since, until)
     addresses = (

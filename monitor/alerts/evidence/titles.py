@@ -1,20 +1,22 @@
-"""The title of each incident, written at each evaluation from its tracks, and read wherever the incident is named.
+"""The title and the onset of each incident, written at each evaluation from its tracks, and read wherever the incident
+is named.
 
-In: lasting incidents, and the present of their paths. Out: `Incident.title`. An incident of a signal without tracks has
-the figure with which its rule fired.
+In: lasting incidents, and the present of their paths. Out: `Incident.title`, `Incident.began_at`. The title of an
+incident of a signal without tracks has the figure with which its rule fired.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from django.db.models import Q
 
+from monitor.alerts.evidence.dating.onsets import onset_of, onset_of_untracked
 from monitor.alerts.evidence.likely_cause import cause_place
 from monitor.alerts.evidence.stated import BY_STAMP
 from monitor.alerts.evidence.words import figure_text, period
-from monitor.alerts.incidents.gravest import active_findings, gravest_first
+from monitor.alerts.incidents.gravest import active_findings, gravest_first, of_gravest_rule
 from monitor.alerts.incidents.own_present import is_over, load_present, over_since, own_present
 from monitor.alerts.models import Incident
 from monitor.analysis.directions import LostDirection
@@ -23,22 +25,38 @@ from monitor.present import words
 from monitor.present.read import PresentPath
 from monitor.present.track import Condition, Signal
 
+STORED = ("title", "over_since", "toward", "toward_by", "began_at", "began_within_s")
+"""What is written when it changes."""
+MOST_AT_ONCE = 20
+"""New incidents without tracks of an evaluation: each takes three queries to date."""
+
 
 def update_titles(incidents: Sequence[Incident], now: datetime) -> None:
-    """Store the titles of these incidents, which last or have just ended, and since when they are over, where these
-    have changed: two queries, one more for each site whose paths are dead."""
+    """Store the titles of these incidents, which last or have just ended, their onsets, and since when they are over,
+    where these have changed: two queries, one more for each site whose paths are dead."""
     present, changed = load_present(incidents), []
+    new = [incident.pk for incident in incidents if now in (incident.opened_at, incident.reopened_at)][:MOST_AT_ONCE]
     for incident in incidents:
-        own = own_present(incident, present)
-        before = incident.title, incident.over_since, incident.toward
+        own, before = own_present(incident, present), [getattr(incident, name) for name in STORED]
         told = _direction(incident, own)
         if told:
             incident.toward, incident.toward_by = told, BY_STAMP
+        if incident.closed_at is None:
+            _date(incident, present, now, is_new=incident.pk in new)
         incident.title = title_of(incident, own, now)
         incident.over_since = over_since(own) if incident.closed_at is None else None
-        if before != (incident.title, incident.over_since, incident.toward):
+        if before != [getattr(incident, name) for name in STORED]:
             changed.append(incident)
-    Incident.objects.bulk_update(changed, ["title", "over_since", "toward", "toward_by"])
+    Incident.objects.bulk_update(changed, STORED)
+
+
+def _date(incident: Incident, present: Mapping[int, PresentPath], now: datetime, *, is_new: bool) -> None:
+    """Let an incident begin when its tracks tell; without such a new one by the bursts of its gravest path."""
+    began, rows = onset_of(incident, present), of_gravest_rule(incident)
+    if began is None and is_new and rows:
+        began = onset_of_untracked(rows[0], now)
+    if began is not None and began.earliest is not None:
+        incident.began_at, incident.began_within_s = began.at, began.width_s
 
 
 def title_of(incident: Incident, own: Sequence[PresentPath], now: datetime) -> str:

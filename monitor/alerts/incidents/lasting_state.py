@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import numpy as np
-from django.db.models import Q
 
 from monitor.alerts.detect import packet_times
 from monitor.alerts.detect.causes import CauseGroup
@@ -119,22 +118,6 @@ def onsets_s(findings: Sequence[RuleFinding], lasting: Sequence[Incident], snaps
         lossy_s = bursts.at_s[bursts.sent > bursts.received]
         at_s |= {path_id: float(lossy_s[0])} if len(lossy_s) else {}
     return at_s
-
-
-def settled_at(rows: Sequence[IncidentPath], since: datetime) -> dict[Key, datetime]:
-    """Since when the path of each of these findings of an incident was back to normal in others that lasted until
-    `since` or longer: what was bad before is part of those. A query."""
-    own = {row.incident_id for row in rows}
-    recent = Q(is_over=False) | Q(ended_at__gte=since)
-    others = IncidentPath.objects.filter(recent, path__in={row.path_id for row in rows}).exclude(incident__in=own)
-    settled: dict[Key, datetime] = {}
-    recovered = [(other, level.over_since) for other in others if (level := level_of(other)) is not None]
-    for row in rows:
-        for other, at in recovered:
-            is_alike = other.path_id == row.path_id and (other.rule == row.rule or (_is_loss(other) and _is_loss(row)))
-            if is_alike and at is not None and at < row.added_at:
-                settled[_key(row)] = max(settled.get(_key(row), at), at)
-    return settled
 
 
 def move_away(lasting: Sequence[Incident], group: CauseGroup, now: datetime) -> None:

@@ -8,6 +8,7 @@ levels of a loss another is a segment of its own once it has begun later with TO
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -51,6 +52,8 @@ class LossSegments:
     def __init__(self, paths: int) -> None:
         self.filter = LossFilter(paths)
         self.limits = np.full(paths, np.nan)
+        self.apart_s = np.zeros((2, paths))
+        """Between the begins of two bursts, and from the first packet of a burst to the last."""
         self.is_found = np.zeros(paths, dtype=np.bool_)
         """Whether a rule has found a loss above the limit: then a clean stretch may be above it too."""
         self.states = np.zeros(paths, dtype=np.int8)
@@ -141,25 +144,17 @@ class LossSegments:
         return (*self._earlier.get(row, ()), newest)
 
     def begins_loss(self, row: int) -> bool:
-        """Whether the newest segment of a path is a loss after none: not another level of a loss that went on."""
-        earlier = self._earlier.get(row)
-        return bool(self.states[row] == LOSSY and not (earlier and earlier[-1].state == LOSSY))
+        """Whether the newest segment of a path is a loss."""
+        return bool(self.states[row] == LOSSY)
 
-    def set_since(self, row: int, since: Moment) -> None:
-        """Set the begin of the newest segment of a path, looked back upon."""
+    def date(self, row: int, earlier: Sequence[LossSegment], since: Moment, sums: Floats) -> None:
+        """Let the newest segment of a path, looked back upon, follow these and begin then, with these packets."""
+        self._earlier[row] = deque(earlier, maxlen=MOST_SEGMENTS)
+        self._before[:, row] = self.sums[:, row] - sums
+        self._set_since(row, since)
+
+    def _set_since(self, row: int, since: Moment) -> None:
         self._since[:, row] = since.at_s, since.earliest_s, since.latest_s
-
-    def follows_outage(self, row: int) -> bool:
-        """Whether the newest segment of a path begins with the first reply after an outage."""
-        earlier = self._earlier.get(row)
-        return bool(earlier and earlier[-1].state == DEAD)
-
-    def insert_clean(self, row: int, sums: Floats, since: Moment) -> None:
-        """Let the newest segment of a path, looked back upon, begin later: with these packets before it none was in
-        trouble."""
-        self._earlier[row].append(LossSegment(CLEAN, self._moment(row), lost_of_stretch(CLEAN, sums)))
-        self._before[:, row] += sums
-        self.set_since(row, since)
 
     def _moment(self, row: int) -> Moment:
         return Moment(*self._since[:, row].tolist())
@@ -217,7 +212,7 @@ class LossSegments:
             else:
                 earlier.append(segment)
             self._before[:, row] = ended
-        self.set_since(row, begun)
+        self._set_since(row, begun)
         self.states[row] = state
         self.changes[row] += 1
 
@@ -239,16 +234,16 @@ class LossSegments:
         return LossSegment(state, since, lost)
 
     def _begin_of(self, row: int, state: int) -> Moment:
-        """When the newest stretch of a path began in this state: an outage with the last reply before it, and what
-        follows one with the first reply after it."""
+        """When the newest stretch of a path began in this state: an outage with the last reply before it, what follows
+        one with the first reply after it, another within a burst, or after the one before."""
         replied_s, silent_s, again_s = (float(of[row]) for of in (self._replied_s, self._silent_s, self._again_s))
         if state == DEAD and np.isfinite(replied_s) and np.isfinite(silent_s):
             return Moment(replied_s, replied_s, silent_s)
         if self.states[row] == DEAD and np.isfinite(again_s):
             return Moment(again_s, again_s, again_s)
         at_s, earliest_s, latest_s = self.filter.begins(row, state)
-        first_s = float(self._since[0, row])
-        return Moment(max(at_s, first_s), earliest_s, max(latest_s, first_s))
+        first_s, (every_s, lasts_s) = float(self._since[0, row]), self.apart_s[:, row].tolist()
+        return Moment(max(at_s, first_s), earliest_s - every_s, max(latest_s, first_s) + lasts_s)
 
     def _of_newest(self, row: int, state: int) -> Floats:
         """The sums of the newest stretch in this state, by its likeliest hypothesis."""

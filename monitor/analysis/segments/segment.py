@@ -18,3 +18,7 @@ class Moment:
     def is_bounded(self) -> bool:
         """Whether measurements tell the earliest time."""
         return math.isfinite(self.earliest_s)
+
+    @property
+    def width_s(self) -> float:
+        return self.latest_s - self.earliest_s

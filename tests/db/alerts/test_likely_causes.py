@@ -340,7 +340,7 @@ def test_an_interruption_reported_by_a_router_is_named(paths):
 
     assert lacks(facts.likely, "interrupted", " 203.0.113.7,", "host unreachable", "(200 times)") == []
     last_reply = BEGAN - timedelta(minutes=1) + timedelta(seconds=9)  # to the tenth packet of the burst before
-    assert (facts.began.at, facts.began.latest) == (last_reply, BEGAN + timedelta(milliseconds=20)), "an RTT later"
+    assert facts.began.earliest <= last_reply <= facts.began.at == BEGAN <= facts.began.latest
 
 
 def test_replies_from_another_address_are_named(paths):

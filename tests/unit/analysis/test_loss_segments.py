@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from monitor.analysis.changes.present import LostPackets
 from monitor.analysis.segments.chain_sums import from_first_reply, sums_in_order
-from monitor.analysis.segments.loss_segments import LossSegments
+from monitor.analysis.segments.loss_segments import LossSegment, LossSegments
 from monitor.analysis.segments.segment import Moment
 from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
 
@@ -162,20 +163,20 @@ def test_a_path_without_a_limit_is_never_above_it():
     assert paths.states[0] == LOSSY
 
 
-def test_a_clean_stretch_after_an_outage_is_inserted_where_a_loss_began_later():
+def test_a_loss_that_is_dated_later_has_only_its_packets():
     """What follows an outage may begin with packets that tell no state: looked back upon, they were clean."""
     _, paths = followed([(0.0, 60), (1.0, 12), (0.3, 12)])
+    *earlier, lossy = paths.segments(0)
     assert states(paths.segments(0)) == ["clean", "dead", "lossy"]
-    assert paths.follows_outage(0)
-    revived, lossy = paths.segments(0)[-1].since, paths.segments(0)[-1].lost
-    later = Moment(revived.at_s + 30.0, revived.at_s + 20.0, revived.at_s + 40.0)
+    later = Moment(lossy.since.at_s + 30.0, lossy.since.at_s + 20.0, lossy.since.at_s + 40.0)
+    clean = LossSegment(CLEAN, lossy.since, LostPackets(60.0, 0.0))
 
-    paths.insert_clean(0, np.array([60.0, 0.0, 0.0, 0.0]), later)
+    paths.date(0, [*earlier, clean], later, np.array([lossy.lost.sent - 60.0, lossy.lost.lost, 0.0, 0.0]))
 
     assert states(paths.segments(0)) == ["clean", "dead", "clean", "lossy"]
-    clean, rest = paths.segments(0)[-2:]
-    assert (clean.since, clean.lost.sent, clean.lost.lost) == (revived, 60.0, 0.0)
-    assert (rest.since, rest.lost.sent, rest.lost.lost) == (later, lossy.sent - 60.0, lossy.lost)
+    assert paths.segments(0)[-2] == clean
+    rest = paths.segments(0)[-1]
+    assert (rest.since, rest.lost.sent, rest.lost.lost) == (later, lossy.lost.sent - 60.0, lossy.lost.lost)
 
 
 def test_two_lost_packets_may_be_a_loss_above_the_limit():

@@ -1,5 +1,5 @@
-"""The stated interval of an outage's onset, and of its end, holds the truth at its stated rate: planted outages, with
-the packets of a cycle in bursts and at even spacing."""
+"""The stated interval of the end of an outage holds the truth at its stated rate: planted outages, with the packets of
+a cycle in bursts and at even spacing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from monitor.archive.queries.around import BurstColumns
 PATH, PACKETS = 7, 10
 ORIGIN_S = datetime(2026, 11, 21, 14, 0, tzinfo=UTC).timestamp()
 OUTAGES = 200
-ALL_LOST = BadBursts("bursts without a reply", lambda bursts: bursts.received == 0, is_of_packets=False)
+ALL_LOST = BadBursts("bursts without a reply", lambda bursts: bursts.received == 0)
 
 
 def _sent_s(pattern: str, every_s: float, random: np.random.Generator, cycles: int) -> np.ndarray:
@@ -43,11 +43,11 @@ def _bursts(sent_s: np.ndarray, rtts_ms: np.ndarray) -> BurstColumns:
 
 @pytest.mark.parametrize("by", [LOSSY, ALL_LOST], ids=["loss", "unreachable"])
 @pytest.mark.parametrize(("pattern", "every_s"), [("burst", 10.0), ("burst", 60.0), ("even", 10.0), ("even", 60.0)])
-def test_the_interval_of_an_outage_holds_its_begin_and_end(pattern, every_s, by):
+def test_the_interval_of_an_outage_holds_its_end(pattern, every_s, by):
     random = np.random.default_rng([int(every_s), len(pattern), len(by.words)])
     even_s = every_s / PACKETS
     spacing = Spacing(0.7, 0.7, 0.0, PACKETS) if pattern == "burst" else Spacing(even_s, even_s, even_s / 3.0, PACKETS)
-    holds_begin, holds_end, widths_s, errors_s = 0, 0, [], []
+    holds_end = 0
     for _ in range(OUTAGES):
         sent_s = _sent_s(pattern, every_s, random, cycles=80)
         began_s = ORIGIN_S + every_s * random.uniform(40, 50)
@@ -58,22 +58,14 @@ def test_the_interval_of_an_outage_holds_its_begin_and_end(pattern, every_s, by)
         lost = (np.maximum(there_s, back_s) >= began_s) & (np.minimum(there_s, back_s) < ended_s)
         lost |= random.random(lost.shape) < 2e-4
         bursts = _bursts(sent_s, np.where(lost, np.nan, 1e3 * rtt_s))
-        until_detected = bursts.where(bursts.at_s < began_s + 3.5 * every_s)
+        begun = _time(bursts.at_s[bursts.at_s <= began_s].max())
 
-        began = episode.find_beginning(until_detected, "a → b", by, {}, spacing)
-        last_bad = episode.find_end(bursts, PATH, began.burst_at, by, {})
+        last_bad = episode.find_end(bursts, PATH, begun, by, {})
         end = episode.find_outage_end(bursts, PATH, last_bad, spacing)
 
-        holds_begin += began.earliest.timestamp() <= began_s <= began.latest.timestamp()
         holds_end += end is not None and end.earliest_s <= ended_s <= end.latest_s
-        widths_s.append((began.latest - began.earliest).total_seconds())
-        errors_s.append(abs(began.at.timestamp() - began_s))
 
-    assert holds_begin >= 0.95 * OUTAGES
     assert holds_end >= 0.95 * OUTAGES
-    gap_s = every_s - 9 * 0.7 if pattern == "burst" else even_s * 5.0 / 3.0
-    assert np.quantile(widths_s, 0.9) <= gap_s + even_s + 0.7
-    assert np.quantile(errors_s, 0.9) <= gap_s + even_s
 
 
 def test_a_packet_lost_by_chance_is_no_end_of_a_short_outage():

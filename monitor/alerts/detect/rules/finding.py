@@ -42,12 +42,10 @@ class RuleFinding:
 
 @dataclass(frozen=True, slots=True)
 class BadBursts:
-    """Bursts with the event of a rule: the first of a run is the beginning. `words` name them. `is_of_packets` tells
-    whether the event may be any packet's, so that a burst of many has it more often."""
+    """Bursts with the event of a rule: the first of a run is the beginning. `words` name them."""
 
     words: str
     are_bad: Callable[[BurstColumns], NDArray[np.bool_]]
-    is_of_packets: bool = True
 
 
 @dataclass(frozen=True, slots=True)

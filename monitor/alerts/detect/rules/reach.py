@@ -66,7 +66,7 @@ class UnreachablePath(AlertRule):
     settings = UnreachableRule
     words = "unreachable"
     effect = Effect.UNREACHABLE
-    began_by = BadBursts("bursts without a reply", lambda bursts: bursts.received == 0, is_of_packets=False)
+    began_by = BadBursts("bursts without a reply", lambda bursts: bursts.received == 0)
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         measured, answered = snapshot.newest("measured_s"), snapshot.newest("answered_s")
