@@ -54,7 +54,7 @@ from monitor.mesh.document.alert_rules import RuleSettings
 from monitor.mesh.models import KindName
 from monitor.mesh.queries import MeasuredPath, alerts, intervals_s, measured_paths
 from monitor.present.follow import Follower
-from monitor.present.read import PresentPath, suspected_losses
+from monitor.present.read import PresentPath, load, suspected_losses
 from monitor.present.track import Condition
 
 LAST_HOUR = timedelta(hours=1)
@@ -251,11 +251,13 @@ def _add_to_incidents(
     others = OtherPaths(firing, lasting, snapshot, suspected)
     keys = troubles.lasting_keys(lasting_incidents)
     seen = route_places.with_routes(suspects.with_trips(snapshot, firing, keys, source), firing, keys)
-    lost_at_s = lasting_state.lost_at_s(firing, lasting_incidents, now)
-    cut_s = lasting_state.cut_s(firing, lasting_incidents, seen)
+    new_paths = lasting_state.new_paths(firing, lasting_incidents)
+    present_of = {**present, **(load(new_paths) if new_paths else {})}
+    lost_at_s = lasting_state.lost_at_s(firing, lasting_incidents, present_of)
+    cut_s = lasting_state.cut_s(firing, lasting_incidents, present_of, now)
     by_cause = {incident.cause: incident for incident in lasting_incidents}
     began_at = {incident.cause: incident.began_at for incident in lasting if incident.began_at is not None}
-    onsets_s = lasting_state.onsets_s(firing, lasting, seen) if firing else {}
+    onsets_s = lasting_state.onsets_s(firing, lasting, seen, present_of) if firing else {}
     groups = causes.find_causes(firing, lasting_incidents, seen, lost_at_s, cut_s, onsets_s)
     for group in groups or causes.rejudge(lasting_incidents, seen, onsets_s):
         new = [finding.key for finding in group.findings]
@@ -340,7 +342,7 @@ def _close_ended(
                 list(reasons),
                 "; ".join(closing),
                 now,
-                ended_at=None if incident.is_pending else incident.over_since or ending.last_bad(incident, every, now),
+                ended_at=None if incident.is_pending else incident.over_since or ending.end_of(incident, every, now),
                 is_silenced=is_silenced,
             )
             closed += ended and incident.state != IncidentState.PENDING

@@ -79,8 +79,8 @@ router = Router(tags=["incidents"])
 class IncidentOut(Schema):
     """A cause with the paths it explains. `title` is that of the pages, with the present and the worst figure;
     `summary` has the figures at detection. `began_at` is the likeliest onset by the bursts of its paths, null where
-    these do not tell it; `ended_at` is the last bad burst of an incident that is resolved, null while open: its
-    duration is between these. `detected_at` is the time of its detection, `opened_at` that of its opening, once it was
+    these do not tell it; `ended_at` is the end of an incident that is resolved, null while open: its duration
+    is between these. `detected_at` is the time of its detection, `opened_at` that of its opening, once it was
     confirmed, null while it is pending, `closed_at` that of its resolution; all are later. `acknowledged_by` is empty
     while unacknowledged. `rule` and `severity` are those of the most severe finding."""
 

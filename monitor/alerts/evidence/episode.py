@@ -7,30 +7,25 @@ In: `monitor.archive.queries.around.BurstColumns`. Out: `PeriodFigures` and `Beg
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monitor.alerts.detect.delay_windows import DELAYS
 from monitor.alerts.detect.packet_times import (
     NO_SPACING,
-    Edge,
     Spacing,
     last_answered_s,
-    outage_end,
     packets_of,
 )
 from monitor.alerts.detect.past.recent_bursts import FIGURES
 from monitor.alerts.detect.past.recent_bursts import figures as burst_figures
-from monitor.alerts.detect.rules.finding import LOSSY, BadBursts, BurstLevel
+from monitor.alerts.detect.rules.finding import BadBursts, BurstLevel
 from monitor.alerts.evidence.facts import Beginning, PeriodFigures, SizeLoss
 from monitor.analysis import binomial
 from monitor.analysis.changes.onset import Onset, onset_of_values
-from monitor.analysis.changes.present import CHANGE_NATS
-from monitor.analysis.loss import LEAST_UNANSWERED, OUTAGE_CYCLES
 from monitor.analysis.segments.chain_sums import sums_without_order
 from monitor.analysis.segments.look_back import onset_of_loss
 from monitor.analysis.summaries import grouped_ipdv, grouped_quantiles
@@ -44,8 +39,6 @@ SHARES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
 FLOOR_SHARE = 0.1
 LEAST_BURSTS = 3
 """With fewer bursts since the onset none is left out."""
-LEAST_OF_A_CYCLE = 10
-"""Packets of a single cycle that was lost as a whole in an outage of less than two."""
 SAME_S = 1e-3
 """Times are rounded to microseconds."""
 MOST_SAMPLES = 3000
@@ -134,49 +127,12 @@ def figures(
     )
 
 
-def figures_of_outage(
-    bursts: BurstColumns,
-    path_id: int,
-    since: datetime,
-    until: datetime,
-    address: str | None = None,
-    spacing: Spacing = NO_SPACING,
-    *,
-    was_cut_off: bool = False,
-) -> PeriodFigures | None:
-    """The figures of a path since an onset up to the end of its own outage, if it was cut off, as its level may tell,
-    and answers since; else None. Paths recover one after the other: the replies of the first would hide its outage."""
-    bursts = bursts.where(bursts.at_s < until.timestamp())
-    end = find_end(bursts, path_id, since, LOSSY, {})
-    if end is None:
-        return None
-    upto = bursts.where((bursts.path_id == path_id) & (bursts.at_s < end.timestamp() + SAME_S))
-    own_until_s, last = end.timestamp() + SAME_S, len(upto.at_s) - 1
-    while last > len(upto.at_s) - 1 - _sizes(upto) and _is_recovery(upto, last):
-        own_until_s, last = float(upto.at_s[last]) - SAME_S, last - 1
-    own_until = min(datetime.fromtimestamp(own_until_s, UTC), until)
-    own = figures(bursts, path_id, since, own_until, address, is_since_onset=True, spacing=spacing)
-    own = replace(own, is_unanswered=was_cut_off)
-    return own if own.is_cut_off else None
-
-
 def _unanswered_packets(bursts: BurstColumns, answered_s: float) -> int:
     """The packets lost after the last answered one, whose burst is the newest of those at `answered_s`."""
     newest = bursts.where(np.abs(bursts.at_s - answered_s) < SAME_S)
     lost = np.isnan(newest.rtts_ms[-1, : int(newest.sent[-1])]) if len(newest.at_s) else np.empty(0, np.bool_)
     trailing = len(lost) if lost.all() else int(lost[::-1].argmin())
     return _total(bursts.sent[bursts.at_s > answered_s + SAME_S]) + trailing
-
-
-def _is_recovery(bursts: BurstColumns, burst: int) -> bool:
-    """Whether packets of this burst were lost and all others answered after them; of sizes that take turns two bursts
-    or more are."""
-    answered = ~np.isnan(bursts.rtts_ms[burst, : int(bursts.sent[burst])])
-    return bool(answered.any() and not answered.all() and answered[answered.argmax() :].all())
-
-
-def _sizes(bursts: BurstColumns) -> int:
-    return len(np.unique(bursts.packet_bytes))
 
 
 def floor_ms(bursts: BurstColumns) -> float | None:
@@ -218,8 +174,7 @@ def find_end(
     """The last bad burst of a finding that began at `since`; None if the bursts show none, or no levels to tell by.
 
     The most likely end of a stretch with the share of bad bursts since then, between stretches with that of before: the
-    maximum of the cumulative log-likelihood ratio (Page 1954). A single bad burst long after is not part of it, nor
-    after an outage a loss that its own bursts do not prove.
+    maximum of the cumulative log-likelihood ratio (Page 1954). A single bad burst long after is not part of it.
     """
     own = bursts.where((bursts.path_id == path_id) & (bursts.during_test == 0))
     if isinstance(by, BurstLevel):
@@ -229,46 +184,8 @@ def find_end(
     if bad is None:
         return None
     is_since = own.at_s >= since.timestamp()
-    last = _last_bad(own.where(is_since), bad[is_since], bad[~is_since])
+    last = _last_bad(bad[is_since], bad[~is_since])
     return None if last is None else datetime.fromtimestamp(float(own.at_s[is_since][last]), UTC)
-
-
-def last_bad_packet(
-    bursts: BurstColumns,
-    path_id: int,
-    burst_at: datetime,
-    by: BadBursts | BurstLevel,
-    finding: Mapping[str, Any],
-    spacing: Spacing,
-) -> datetime | None:
-    """When the newest bad packet was sent of the bursts of a path that began by this time, and had not ended: a lost
-    one, or one with a delay nearer to that of the finding; None where packets do not tell it."""
-    own, last_s = bursts.where((bursts.path_id == path_id) & (bursts.during_test == 0)), burst_at.timestamp()
-    own = own if isinstance(by, BadBursts) else smallest(own)
-    own = own.where((own.at_s < last_s + SAME_S) & (own.at_s > last_s - spacing.longest_s - SAME_S))
-    if isinstance(by, BadBursts):
-        bad = np.isnan(own.rtts_ms) & (np.arange(own.rtts_ms.shape[1]) < own.sent[:, np.newaxis])
-    elif str(finding.get("figure", by.figure)) in DELAYS and {"before_ms", "after_ms"} <= finding.keys():
-        bad = np.abs(own.rtts_ms - finding["after_ms"]) < np.abs(own.rtts_ms - finding["before_ms"])
-    else:
-        return None
-    burst, number = np.nonzero(bad)
-    sent_s = own.at_s[burst] + number * spacing.least_s
-    return datetime.fromtimestamp(max(float(sent_s.max()), last_s), UTC) if len(burst) else None
-
-
-def find_outage_end(bursts: BurstColumns, path_id: int, last_bad: datetime, spacing: Spacing) -> Edge | None:
-    """Where the outage of a path ended whose last bad burst this is; None if it is no outage, or lasts."""
-    own = bursts.where((bursts.path_id == path_id) & (bursts.during_test == 0))
-    return outage_end(packets_of(own, spacing), float(own.at_s[np.abs(own.at_s - last_bad.timestamp()).argmin()]))
-
-
-def last_whole_loss(bursts: BurstColumns, path_id: int, until: datetime) -> datetime:
-    """The begin of the last burst of a path before `until` that was lost as a whole, `until` without any: a reply after
-    it ends an outage, and is not the last before it."""
-    lost = (bursts.path_id == path_id) & (bursts.sent > 0) & (bursts.received == 0) & (bursts.during_test == 0)
-    at_s = bursts.at_s[lost & (bursts.at_s < until.timestamp())]
-    return datetime.fromtimestamp(float(at_s.max()), UTC) if len(at_s) else until
 
 
 def smallest(bursts: BurstColumns) -> BurstColumns:
@@ -286,34 +203,10 @@ def _nearer_after(bursts: BurstColumns, figure: str, finding: Mapping[str, Any])
     return np.asarray(np.abs(values - float(finding["after_ms"])) < np.abs(values - float(finding["before_ms"])))
 
 
-def _last_bad(bursts: BurstColumns, bad: NDArray[np.bool_], baseline: NDArray[np.bool_]) -> int | None:
-    """The last of these bursts with the share of bad bursts of all of them. An outage ends with its recovery: beside
-    its share a loss of chance after it would be certain, so the bursts after it must prove theirs."""
+def _last_bad(bad: NDArray[np.bool_], baseline: NDArray[np.bool_]) -> int | None:
+    """The last of these bursts with the share of bad bursts of all of them."""
     gains = _gains(bad, baseline)
-    if gains is None:
-        return None
-    last, end = int(gains.cumsum().argmax()), _end_of_outage(bursts)
-    if end is None or last <= end:
-        return last
-    later = _gains(bad[end + 1 :], baseline)
-    if later is None or later.cumsum().max() < CHANGE_NATS:
-        return end
-    further = _last_bad(bursts.where(np.arange(len(bad)) > end), bad[end + 1 :], baseline)
-    return end if further is None else end + 1 + further
-
-
-def _end_of_outage(bursts: BurstColumns) -> int | None:
-    """The last burst of the longest outage, its recovery included; None where no two cycles were lost as a whole, nor
-    one of so many packets that chance does not do it."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], bursts.received == 0, [False]]).astype(np.int8)))
-    first, after = max(edges.reshape(-1, 2).tolist(), key=lambda run: run[1] - run[0], default=(0, 0))
-    cycles, most = (after - first) / max(_sizes(bursts), 1), after + _sizes(bursts)
-    least = LEAST_UNANSWERED if cycles >= OUTAGE_CYCLES else LEAST_OF_A_CYCLE
-    if cycles < 1 or bursts.sent[first:after].sum() < least:
-        return None
-    while after < min(most, len(bursts.at_s)) and _is_recovery(bursts, after):
-        after += 1
-    return int(after) - 1
+    return None if gains is None else int(gains.cumsum().argmax())
 
 
 def _gains(bad: NDArray[np.bool_], baseline: NDArray[np.bool_]) -> Floats | None:

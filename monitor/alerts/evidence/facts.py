@@ -291,8 +291,8 @@ class TestVerdict:
 class Facts:
     """All facts as of `gathered_at`; `tests_seen` is the number of tests that these paths had by then.
 
-    `ended_at` is the last bad packet if the paths are normal since, of an outage the first reply: the figures are
-    up to then, and the agents as they were at `agents_at` while it lasted. None for facts of a lasting incident.
+    `ended_at` is the end of the trouble (`alerts.evidence.ending`) if the paths are normal since: the figures are up to
+    then, and the agents as they were at `agents_at` while it lasted. None for facts of a lasting incident.
     `answered_by` is the first reply after an outage. `unanswered_since` is the last reply in an outage
     (`alerts.incidents.gravest`). `routes` are those of the gravest paths with traces, certain places
     first."""

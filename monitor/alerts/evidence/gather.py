@@ -18,6 +18,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import numpy as np
 from django.db import Error, transaction
@@ -62,13 +63,17 @@ from monitor.alerts.evidence.stated import LikelyCause
 from monitor.alerts.incidents import gravest, queries
 from monitor.alerts.incidents.earlier_times import earlier_times
 from monitor.alerts.incidents.gravest import gravest_first, has_no_reply, unanswered_since, with_turned_outage
+from monitor.alerts.incidents.own_present import signal_of, way_of
 from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath
+from monitor.analysis.segments.stretches import CLEAN, DEAD
 from monitor.archive.queries.around import BurstColumns, bursts_around, icmp_errors, newest_addresses
 from monitor.archive.queries.paths import newest_failures
 from monitor.archive.queries.throughput.series import throughput_series
 from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.models import Path
 from monitor.present import read
+from monitor.present.read import PresentPath
+from monitor.present.track import Signal
 
 log = logging.getLogger("monitor.alerts")
 
@@ -208,7 +213,8 @@ def _collect(
     paths = [path for pair in pairs for path in (pair.path, pair.back) if path is not None]
     earlier = earlier_times(incident, paths, since)
     usual = earlier.usual(both)
-    moment = onset_of(incident, read.load(path_ids)) or began or onset_of_untracked(rows[0], until)
+    present = read.load(path_ids)
+    moment = onset_of(incident, present) or began or onset_of_untracked(rows[0], until)
     # The period before ends where the interval of the onset begins, unless the trouble began within that burst.
     burst_at = _burst_of(moment, pairs, both)
     was_until = burst_at if moment.earliest is None else min(moment.earliest, burst_at)
@@ -219,19 +225,16 @@ def _collect(
         newest_addresses(path_ids, is_since, is_until),
     )
 
-    end = None if ended_at is None else ending.exact_end(rows, usual, is_since, ended_at, spacings)
     unanswered = {row.path_id for row in rows if has_no_reply(incident, row)}
     was_outage = gravest.was_outage(incident)
-    silent = spacings if ((both.received == 0) & (both.at_s >= is_since.timestamp())).any() else {}
-    replies = packet_times.loaded_replies(silent, is_since - packet_times.LOADED_WITHIN, max(is_until, is_since))
 
     def direction(path: Path) -> Direction:
         spacing = spacings.get(path.pk, NO_SPACING)
         cut = cut_at_outage(both, path.pk, spacing, moment)
-        own, own_since, own_until = both, is_since, is_until
-        if cut is not None:
-            own, own_since = cut.bursts, max(cut.began, until - LONGEST_RAW)
-            own_until = is_until if cut.ended is None else max(is_until, cut.ended)
+        own, own_since = (both, is_since) if cut is None else (cut.bursts, max(cut.began, until - LONGEST_RAW))
+        replied_at, again_at = _silence_of(present.get(path.pk), is_since)
+        own_end = _end_of(present.get(path.pk), rows[0])
+        own_until = min(is_until, own_end) if own_end is not None and own_end > own_since else is_until
         was_since, addresses_of = since - LONGEST_RAW, [of.get(path.pk) for of in addresses]
         if cut is None:
             was = episode.figures(
@@ -239,18 +242,13 @@ def _collect(
             )
         else:
             was = episode.figures(earlier.usual(own), path.pk, was_since, cut.began, addresses_of[0], spacing=spacing)
+        if again_at is not None:
+            own_until = max(again_at if cut is None else cut.ended or again_at, own_since)
         period = path.pk, own_since, own_until, addresses_of[1]
-        is_now = episode.figures_of_outage(own, *period, spacing=spacing, was_cut_off=was_outage)
-        if is_now is not None and cut is not None and cut.ended is not None:
-            again = cut.ended if end is None or end.answered_by is None else end.answered_by
-            is_near = abs((again - cut.ended).total_seconds()) <= ending.SAME_END_S
-            is_now = replace(is_now, until=max(is_now.until, again if is_near else cut.ended))
-        is_now = is_now or episode.figures(own, *period, is_since_onset=True, spacing=spacing)
-        if is_now.answered_at is not None:
-            lost_at = episode.last_whole_loss(both, path.pk, is_now.until)
-            loaded = [reply.at for reply in replies if reply.path_id == path.pk and reply.latest < lost_at]
-            is_now = replace(is_now, answered_at=max([is_now.answered_at, *loaded]))
-        is_now = replace(is_now, is_unanswered=is_now.is_unanswered or path.pk in unanswered)
+        is_now = episode.figures(own, *period, is_since_onset=True, spacing=spacing)
+        is_unanswered = path.pk in unanswered or (again_at is not None and was_outage)
+        answered_at = is_now.answered_at if replied_at is None else replied_at
+        is_now = replace(is_now, until=again_at or is_now.until, answered_at=answered_at, is_unanswered=is_unanswered)
         return Direction(path.pk, str(path), was, is_now)
 
     reports = agent_reports(now)
@@ -287,12 +285,32 @@ def _collect(
         tests=path_tests(paths, is_since, max(is_until, is_since), earlier),
         tests_seen=tests_seen,
         deliveries=_deliveries(reports, since, now),
-        ended_at=None if end is None else end.at,
-        answered_by=None if end is None else end.answered_by,
+        ended_at=ended_at,
+        answered_by=None if ended_at is None else ending.first_reply(rows),
         unanswered_since=unanswered_since(incident),
     )
     facts = replace(facts, one_way=collect_one_way(facts.paths, earlier.stretches(before)))
     return replace(facts, routes=collect_routes(facts, since, max(is_until, since)))
+
+
+def _end_of(path: PresentPath | None, row: IncidentPath) -> datetime | None:
+    """When the last trouble of a path ended by its track of the signal of a finding: others end at other times."""
+    track = None if path is None else path.track(signal_of(row), way=way_of(row))
+    return None if track is None or track.end is None else datetime.fromtimestamp(track.end.at_s, UTC)
+
+
+def _silence_of(path: PresentPath | None, since: datetime) -> tuple[datetime | None, datetime | None]:
+    """The last reply before the newest outage of a path that had not ended at this time, None where it is not known;
+    and the first after it, None while it lasts, or where the path has lost packets since."""
+    track = None if path is None else path.track(Signal.LOSS)
+    if track is None:
+        return None, None
+    for silent, later in [*pairwise((*track.segments, None))][::-1]:
+        if silent is not None and silent.state == DEAD and (later is None or later.since.at_s > since.timestamp()):
+            replied_at = datetime.fromtimestamp(silent.since.at_s, UTC) if silent.since.is_bounded else None
+            is_over = later is not None and later.state == CLEAN
+            return replied_at, datetime.fromtimestamp(later.since.at_s, UTC) if later and is_over else None
+    return None, None
 
 
 def _deliveries(reports: Sequence[AgentReport], since: datetime, now: datetime) -> Deliveries | None:

@@ -1,29 +1,26 @@
 """The state of lasting incidents, as the grouping of new findings needs it, and findings that move to another incident.
 
-In: a lasting incident with its paths and their levels as last measured. Out: `LastingIncident`; when the packets of new
-findings were lost, by a query only where a trouble before them has ended; since when paths were normal in other
-incidents; when paths ceased to answer, and answered again; changed rows.
+In: a lasting incident with its paths and their levels as last measured, and the present of the paths of new findings.
+Out: `LastingIncident`; when the losses of new findings began, and when their paths ceased to answer; changed rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-import numpy as np
-
-from monitor.alerts.detect import packet_times
 from monitor.alerts.detect.causes import CauseGroup
-from monitor.alerts.detect.packet_times import bursts_by_key
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, RuleFinding
-from monitor.alerts.detect.silence import paths_without_newer_data, silent_since
+from monitor.alerts.detect.silence import paths_without_newer_data
 from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.alerts.detect.troubles import LOSS_EFFECTS, LastingIncident, lasting_keys
 from monitor.alerts.incidents import lifecycle
 from monitor.alerts.incidents.finding_level import FindingLevel, is_outage, level_of
 from monitor.alerts.models import Incident, IncidentPath
-from monitor.archive.queries.for_alerts import newest_bursts
+from monitor.analysis.segments.stretches import DEAD
+from monitor.present.read import PresentPath
+from monitor.present.track import Signal, Track
 
 REJUDGED_FOR = timedelta(minutes=15)
 """After its newest finding: by then the paths of a cause have alarmed, or are known not to be affected."""
@@ -61,63 +58,76 @@ def of_incident(incident: Incident, now: datetime) -> LastingIncident:
     )
 
 
-def lost_at_s(findings: Sequence[RuleFinding], lasting: Sequence[LastingIncident], now: datetime) -> dict[int, float]:
-    """When the packets of new findings of loss were lost, in seconds since the epoch: the median, by path. Empty where
-    no finding of a lasting incident is back to normal, and none is an outage."""
-    already = lasting_keys(lasting)
-    lossy = [finding for finding in findings if rule_of(finding.rule).effect in LOSS_EFFECTS]
-    since_s = {finding.path_id: finding.since.timestamp() for finding in lossy if finding.key not in already}
-    if not since_s or not any(incident.recovered_s or incident.cut_s for incident in lasting):
+def lost_at_s(
+    findings: Sequence[RuleFinding], lasting: Sequence[LastingIncident], present: Mapping[int, PresentPath]
+) -> dict[int, float]:
+    """When the newest loss of the path of each new finding began, in seconds since the epoch. Empty where no finding of
+    a lasting incident is back to normal, and none is an outage."""
+    if not any(incident.recovered_s or incident.cut_s for incident in lasting):
         return {}
-    columns = newest_bursts(list(since_s), list(since_s.values()), now)
-    medians_s = {}
-    for path_id in since_s:
-        is_own = columns["path_id"] == path_id
-        lost = (columns["sent"] - columns["received"])[is_own].cumsum()
-        if len(lost) and lost[-1] > 0:
-            medians_s[path_id] = float(columns["at_s"][is_own][np.searchsorted(lost, lost[-1] / 2.0)])
-    return medians_s
+    return _begun_s(_new_losses(findings, lasting), present)
 
 
-def cut_s(findings: Sequence[RuleFinding], lasting: Sequence[LastingIncident], snapshot: Snapshot) -> dict[int, float]:
+def cut_s(
+    findings: Sequence[RuleFinding],
+    lasting: Sequence[LastingIncident],
+    present: Mapping[int, PresentPath],
+    now: datetime,
+) -> dict[int, float]:
     """When the paths of new findings of loss last answered before an outage that lasts or has just ended, in seconds
-    since the epoch. Empty where no partial loss lasts that might be taken for a part of it; else three queries."""
-    already = lasting_keys(lasting)
-    new = [finding for finding in findings if finding.key not in already]
-    lossy = {finding.path_id for finding in new if rule_of(finding.rule).effect in LOSS_EFFECTS}
-    if not lossy or not any(incident.detected_s for incident in lasting):
+    since the epoch. Empty where no partial loss lasts that might be taken for a part of it."""
+    if not any(incident.detected_s for incident in lasting):
         return {}
-    silent = {path_id: at for path_id in lossy if (at := silent_since(path_id, snapshot)) is not None}
-    lossy -= silent.keys()
-    columns = newest_bursts(list(lossy), [(snapshot.now - LATELY_CUT).timestamp()] * len(lossy), snapshot.now)
-    bursts = bursts_by_key(columns, "")
-    whole_lost = {path_id: at for (path_id, _), of_path in bursts.items() if (at := of_path.whole_lost_at) is not None}
-    replies = silent | packet_times.last_replies_before_runs(whole_lost, snapshot.now)
-    return {path_id: at.timestamp() for path_id, at in replies.items()}
+    since_s = (now - LATELY_CUT).timestamp()
+    replied_s: dict[int, float] = {}
+    for path_id in _new_losses(findings, lasting):
+        track = _lost_track(path_id, present)
+        if track is None or track.now is None:
+            continue
+        ended_s = [begin_s for begin_s, end_s in track.outages if end_s > since_s]
+        silent_s = [*ended_s, *([track.now.since.at_s] if track.now.state == DEAD else [])]
+        replied_s |= {path_id: silent_s[-1]} if silent_s else {}
+    return replied_s
 
 
-def onsets_s(findings: Sequence[RuleFinding], lasting: Sequence[Incident], snapshot: Snapshot) -> dict[int, float]:
-    """When the loss of each path with a finding began, in seconds since the epoch: of a new one its first burst with a
-    lost packet. Empty where all paths have newer data; else a query, none without a new finding."""
+def onsets_s(
+    findings: Sequence[RuleFinding],
+    lasting: Sequence[Incident],
+    snapshot: Snapshot,
+    present: Mapping[int, PresentPath],
+) -> dict[int, float]:
+    """When the loss of each path with a finding began, in seconds since the epoch. Empty where all paths have newer
+    data."""
     if not paths_without_newer_data(snapshot):
         return {}
-    at_s = {
+    known = {
         row.path_id: incident.began_at.timestamp()
         for incident in lasting
         if incident.began_at is not None
         for row in incident.paths.all()
         if not row.is_over
     }
-    since_s = {
-        finding.path_id: finding.since.timestamp()
-        for finding in findings
-        if rule_of(finding.rule).effect in LOSS_EFFECTS and finding.path_id not in at_s
-    }
-    columns = newest_bursts(list(since_s), list(since_s.values()), snapshot.now) if since_s else {}
-    for (path_id, _), bursts in bursts_by_key(columns, "").items() if since_s else ():
-        lossy_s = bursts.at_s[bursts.sent > bursts.received]
-        at_s |= {path_id: float(lossy_s[0])} if len(lossy_s) else {}
-    return at_s
+    return _begun_s({of.path_id for of in findings if rule_of(of.rule).effect in LOSS_EFFECTS}, present) | known
+
+
+def new_paths(findings: Sequence[RuleFinding], lasting: Sequence[LastingIncident]) -> set[int]:
+    """The paths with a finding that is in no lasting incident."""
+    already = lasting_keys(lasting)
+    return {finding.path_id for finding in findings if finding.key not in already}
+
+
+def _new_losses(findings: Sequence[RuleFinding], lasting: Sequence[LastingIncident]) -> set[int]:
+    return new_paths([finding for finding in findings if rule_of(finding.rule).effect in LOSS_EFFECTS], lasting)
+
+
+def _begun_s(path_ids: Iterable[int], present: Mapping[int, PresentPath]) -> dict[int, float]:
+    """When the newest loss of each of these paths began."""
+    tracks = {path_id: _lost_track(path_id, present) for path_id in path_ids}
+    return {path_id: of.onset.at_s for path_id, of in tracks.items() if of is not None and of.onset is not None}
+
+
+def _lost_track(path_id: int, present: Mapping[int, PresentPath]) -> Track | None:
+    return present[path_id].track(Signal.LOSS) if path_id in present else None
 
 
 def move_away(lasting: Sequence[Incident], group: CauseGroup, now: datetime) -> None:

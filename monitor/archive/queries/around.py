@@ -6,16 +6,14 @@ records. Each function runs a statement of sql/. `for_alerts` covers all paths a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 
 import numpy as np
 from django.db import connection
-from django.db.models import Q
 from numpy.typing import NDArray
 
-from monitor.archive.models import Burst
 from monitor.archive.round_trips import unpack
 from monitor.archive.statements import check_period, check_raw_period, records, run_statement, select, statement
 
@@ -52,59 +50,6 @@ class BurstColumns:
 
     def _at(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> BurstColumns:
         return BurstColumns(**{column.name: getattr(self, column.name)[rows] for column in fields(BurstColumns)})
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedBurst:
-    """The packets of a burst that were sent during our own tests, by their RTTs in ms, None where lost, and the others
-    of the burst. Agents do not tell which of them came first."""
-
-    path_id: int
-    at: datetime
-    kept_rtts_ms: tuple[float | None, ...]
-    rtts_ms: tuple[float | None, ...]
-
-    @property
-    def others(self) -> int:
-        """How many packets were not sent during a test."""
-        return len(self.kept_rtts_ms)
-
-    @property
-    def last_answered(self) -> tuple[int, int] | None:
-        """The number of the last answered packet in a burst that an outage cuts, whose packets are answered before it
-        and lost from then on: those of the test are where the fewest answered ones follow lost ones, as late as that
-        may be. And the most that it can be, if the test was last. None where no packet of the test was answered."""
-        kept, loaded = _answered(self.kept_rtts_ms), _answered(self.rtts_ms)
-        if not loaded.any():
-            return None
-        lost_before = np.concatenate([[0], (~kept).cumsum()])
-        answered_after = kept.sum() - np.concatenate([[0], kept.cumsum()])
-        disorder = lost_before * loaded.sum() + (~loaded).sum() * answered_after
-        first = len(kept) - int(disorder[::-1].argmin())
-        order = np.concatenate([kept[:first], loaded, kept[first:]])
-        last = int(np.flatnonzero(order)[-1])
-        return last, max(last, self.others + int(np.flatnonzero(loaded)[-1]))
-
-
-def _answered(rtts_ms: Sequence[float | None]) -> NDArray[np.bool_]:
-    return np.array([rtt_ms is not None for rtt_ms in rtts_ms], dtype=np.bool_)
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedPackets:
-    """The packets of a path sent during throughput tests: when each that was answered was sent at the earliest, and at
-    the latest, and how many each burst with other packets has, by its begin."""
-
-    earliest_s: Floats
-    answered_s: Floats
-    counts: Mapping[float, int]
-
-    def missing(self, at_s: float) -> int:
-        """How many packets of the burst at this time are not among those that count."""
-        return max((count for begin_s, count in self.counts.items() if abs(begin_s - at_s) < SAME_BURST_S), default=0)
-
-
-NOTHING_LOADED = LoadedPackets(np.empty(0), np.empty(0), {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,42 +96,6 @@ def bursts_around(path_ids: Sequence[int], since: datetime, until: datetime) -> 
     columns = (np.frombuffer(column or b"", dtype=">f8").astype(np.float64) for column in numbers)
     sizes = np.frombuffer(packets or b"", dtype=">f8").astype(np.int64)
     return BurstColumns(**dict(zip(names, columns, strict=True)), rtts_ms=unpack(sizes, rtts or b""))
-
-
-def loaded_bursts(path_ids: Sequence[int], since: datetime, until: datetime) -> list[LoadedBurst]:
-    """The bursts of these paths in the period with packets sent during our own tests."""
-    loaded = Q(during_test=True) | Q(loaded_rtts_ms__isnull=False)
-    rows = Burst.objects.filter(loaded, path_id__in=path_ids, measured_at__gte=since, measured_at__lt=until)
-    columns = rows.values_list("path_id", "measured_at", "during_test", "rtts_ms", "loaded_rtts_ms")
-    return [
-        LoadedBurst(
-            path_id, at, () if is_whole else tuple(rtts or ()), tuple((rtts if is_whole else loaded_rtts) or ())
-        )
-        for path_id, at, is_whole, rtts, loaded_rtts in columns
-    ]
-
-
-def loaded_packets(spacings_s: Mapping[int, float], since: datetime, until: datetime) -> dict[int, LoadedPackets]:
-    """The packets of these paths, sent so many seconds apart, during throughput tests; a query, none without paths."""
-    of_path: dict[int, list[LoadedBurst]] = {}
-    for burst in loaded_bursts(list(spacings_s), since, until) if spacings_s else ():
-        of_path.setdefault(burst.path_id, []).append(burst)
-    return {path_id: _of_loaded(bursts, spacings_s[path_id]) for path_id, bursts in of_path.items()}
-
-
-def _of_loaded(bursts: Sequence[LoadedBurst], spacing_s: float) -> LoadedPackets:
-    answered = [
-        (burst.at.timestamp(), number, burst.others)
-        for burst in bursts
-        for number, rtt_ms in enumerate(burst.rtts_ms)
-        if rtt_ms is not None
-    ]
-    begins_s, numbers, others = np.array(answered, dtype=np.float64).reshape(-1, 3).T
-    return LoadedPackets(
-        begins_s + numbers * spacing_s,
-        begins_s + (numbers + others) * spacing_s,
-        {burst.at.timestamp(): len(burst.rtts_ms) for burst in bursts if burst.others},
-    )
 
 
 def icmp_errors(path_ids: Sequence[int], since: datetime, until: datetime) -> list[IcmpErrors]:
