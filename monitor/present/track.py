@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -184,8 +184,9 @@ class Track:
     @property
     def end(self) -> Moment | None:
         """When the last trouble ended; None while it lasts, or without any."""
-        is_over = len(self.segments) > 1 and self.segments[-1].state == CLEAN
-        return self.segments[-1].since if is_over else None
+        # A loss that was told and is not there any more leaves two clean segments in a row.
+        clean = [*takewhile(lambda segment: segment.state == CLEAN, reversed(self.segments))]
+        return clean[-1].since if clean and len(clean) < len(self.segments) else None
 
     @property
     def before(self) -> Track | None:

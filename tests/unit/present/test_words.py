@@ -134,3 +134,12 @@ def test_the_gravest_trouble_of_several_paths_is_told():
     dead = of_loss(Condition.DEAD, lossy(DEAD, since(40), 90, 90), path_id=2)
 
     assert clause("in2p3", [bad, dead], 8, at=AT) == "in2p3: 1 of 8 paths dead since 13:40:00 UTC"
+
+
+def test_a_loss_that_was_told_wrongly_moves_no_end():
+    """Two clean segments in a row: the second began where a loss was told that is not there any more."""
+    dead, clean = lossy(DEAD, since(42, 6), 90, 90), [lossy(CLEAN, since(minute, 8), 500, 0) for minute in (46, 53)]
+    path = of_loss(Condition.NORMAL, dead, *clean)
+
+    assert clause("a → b", [path], at=AT) == "a → b answers again since 13:46:08 UTC; dead from 13:42:06 UTC"
+    assert of_loss(Condition.NORMAL, clean[0]).tracks[0].end is None
