@@ -54,7 +54,7 @@ from monitor.mesh.document.alert_rules import RuleSettings
 from monitor.mesh.models import KindName
 from monitor.mesh.queries import MeasuredPath, alerts, intervals_s, measured_paths
 from monitor.present.follow import Follower
-from monitor.present.read import PresentPath, load, suspected_losses
+from monitor.present.read import PresentPath, suspected_losses
 from monitor.present.track import Condition
 
 LAST_HOUR = timedelta(hours=1)
@@ -150,8 +150,8 @@ def _evaluate(
     # All that a page shows of one moment is written at once.
     with transaction.atomic():
         follower.follow(now, limits, medians_of_snapshot(snapshot))
-        firing = shown_by_tracks(firing)
-        present = load_present(lasting)
+        present = load_present(lasting, {finding.path_id for finding in firing})
+        firing = shown_by_tracks(firing, present)
         levels.update_levels(lasting, present, snapshot, scope.settings)
         _reopen_bad(now)
         suspected = suspected_losses()
@@ -251,13 +251,11 @@ def _add_to_incidents(
     others = OtherPaths(firing, lasting, snapshot, suspected)
     keys = troubles.lasting_keys(lasting_incidents)
     seen = route_places.with_routes(suspects.with_trips(snapshot, firing, keys, source), firing, keys)
-    new_paths = lasting_state.new_paths(firing, lasting_incidents)
-    present_of = {**present, **(load(new_paths) if new_paths else {})}
-    lost_at_s = lasting_state.lost_at_s(firing, lasting_incidents, present_of)
-    cut_s = lasting_state.cut_s(firing, lasting_incidents, present_of, now)
+    lost_at_s = lasting_state.lost_at_s(firing, lasting_incidents, present)
+    cut_s = lasting_state.cut_s(firing, lasting_incidents, present, now)
     by_cause = {incident.cause: incident for incident in lasting_incidents}
     began_at = {incident.cause: incident.began_at for incident in lasting if incident.began_at is not None}
-    onsets_s = lasting_state.onsets_s(firing, lasting, seen, present_of) if firing else {}
+    onsets_s = lasting_state.onsets_s(firing, lasting, seen, present) if firing else {}
     groups = causes.find_causes(firing, lasting_incidents, seen, lost_at_s, cut_s, onsets_s)
     for group in groups or causes.rejudge(lasting_incidents, seen, onsets_s):
         new = [finding.key for finding in group.findings]

@@ -110,14 +110,11 @@ def onsets_s(
     return _begun_s({of.path_id for of in findings if rule_of(of.rule).effect in LOSS_EFFECTS}, present) | known
 
 
-def new_paths(findings: Sequence[RuleFinding], lasting: Sequence[LastingIncident]) -> set[int]:
-    """The paths with a finding that is in no lasting incident."""
-    already = lasting_keys(lasting)
-    return {finding.path_id for finding in findings if finding.key not in already}
-
-
 def _new_losses(findings: Sequence[RuleFinding], lasting: Sequence[LastingIncident]) -> set[int]:
-    return new_paths([finding for finding in findings if rule_of(finding.rule).effect in LOSS_EFFECTS], lasting)
+    """The paths with a finding of loss that is in no lasting incident."""
+    already = lasting_keys(lasting)
+    lossy = (finding for finding in findings if rule_of(finding.rule).effect in LOSS_EFFECTS)
+    return {finding.path_id for finding in lossy if finding.key not in already}
 
 
 def _begun_s(path_ids: Iterable[int], present: Mapping[int, PresentPath]) -> dict[int, float]:

@@ -6,7 +6,7 @@ and since when. Tracks decide; an incident that waits to be resolved is over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -52,21 +52,20 @@ def lasting_rows(incident: Incident) -> list[IncidentPath]:
     return [row for row in rows if not row.is_over] or rows
 
 
-def load_present(incidents: Iterable[Incident]) -> dict[int, PresentPath]:
-    """The present of the paths of these incidents: a query, none without any."""
-    path_ids = {row.path_id for incident in incidents for row in incident.paths.all()}
+def load_present(incidents: Iterable[Incident], others: Collection[int] = ()) -> dict[int, PresentPath]:
+    """The present of the paths of these incidents, and of other paths: a query, none without any."""
+    path_ids = {row.path_id for incident in incidents for row in incident.paths.all()}.union(others)
     return read.load(path_ids) if path_ids else {}
 
 
-def shown_by_tracks(firing: Sequence[RuleFinding]) -> list[RuleFinding]:
-    """These new findings without the rises of the RTT that are none by its track: after a jitter, or a shorter RTT, it
-    is the usual one again. A slow rise may have become the usual one. A query, none without a rise."""
+def shown_by_tracks(firing: Sequence[RuleFinding], present: Mapping[int, PresentPath]) -> list[RuleFinding]:
+    """These findings without the rises of the RTT that are none by its track: after a jitter, or a shorter RTT, it is
+    the usual one again. A slow rise may have become the usual one."""
     rises = [
         finding
         for finding in firing
         if finding.rule == RTT.name and signal_of(finding) is Signal.RTT and not finding.figures.get("is_slow")
     ]
-    present = read.load({finding.path_id for finding in rises}) if rises else {}
     returns = [finding for finding in rises if _is_usual_again(present.get(finding.path_id), finding)]
     return [finding for finding in firing if finding not in returns]
 
