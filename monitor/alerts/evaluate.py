@@ -38,8 +38,7 @@ from monitor.alerts.incidents.own_present import (
     over_since,
     own_present,
     shown_by_tracks,
-    signal_of,
-    way_of,
+    track_of,
 )
 from monitor.alerts.incidents.past_times import incident_times
 from monitor.alerts.incidents.quiet import QuietPaths
@@ -372,7 +371,7 @@ def _reason_for_end(row: IncidentPath, present: PresentPath | None, snapshot: Sn
     level, rule = level_of(row), RULES.get(row.rule)
     settings = scope.settings.get(row.rule, {}).get(row.path_id)
     measured = scope.path(row.path_id, row.rule)
-    track = None if present is None else present.track(signal_of(row), way=way_of(row))
+    track = track_of(row, present)
     if rule is None or settings is None or measured is None or level is None or track is None or not track.trouble:
         return reason
     wait_s = rule.wait_s(settings, row.figures, measured.every_s)

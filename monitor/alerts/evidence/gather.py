@@ -63,7 +63,7 @@ from monitor.alerts.evidence.stated import LikelyCause
 from monitor.alerts.incidents import gravest, queries
 from monitor.alerts.incidents.earlier_times import earlier_times
 from monitor.alerts.incidents.gravest import gravest_first, has_no_reply, unanswered_since, with_turned_outage
-from monitor.alerts.incidents.own_present import signal_of, way_of
+from monitor.alerts.incidents.own_present import track_of
 from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath
 from monitor.analysis.segments.stretches import CLEAN, DEAD
 from monitor.archive.queries.around import BurstColumns, bursts_around, icmp_errors, newest_addresses
@@ -295,7 +295,7 @@ def _collect(
 
 def _end_of(path: PresentPath | None, row: IncidentPath) -> datetime | None:
     """When the last trouble of a path ended by its track of the signal of a finding: others end at other times."""
-    track = None if path is None else path.track(signal_of(row), way=way_of(row))
+    track = track_of(row, path)
     return None if track is None or track.end is None else datetime.fromtimestamp(track.end.at_s, UTC)
 
 

@@ -24,7 +24,7 @@ from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.alerts.history import add_severity
 from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, at_detection, level_of
 from monitor.alerts.incidents.gravest import gravest_first
-from monitor.alerts.incidents.own_present import CALM, own_present, signal_of, way_of
+from monitor.alerts.incidents.own_present import CALM, own_present, signal_of, track_of
 from monitor.alerts.models import Incident, IncidentPath, Severity
 from monitor.analysis.changes.present import LostPackets, summed
 from monitor.analysis.segments.delay_segments import DelaySegment
@@ -71,8 +71,7 @@ def end_before(lasting: Sequence[Incident], moved: Collection[Key], present: Map
     """Store for findings that move to another incident the level of their trouble before: the newest is of that one."""
     changed = []
     for row in (row for incident in lasting for row in incident.paths.all() if not row.is_over):
-        path = present.get(row.path_id)
-        track = None if path is None else path.track(signal_of(row), way=way_of(row))
+        track = track_of(row, present.get(row.path_id))
         before = None if track is None else track.before
         if (row.path_id, row.rule) in moved and before is not None:
             row.level = msgspec.to_builtins(_of_track(row, before, level_of(row), is_current=True))
@@ -82,10 +81,9 @@ def end_before(lasting: Sequence[Incident], moved: Collection[Key], present: Map
 
 def _level(row: IncidentPath, path: PresentPath | None, snapshot: Snapshot) -> FindingLevel | None:
     """The level of a finding now; None if its rule has no figure that changes."""
-    signal = signal_of(row)
-    if signal > Signal.RTT:
+    if signal_of(row) > Signal.RTT:
         return _of_tests(row, snapshot)
-    track = None if path is None else path.track(signal, way=way_of(row))
+    track = track_of(row, path)
     if track is None or track.now is None:
         return level_of(row)
     return _of_track(row, track, level_of(row), is_current=path is None or _is_current(path))

@@ -18,7 +18,7 @@ from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.present import read
 from monitor.present.read import PresentPath
-from monitor.present.track import Condition, Signal
+from monitor.present.track import Condition, Signal, Track
 
 OF_PATH = (Condition.OWN_TESTS, Condition.OVERDUE, Condition.SET_ASIDE, Condition.NOT_PERMITTED)
 """What the pings of a path tell of all its signals."""
@@ -44,6 +44,11 @@ def signal_of(row: IncidentPath | RuleFinding) -> Signal:
 def way_of(row: IncidentPath) -> str:
     """The way of the track that shows a finding: that by STAMP which found it, else that of round trips."""
     return str(row.figures.get(DIRECTION, ""))
+
+
+def track_of(row: IncidentPath, path: PresentPath | None) -> Track | None:
+    """The track of the signal of a finding, of its path or of another; None where the path has none."""
+    return None if path is None else path.track(signal_of(row), way=way_of(row))
 
 
 def lasting_rows(incident: Incident) -> list[IncidentPath]:

@@ -20,7 +20,7 @@ from monitor.alerts.detect.rules.finding import LOSSY, BurstLevel, Effect, Troub
 from monitor.alerts.evidence import episode
 from monitor.alerts.evidence.facts import TESTS, Beginning
 from monitor.alerts.incidents.gravest import of_gravest_rule
-from monitor.alerts.incidents.own_present import signal_of, way_of
+from monitor.alerts.incidents.own_present import track_of
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.analysis.segments.segment import Moment
@@ -87,8 +87,7 @@ def onset_of(incident: Incident, present: Mapping[int, PresentPath]) -> Beginnin
 
 def _begun(incident: Incident, row: IncidentPath, present: Mapping[int, PresentPath]) -> AnySegment | None:
     """The segment with which the trouble of a finding began; None where nothing tells when."""
-    path = present.get(row.path_id)
-    track = None if path is None else path.track(signal_of(row), way=way_of(row))
+    track = track_of(row, present.get(row.path_id))
     if track is None:
         return None
     found_at = max(row.added_at, incident.reopened_at or row.added_at)
