@@ -115,7 +115,7 @@ class FollowedLoss:
         new, spacing_s = bursts.part(places), self._spacing_s[chains]
         at_s, packets = new.at_s, new.sent + new.loaded_sent
         goes_on = self._go_on(chains, at_s, packets, new.last_lost)
-        # Which packets own tests set aside is told by the packet before of the same size, in each track.
+        # The packet before, of the same size, tells which packets own tests have set aside: for all tracks alike.
         first, last, lost_before = new.places(goes_on)
         is_silent = new.last_lost & (last != packets - 1.0)
         silent_s = at_s + np.where(np.isnan(last), 0.0, last + 1.0) * spacing_s

@@ -189,7 +189,7 @@ def _silence(track: Track) -> Moment | None:
 def _narrowest(moments: Iterable[Moment | None]) -> Moment | None:
     """The moment that is known best, of several the earliest: paths of one trouble began together."""
     known = (moment for moment in moments if moment is not None)
-    return min(known, key=lambda of: (of.latest_s - of.earliest_s, of.at_s), default=None)
+    return min(known, key=lambda of: (of.width_s, of.at_s), default=None)
 
 
 def _clock(moment: Moment | None, at: datetime | None) -> str:

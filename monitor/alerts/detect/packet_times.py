@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.archive.queries.around import (
-    BurstColumns,
-)
+from monitor.archive.queries.around import BurstColumns
 from monitor.mesh.queries import ping_parameters
 from probes.ping.spec import JITTER_RATIO
 

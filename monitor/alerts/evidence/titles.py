@@ -26,7 +26,7 @@ from monitor.present.read import PresentPath
 from monitor.present.track import Condition, Signal
 
 STORED = ("title", "over_since", "toward", "toward_by", "began_at", "began_within_s")
-"""What is written when it changes."""
+"""Columns that are written when any of them has changed."""
 MOST_AT_ONCE = 20
 """New incidents without tracks of an evaluation: each takes three queries to date."""
 

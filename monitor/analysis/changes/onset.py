@@ -44,27 +44,13 @@ def onset_of_values(values: ArrayLike) -> Onset | None:
     few samples.
     """
     series = np.asarray(values, dtype=np.float64)
-    splits = _splits(len(series))
-    if splits is None:
+    if len(series) < LEAST_BEFORE + LEAST_AFTER:
         return None
+    # The boundaries to try, by the first sample after each.
+    splits = np.arange(LEAST_BEFORE, len(series) - LEAST_AFTER + 1)
     likelihood = np.array([-_misfit(series[:split]) - _misfit(series[split:]) for split in splits.tolist()])
-    return _likeliest(splits, likelihood)
-
-
-def _splits(samples: int) -> NDArray[np.int64] | None:
-    """The boundaries to try, by the first sample after each."""
-    if samples < LEAST_BEFORE + LEAST_AFTER:
-        return None
-    return np.arange(LEAST_BEFORE, samples - LEAST_AFTER + 1)
-
-
-def _likeliest(splits: NDArray[np.int64], likelihood: Floats) -> Onset | None:
-    best = likelihood.max()
-    if not np.isfinite(best):
-        return None
-    likely = splits[likelihood >= best - LIKELY_NATS]
-    at = splits[likelihood == best][-1]  # before it are samples that tell nothing, such as those of another series
-    return Onset(int(at), int(likely[0]), int(likely[-1]))
+    likely = splits[likelihood >= likelihood.max() - LIKELY_NATS]
+    return Onset(int(splits[likelihood == likelihood.max()][-1]), int(likely[0]), int(likely[-1]))
 
 
 def _misfit(stretch: Floats) -> float:

@@ -21,4 +21,5 @@ class Moment:
 
     @property
     def width_s(self) -> float:
+        """Of the 95% set; infinite where nothing bounds it."""
         return self.latest_s - self.earliest_s

@@ -20,8 +20,6 @@ from monitor.archive.statements import check_period, check_raw_period, records, 
 Floats = NDArray[np.float64]
 
 MOST_ERRORS = 20
-SAME_BURST_S = 1e-3
-"""Times are rounded to microseconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""An open incident on the status page is told since its present trouble began, as its title tells it."""
+"""The status page has the begin of the present trouble of an open incident, as its title has."""
 
 from __future__ import annotations
 
