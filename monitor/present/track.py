@@ -196,10 +196,14 @@ class Track:
             return None
         return replace(self, condition=Condition.NORMAL, segments=self.segments[: clean[-1] + 1])
 
-    def trouble_at(self, since_s: float, at_s: float) -> tuple[AnySegment, ...]:
-        """The trouble that was, or had begun last, at a moment; of those that had not ended at an earlier one. The
-        first of these where none had begun; empty without any."""
+    def since(self, moment_s: float) -> Track:
+        """The track without the troubles that had ended at a moment."""
         ends_s = {id(segment): later.since.at_s for segment, later in pairwise(self.segments)}
-        lasting = [of for of in self.troubles if ends_s.get(id(of[-1]), math.inf) > since_s]
-        begun = [of for of in lasting if of[0].since.at_s <= at_s]
-        return (begun[-1:] or lasting[:1] or [()])[0]
+        lasting = [of for of in self.troubles if ends_s.get(id(of[-1]), math.inf) > moment_s]
+        first = self.segments.index(lasting[0][0]) if lasting else len(self.segments)
+        return replace(self, segments=self.segments[max(first - 1, 0) :])
+
+    def trouble_at(self, at_s: float) -> tuple[AnySegment, ...]:
+        """The trouble that was, or had begun last, at a moment; the first where none had begun, empty without any."""
+        begun = [of for of in self.troubles if of[0].since.at_s <= at_s]
+        return next(iter([*begun[-1:], *self.troubles]), ())

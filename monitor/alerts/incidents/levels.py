@@ -117,10 +117,7 @@ def _of_track(row: IncidentPath, track: Track, before: FindingLevel | None, *, i
     )
     if isinstance(now, DelaySegment):
         return replace(level, now=now.median_ms if is_current else None)
-    # An outage that ended before the finding was of another trouble.
-    begun_s = row.since.timestamp()
-    ends_s = [*(segment.since.at_s for segment in track.segments[1:]), np.inf]
-    outage = [place for place, of in enumerate(track.segments) if of.state == DEAD and ends_s[place] > begun_s]
+    outage = [place for place, of in enumerate(track.segments) if of.state == DEAD]
     last, following = (track.segments[outage[-1]], track.segments[outage[-1] + 1 :]) if outage else (None, ())
     return replace(
         level,

@@ -47,8 +47,10 @@ def way_of(row: IncidentPath) -> str:
 
 
 def track_of(row: IncidentPath, path: PresentPath | None) -> Track | None:
-    """The track of the signal of a finding, of its path or of another; None where the path has none."""
-    return None if path is None else path.track(signal_of(row), way=way_of(row))
+    """The track of the signal of a finding, of its path or of another, since the finding: a trouble that had ended
+    before is another; None where the path has none."""
+    track = None if path is None else path.track(signal_of(row), way=way_of(row))
+    return None if track is None else track.since(row.since.timestamp())
 
 
 def lasting_rows(incident: Incident) -> list[IncidentPath]:
@@ -84,10 +86,11 @@ def _is_usual_again(present: PresentPath | None, rise: RuleFinding) -> bool:
 
 
 def own_present(incident: Incident, present: Mapping[int, PresentPath]) -> list[PresentPath]:
-    """The paths of an incident with their tracks of its signals; paths without any are left out."""
-    signals: dict[int, set[Signal]] = {}
+    """The paths of an incident with their tracks of its signals, since its findings; paths without any are left out."""
+    signals: dict[int, dict[Signal, float]] = {}
     for row in lasting_rows(incident):
-        signals.setdefault(row.path_id, set()).add(signal_of(row))
+        of_path, signal, since_s = signals.setdefault(row.path_id, {}), signal_of(row), row.since.timestamp()
+        of_path[signal] = min(since_s, of_path.get(signal, since_s))
     own = [_only(present[path_id], of_path) for path_id, of_path in signals.items() if path_id in present]
     known = [path for path in own if path is not None]
     current = {path.path_id for path in known if path.condition not in OF_PATH}
@@ -97,12 +100,12 @@ def own_present(incident: Incident, present: Mapping[int, PresentPath]) -> list[
     return [path for path in known if path.path_id in current or ends[path.path_id][::-1] not in measured]
 
 
-def _only(path: PresentPath, signals: set[Signal]) -> PresentPath | None:
-    tracks = tuple(track for track in path.tracks if track.signal in signals)
+def _only(path: PresentPath, since_s: Mapping[Signal, float]) -> PresentPath | None:
+    tracks = tuple(track.since(since_s[track.signal]) for track in path.tracks if track.signal in since_s)
     if not tracks:
         return None
     condition, pinged = max(track.condition for track in tracks), path.track(Signal.LOSS)
-    if pinged is not None and pinged.condition in OF_PATH and not signals.isdisjoint({Signal.LOSS, Signal.RTT}):
+    if pinged is not None and pinged.condition in OF_PATH and not since_s.keys().isdisjoint({Signal.LOSS, Signal.RTT}):
         condition = pinged.condition
     return replace(path, condition=condition, tracks=tracks)
 

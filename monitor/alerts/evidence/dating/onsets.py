@@ -91,7 +91,7 @@ def _begun(incident: Incident, row: IncidentPath, present: Mapping[int, PresentP
     if track is None:
         return None
     found_at = max(row.added_at, incident.reopened_at or row.added_at)
-    trouble = track.trouble_at(row.since.timestamp(), found_at.timestamp())
+    trouble = track.trouble_at(found_at.timestamp())
     silent = [of for of in trouble if isinstance(of, LossSegment) and of.state == DEAD]
     is_unreachable = rule_of(row.rule).effect is Effect.UNREACHABLE
     first = silent[0] if silent and is_unreachable else next(iter(trouble), None)
