@@ -40,3 +40,31 @@ def test_a_trouble_lasts_from_its_first_segment_to_the_next_that_is_clean(states
     assert (None if earlier is None else tuple(segment.state for segment in earlier.segments)) == before
     if earlier is not None and len(earlier.segments) > 1:
         assert (earlier.end.at_s, earlier.condition) == (200.0, Condition.NORMAL)
+
+
+@pytest.mark.parametrize(
+    ("states", "moment_s", "kept"),
+    [
+        ((CLEAN, LOSSY, CLEAN), 150.0, (CLEAN, LOSSY, CLEAN)),
+        ((CLEAN, LOSSY, CLEAN), 200.0, (CLEAN,)),
+        ((CLEAN, LOSSY, CLEAN, DEAD, LOSSY), 250.0, (CLEAN, DEAD, LOSSY)),
+        ((CLEAN, LOSSY, CLEAN, DEAD, CLEAN), 150.0, (CLEAN, LOSSY, CLEAN, DEAD, CLEAN)),
+        ((DEAD,), 1e6, (DEAD,)),
+        ((CLEAN,), 0.0, (CLEAN,)),
+    ],
+)
+def test_a_track_since_a_moment_has_no_trouble_that_had_ended(states, moment_s, kept):
+    of = track(*states)
+
+    since = of.since(moment_s)
+
+    assert tuple(segment.state for segment in since.segments) == kept
+    assert since.now == of.now
+    assert since.troubles == of.troubles[len(of.troubles) - len(since.troubles) :]
+
+
+@pytest.mark.parametrize(("at_s", "onset_s"), [(50.0, 100.0), (100.0, 100.0), (250.0, 100.0), (300.0, 300.0)])
+def test_the_trouble_at_a_moment_is_the_newest_that_had_begun(at_s, onset_s):
+    trouble = track(CLEAN, LOSSY, CLEAN, DEAD, CLEAN).trouble_at(at_s)
+
+    assert trouble[0].since.at_s == onset_s

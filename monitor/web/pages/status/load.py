@@ -49,6 +49,13 @@ _SYMPTOMS = {
 }
 AT_TIMES = "no reply at times"
 """Of a path that flaps: between its outages it answers."""
+LOSS_SYMPTOMS = {
+    Condition.SUSPECT: _SYMPTOMS[Effect.LOSS],
+    Condition.BAD: _SYMPTOMS[Effect.LOSS],
+    Condition.FLAPS: AT_TIMES,
+    Condition.DEAD: _SYMPTOMS[Effect.UNREACHABLE],
+}
+"""Of a path whose loss is in trouble now."""
 _SYMPTOMS_OF_DELAYS = {"RTT": "longer RTT", "jitter": "more jitter", "MOS": "poor voice quality"}
 """By the words of their rule."""
 MOST_SYMPTOMS = 2
@@ -228,16 +235,17 @@ def _public(incident: Incident, own: Sequence[PresentPath]) -> PublicIncident:
 
 
 def _symptom(incident: Incident, own: Sequence[PresentPath]) -> str:
-    """Its symptom, gravest first; of an incident of round trips both, where some have loss and some a longer RTT."""
-    flapping = {path.path_id for path in own if path.condition is Condition.FLAPS}
-    rows = gravest_first(active_findings(incident))
-    symptoms = dict.fromkeys(
-        AT_TIMES if row.path_id in flapping and signal_of(row) is Signal.LOSS else _symptom_of_row(row) for row in rows
-    )
-    return " and ".join(list(symptoms or [_symptom_of(incident.rule)])[:MOST_SYMPTOMS])
+    """Its symptom, gravest first: what the paths in trouble are like now, or were; of an incident of round trips both,
+    where some have loss and some a longer RTT."""
+    rows, present = gravest_first(active_findings(incident)), {path.path_id: path.condition for path in own}
+    bad = [row for row in rows if row.path_id in present and present[row.path_id].is_trouble] or rows
+    symptoms = list(dict.fromkeys(_symptom_of_row(row, present.get(row.path_id)) for row in bad))
+    return " and ".join((symptoms or [_symptom_of(incident.rule)])[:MOST_SYMPTOMS])
 
 
-def _symptom_of_row(row: IncidentPath) -> str:
+def _symptom_of_row(row: IncidentPath, condition: Condition | None) -> str:
+    if condition in LOSS_SYMPTOMS and signal_of(row) is Signal.LOSS:
+        return LOSS_SYMPTOMS[condition]
     return _SYMPTOMS[Effect.UNREACHABLE] if is_outage(row) else _symptom_of(row.rule)
 
 
