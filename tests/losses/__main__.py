@@ -94,8 +94,8 @@ def _planted() -> Iterator[tuple[str, list[tuple[int, float]], int, int, bool]]:
 
 def told(share: float) -> Table:
     """Losses that last half an hour: looks that miss them, seconds for which they are told after their end, and how
-    often they are told again."""
-    seeds = range(FIRST_REPORTED, FIRST_REPORTED + max(round(200 * share), 1))
+    often they are told again. Of 200 runs the mean time varies by 14 s, and 0.02 by half."""
+    seeds = range(FIRST_REPORTED, FIRST_REPORTED + max(round(1000 * share), 1))
     table = Table(("loss, in runs of, bursts", "missed", "after its end", "again a run"))
     for ratio, run, cadence in TOLD:
         scored = score_told(tell_by_stretches, cadence, ratio, run, STRAY, seeds)

@@ -24,7 +24,7 @@ from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-TOLD_FROM, TOLD_UNTIL = 0.8, 0.3
+TOLD_FROM, TOLD_UNTIL = 0.8, 0.25
 """Probabilities from which on a state is told, and below which it is no more."""
 MAY_BE = 0.05
 """A normal path whose loss is above its limit with a higher probability is shown with the interval of its loss."""

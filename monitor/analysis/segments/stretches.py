@@ -29,7 +29,7 @@ HOUR_S = 3600.0
 CHANGE_S = HOUR_S * np.array([[np.inf, 4.0, 24.0], [0.5, 2.0, 6.0], [0.25, 1.0, np.inf]])
 """Mean time in the state of the row before a change to that of the column. A lossy stretch may be followed by another
 with another loss."""
-LONGEST_SPACING_S = 30.0
+LONGEST_SPACING_S = 40.0
 """Of a change: bursts further apart would change too often for the packets that they have."""
 
 
