@@ -62,7 +62,7 @@ class Incident(models.Model):
     )
     closed_at = models.DateTimeField(null=True, help_text="Time of resolution; null while it lasts.")
     ended_at = models.DateTimeField(
-        null=True, help_text="The last bad burst of its paths, once it is resolved; null if no bursts tell."
+        null=True, help_text="When its last trouble ended, once it is resolved; null if nothing tells."
     )
     over_since = models.DateTimeField(null=True, help_text="Since when all its tracks are normal again; null before.")
     summary = models.TextField()
@@ -71,9 +71,6 @@ class Incident(models.Model):
         default="",
         db_default="",
         help_text="Title as of the last evaluation, by its tracks, and after its end; empty before the first.",
-    )
-    worst_loss = models.JSONField(
-        null=True, help_text="Packets of the worst loss of its paths together, as present.LostPackets; null before any."
     )
     closing = models.TextField(blank=True, help_text="Reason of the resolution; empty while open.")
     correction = models.TextField(blank=True, help_text="Correction by results that arrived late.")
@@ -155,7 +152,7 @@ class IncidentPath(models.Model):
     ended_at = models.DateTimeField(null=True, help_text="End of the finding; null while it lasts, or if unknown.")
     closing = models.TextField(blank=True, default="", db_default="", help_text="Reason of its end; empty before.")
     level = models.JSONField(
-        null=True, help_text="The present and the worst figure while it lasts, as levels.FindingLevel; null if unknown."
+        null=True, help_text="The track of its signal while it lasts, as present.models.copy_of; null if unknown."
     )
 
     class Meta:
@@ -219,12 +216,9 @@ class JudgedPath(models.Model):
 
     path = models.OneToOneField("mesh.Path", on_delete=models.CASCADE, primary_key=True, related_name="+")
     judged_s = models.FloatField(help_text="Start of the newest evaluated burst, in seconds since the epoch.")
-    raised_ms = models.FloatField(null=True, help_text="RTT of the newest bursts while it is above all before them.")
-    before_ms = models.FloatField(null=True, help_text="RTT before those; null with `raised_ms`.")
 
     class Meta:
         db_table = "judged_path"
-        indexes = [models.Index("path", condition=models.Q(raised_ms__isnull=False), name="judged_path_raised")]
 
 
 class JudgedDelays(models.Model):

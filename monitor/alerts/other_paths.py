@@ -19,7 +19,7 @@ from monitor.alerts.detect.rules.finding import Effect, RuleFinding, Trouble
 from monitor.alerts.detect.shares import Bools, Share, Shares
 from monitor.alerts.detect.silence import paths_without_newer_data
 from monitor.alerts.detect.snapshot import Key, Snapshot
-from monitor.alerts.incidents.finding_level import is_bad_now, is_normal_again
+from monitor.alerts.incidents.own_track import is_bad_now, is_normal_again
 from monitor.alerts.models import Incident
 
 MOST_INCIDENTS = 20

@@ -15,8 +15,8 @@ from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.rules.loss import LossRule, Threshold
 from monitor.alerts.detect.rules.round_trips import RTT, RoundTripRule
 from monitor.alerts.detect.snapshot import Snapshot
-from monitor.alerts.incidents.finding_level import is_normal_again
 from monitor.alerts.incidents.own_present import signal_of, way_of
+from monitor.alerts.incidents.own_track import is_normal_again
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.alerts.slow_tests.slow_paths import slow_paths
 from monitor.mesh.document.alert_rules import RuleSettings

@@ -7,6 +7,7 @@ activity, which names people, need the operator role, checked in `monitor.accoun
 from __future__ import annotations
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest, HttpResponse
@@ -23,7 +24,7 @@ from monitor.alerts.evidence.words import headline
 from monitor.alerts.evidence.words import until as end_of
 from monitor.alerts.history import opened_at
 from monitor.alerts.incidents import actions, listing
-from monitor.alerts.incidents.finding_level import LevelUnit, level_of
+from monitor.alerts.incidents.own_track import own_track, peak_of
 from monitor.alerts.models import (
     AuditRecord,
     HistoryEvent,
@@ -33,10 +34,12 @@ from monitor.alerts.models import (
     IncidentState,
     Severity,
 )
+from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.api.freshness import EVALUATED_HEADER
 from monitor.api.parameters import Limit, Moment, Offset, ProblemOut
 from monitor.archive.upkeep import freshness
 from monitor.mesh.models import Family
+from monitor.present.track import Signal
 from probes import free_text
 
 InState = Literal[IncidentState.PENDING, IncidentState.OPEN, IncidentState.ACKNOWLEDGED, IncidentState.RESOLVED]
@@ -123,6 +126,18 @@ class IncidentOut(Schema):
         return row["ended_at"] if isinstance(row, dict) else end_of(row)
 
 
+class LevelUnit(StrEnum):
+    """Units of levels."""
+
+    LOSS_RATIO = "loss_ratio"
+    MILLISECONDS = "ms"
+    BITS_PER_SECOND = "bps"
+
+
+UNITS = {Signal.LOSS: LevelUnit.LOSS_RATIO, Signal.RATE: LevelUnit.BITS_PER_SECOND}
+"""Of the levels of signals; of all others ms."""
+
+
 class LevelOut(Schema):
     """The figure of a finding as of the last evaluation, and its worst. `now` is of the last `window_s` seconds, since
     the level last changed; null without newer data, and once the finding is over. `low` and `high` are the 95% interval
@@ -162,17 +177,19 @@ class FindingOut(Schema):
 
     @staticmethod
     def resolve_level(row: IncidentPath) -> LevelOut | None:
-        level = level_of(row)
-        if level is None:
+        track, peak = own_track(row), peak_of(row)
+        if track is None or track.now is None or peak is None:
             return None
-        counts, (low, high) = level.counts, level.interval or (None, None)
+        now, is_known = track.now, track.level is not None
+        lost = now.lost if isinstance(now, LossSegment) and is_known and now.lost.sent else None
+        low, high = (None, None) if lost is None else lost.interval
         return LevelOut(
-            unit=level.unit,
-            now=None if row.is_over else level.now,
-            peak=level.peak,
-            window_s=level.window_s,
-            sent=None if counts is None else round(counts.sent),
-            lost=None if counts is None else round(counts.lost),
+            unit=UNITS.get(track.signal, LevelUnit.MILLISECONDS),
+            now=None if row.is_over else track.level,
+            peak=peak,
+            window_s=track.newest_s - now.since.at_s if is_known and track.signal <= Signal.RTT else None,
+            sent=None if lost is None else round(lost.sent),
+            lost=None if lost is None else round(lost.lost),
             low=low,
             high=high,
         )

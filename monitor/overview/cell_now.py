@@ -85,6 +85,7 @@ def cell_now(
             value_peak=worst_ms if worst_ms > track.now.median_ms else None,
             ended_at=ended_at,
         )
+    assert isinstance(track.now, LossSegment)
     lost = track.now.lost
     is_dead = condition_of(metric, packet_bytes, path.present) is Condition.DEAD
     return CellNow(

@@ -18,11 +18,11 @@ from monitor.archive.queries.present.lost_order import arrivals
 from monitor.archive.queries.present.usual_rtts import usual_rtts
 from monitor.mesh.queries import mesh_version
 from monitor.present.followed_delay import FollowedDelay, Medians
-from monitor.present.loss_tracks import AWAY, LossTracks, TrackLimits
-from monitor.present.models import PathTrack, delays_as_json
+from monitor.present.loss_tracks import LossTracks, TrackLimits
+from monitor.present.models import PathTrack, segments_as_json
 from monitor.present.track import Condition, Signal, delay_conditions
 from monitor.present.watched import watched_paths, watched_ways
-from monitor.present.written import Written
+from monitor.present.written import AWAY_S, Written
 
 NO_MEDIANS = Medians(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
 
@@ -42,7 +42,7 @@ class Follower:
     def follow(self, now: datetime, limits: TrackLimits, medians: Medians = NO_MEDIANS) -> None:
         """Take what has arrived by `now`, with these median RTTs, and store what changed."""
         version = mesh_version()
-        is_away = self._looked_at is None or not timedelta() <= now - self._looked_at <= AWAY
+        is_away = self._looked_at is None or not 0.0 <= (now - self._looked_at).total_seconds() <= AWAY_S
         if version != self._version or is_away:
             self._begin(now, limits)
             self._version = version
@@ -76,7 +76,7 @@ class Follower:
         by_way = {"": watched, **watched_ways()}
         of_ways = {way: LossTracks(of_way, way) for way, of_way in by_way.items()}
         self._losses = list(of_ways.values())
-        self._seen = {(of.site_id, of.spool): of.number for of in arrivals({}, now - AWAY)}
+        self._seen = {(of.site_id, of.spool): of.number for of in arrivals({}, now - timedelta(seconds=AWAY_S))}
         stored = list(PathTrack.objects.filter(signal__in=(Signal.LOSS, Signal.RTT)))
         known = {(path_id, way, size) for way, tracks in of_ways.items() for path_id, size in tracks.keys}
         gone = [row.pk for row in stored if (row.path_id, row.way, row.packet_bytes) not in known]
@@ -93,7 +93,7 @@ class Follower:
         """The earliest burst in batches that had not been seen, of each site, in seconds since the epoch."""
         assert self._looked_at is not None
         since_s: dict[int, float] = {}
-        for of in arrivals(self._seen, self._looked_at - AWAY):
+        for of in arrivals(self._seen, self._looked_at - timedelta(seconds=AWAY_S)):
             self._seen[of.site_id, of.spool] = of.number
             if of.measured_from is not None:
                 since_s[of.site_id] = min(of.measured_from.timestamp(), since_s.get(of.site_id, np.inf))
@@ -112,7 +112,7 @@ class Follower:
                 signal=Signal.RTT,
                 condition=int(decided[row]),
                 newest_at=datetime.fromtimestamp(float(delays.newest_s[row]), UTC),
-                segments=delays_as_json(segments.segments(row)),
+                segments=segments_as_json(segments.segments(row)),
             )
             for row in due[np.isfinite(delays.newest_s[due])].tolist()
         ]

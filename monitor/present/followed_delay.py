@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from monitor.analysis.changes.least_rise import least_rise_ms
 from monitor.analysis.segments.delay_segments import DelaySegment, DelaySegments
-from monitor.present.followed_loss import GAP_CYCLES
+from monitor.present.followed_loss import GAP
 from monitor.present.track import Track
 
 Floats = NDArray[np.float64]
@@ -81,7 +81,7 @@ class FollowedDelay:
 
     def _take(self, rows: Ints, at_s: Floats, median_ms: Floats) -> None:
         spacing_s = at_s - self.newest_s[rows]
-        is_first = spacing_s > GAP_CYCLES * self.every_s[rows]
+        is_first = spacing_s > GAP * self.every_s[rows]
         self.segments.begin(rows[is_first], at_s[is_first])
         for row, first_s in zip(rows[is_first].tolist(), at_s[is_first].tolist(), strict=True):
             self._go_on(row, first_s)
@@ -95,7 +95,7 @@ class FollowedDelay:
         """Let a path that begins with this burst go on with its stored segments, if the newest began before it and no
         gap lies between."""
         newest_s, segments = self._stored.pop(int(self.path_ids[row]), (-np.inf, ()))
-        if segments and segments[-1].since.at_s <= first_s <= newest_s + GAP_CYCLES * self.every_s[row]:
+        if segments and segments[-1].since.at_s <= first_s <= newest_s + GAP * self.every_s[row]:
             self.segments.go_on(row, segments)
 
 

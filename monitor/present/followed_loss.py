@@ -25,10 +25,9 @@ Bools = NDArray[np.bool_]
 
 ALL_SIZES = 0
 """In place of a size, of the track of all packets of a path."""
-GAP_CYCLES = 3.0
-"""After a longer gap nothing tells when the present stretch began: a new track begins."""
-CHAIN_SPACINGS = 3.0
-"""A chain goes on over a pause of so many spacings of its packets; after a longer one it begins anew."""
+GAP = 3.0
+"""After a gap of more cycles nothing tells when the present stretch began: a new track begins; after one of more
+spacings of its packets a chain begins anew."""
 KNOWN_BURSTS = 16
 """Of a chain: they are known when they are read once more. A batch begins with its oldest burst of any path."""
 _SIZES = 2**17
@@ -184,7 +183,7 @@ class FollowedLoss:
         rank = np.arange(len(chains)) - np.maximum.accumulate(np.where(is_first, np.arange(len(chains)), 0))
         self._taken_s[chains, (self._taken[chains] + rank) % KNOWN_BURSTS] = at_s
         self._taken[newest] += rank[is_last] + 1
-        return before_lost & (at_s - before_s <= CHAIN_SPACINGS * self._spacing_s[chains])
+        return before_lost & (at_s - before_s <= GAP * self._spacing_s[chains])
 
     def _note_others(self, bursts: LostOrder, places: Ints, rows: Ints) -> None:
         """Note the newest results that do not count, of each path."""
@@ -212,7 +211,7 @@ class FollowedLoss:
             at_s = taken.at_s[place]
             spacing_s = at_s - self.newest_s[now]
             # While own tests run the path is measured: no gap, though these packets tell nothing.
-            is_first = at_s - np.maximum(self.newest_s[now], taken.own_s[place]) > GAP_CYCLES * taken.every_s[place]
+            is_first = at_s - np.maximum(self.newest_s[now], taken.own_s[place]) > GAP * taken.every_s[place]
             is_first |= ~np.isfinite(self.newest_s[now])
             self.segments.begin(now[is_first], at_s[is_first])
             self.since_s[now[is_first]] = at_s[is_first]
@@ -229,7 +228,7 @@ class FollowedLoss:
         spacing_s = np.diff(at_s, prepend=at_s[0])
         spacing_s[firsts] = 0.0
         lost = sums[LOST_AFTER_RECEIVED] + sums[AFTER_LOST]
-        is_gap = spacing_s > GAP_CYCLES * taken.every_s[order]
+        is_gap = spacing_s > GAP * taken.every_s[order]
         calm = np.add.reduceat(lost + is_gap, firsts) == 0.0
         calm &= ~np.isfinite(self.newest_s[rows[firsts]])
         first, last = firsts[calm], firsts[calm] + counts[calm] - 1

@@ -22,10 +22,10 @@ from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
 from monitor.archive.queries.present.lost_order import COUNTS, LostOrder, lost_one_way, lost_order
 from monitor.present.followed_delay import RttBound
 from monitor.present.followed_loss import ALL_SIZES, FollowedLoss
-from monitor.present.models import PathTrack, losses_as_json
+from monitor.present.models import PathTrack, segments_as_json
 from monitor.present.track import Condition, Signal, Track, TrackFacts, conditions, flaps_within_s
 from monitor.present.watched import WatchedPath
-from monitor.present.written import Written
+from monitor.present.written import AWAY_S, Written
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -35,10 +35,6 @@ SHORT, SHORT_CYCLES = timedelta(hours=1), 40
 onset of a loss is looked for."""
 LONG = timedelta(hours=6)
 """The same of a path that was not normal."""
-AWAY = timedelta(minutes=5)
-"""A process that has not looked for so long begins anew."""
-JUST_AFTER_S = 1e-4
-"""Stored times are rounded to microseconds."""
 LOOKED_BACK = 20
 """So many onsets are looked back upon at once, each for 50 ms; the others have those of the filter until the next."""
 UNUSUAL = 0.9
@@ -89,7 +85,8 @@ class LossTracks:
                          now.timestamp() - SHORT_CYCLES * path.pings.every_s)
             for path_id, path in self.watched.items()
         }  # fmt: skip
-        since_s = [newest_s[key] + JUST_AFTER_S if key in newest_s else anew_s[key] for key in path_ids]
+        just_after_s = 1e-4  # stored times are rounded to microseconds
+        since_s = [newest_s[key] + just_after_s if key in newest_s else anew_s[key] for key in path_ids]
         self._followed.follow(self._bursts(path_ids, since_s, now), at_once=True)
 
     def take(self, since_s: Mapping[int, float], now: datetime) -> None:
@@ -182,7 +179,7 @@ class LossTracks:
         tracks: dict[int, dict[tuple[int, int], Track]] = defaultdict(dict)
         for row in stored:
             if row.condition == Condition.NORMAL and row.newest_at is not None and row.interval is None:
-                track, is_newer = row.track, now - 2 * AWAY < row.newest_at < now
+                track, is_newer = row.track, now - timedelta(seconds=2 * AWAY_S) < row.newest_at < now
                 if is_newer and len(track.segments) == 1 and track.segments[0].state == CLEAN and not track.outages:
                     tracks[row.path_id][row.path_id, row.packet_bytes] = track
         sizes = Counter(path_id for path_id, _ in self.keys)
@@ -234,7 +231,7 @@ class LossTracks:
             packet_bytes=size,
             condition=condition,
             newest_at=datetime.fromtimestamp(newest_s, UTC) if is_measured else None,
-            segments=losses_as_json(segments.segments(row)) if is_measured else [],
+            segments=segments_as_json(segments.segments(row)) if is_measured else [],
             interval=segments.filter.interval(row) if may_be_above else None,
             outages=list(segments.outages.get(row, ())),
         )

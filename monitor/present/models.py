@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.db import models
@@ -11,7 +11,7 @@ from django.db import models
 from monitor.analysis.changes.present import LostPackets
 from monitor.analysis.segments.delay_segments import DelaySegment
 from monitor.analysis.segments.loss_segments import LossSegment
-from monitor.analysis.segments.segment import Moment
+from monitor.analysis.segments.segment import Moment, RateSegment
 from monitor.present.track import AnySegment, Condition, Signal, Track
 
 
@@ -36,7 +36,6 @@ class PathTrack(models.Model):
 
     @property
     def track(self) -> Track:
-        segments: list[AnySegment] = [_delay(of) if self.signal == Signal.RTT else _loss(of) for of in self.segments]
         return Track(
             self.path_id,
             Signal(self.signal),
@@ -44,41 +43,52 @@ class PathTrack(models.Model):
             self.packet_bytes,
             Condition(self.condition),
             -math.inf if self.newest_at is None else self.newest_at.timestamp(),
-            tuple(segments),
+            _segments(self.signal, self.segments),
             tuple((begin_s, end_s) for begin_s, end_s in self.outages),
             None if self.interval is None else (self.interval[0], self.interval[1]),
         )
 
 
-def losses_as_json(segments: Iterable[LossSegment]) -> list[list[Any]]:
-    """Segments of loss as `PathTrack.segments` stores them."""
-    return [
-        [*_stored(of.state, of.since), round(of.lost.sent), round(of.lost.lost), round(of.lost.together, 3)]
-        for of in segments
-    ]
+def copy_of(track: Track) -> dict[str, Any]:
+    """A track of which the newest burst is known, as JSON for who keeps it for longer."""
+    return {
+        "condition": int(track.condition),
+        "newest_s": track.newest_s,
+        "segments": segments_as_json(track.segments),
+    }
 
 
-def delays_as_json(segments: Iterable[DelaySegment]) -> list[list[Any]]:
-    """Segments of the RTT as `PathTrack.segments` stores them."""
-    return [
-        [*_stored(of.state, of.since), *(round(ms, 4) for ms in (of.median_ms, of.low_ms, of.high_ms, of.worst_ms))]
-        for of in segments
-    ]
+def track_of_copy(path_id: int, signal: Signal, way: str, copy: Mapping[str, Any]) -> Track:
+    """The track of a path by its copy."""
+    segments = _segments(signal, copy["segments"])
+    return Track(path_id, signal, way, 0, Condition(copy["condition"]), copy["newest_s"], segments)
+
+
+def segments_as_json(segments: Iterable[AnySegment]) -> list[list[Any]]:
+    """Segments as `PathTrack.segments` stores them."""
+    return [[*_stored(of.state, of.since), *_level(of)] for of in segments]
+
+
+def _level(of: AnySegment) -> list[Any]:
+    if isinstance(of, LossSegment):
+        return [round(of.lost.sent), round(of.lost.lost), round(of.lost.together, 3)]
+    if isinstance(of, DelaySegment):
+        return [round(ms, 4) for ms in (of.median_ms, of.low_ms, of.high_ms, of.worst_ms)]
+    return [of.level, of.worst]
+
+
+def _segments(signal: int, stored: Iterable[list[Any]]) -> tuple[AnySegment, ...]:
+    return tuple(_segment(signal, *of) for of in stored)
+
+
+def _segment(
+    signal: int, state: int, at_s: float, earliest_s: float | None, latest_s: float, *level: float
+) -> AnySegment:
+    since = Moment(at_s, -math.inf if earliest_s is None else earliest_s, latest_s)
+    if signal == Signal.LOSS:
+        return LossSegment(state, since, LostPackets(*level))
+    return (RateSegment if signal == Signal.RATE else DelaySegment)(state, since, *level)
 
 
 def _stored(state: int, since: Moment) -> list[Any]:
     return [state, since.at_s, since.earliest_s if since.is_bounded else None, since.latest_s]
-
-
-def _loss(stored: list[Any]) -> LossSegment:
-    state, at_s, earliest_s, latest_s, sent, lost, together = stored
-    return LossSegment(state, _moment(at_s, earliest_s, latest_s), LostPackets(sent, lost, together))
-
-
-def _delay(stored: list[Any]) -> DelaySegment:
-    state, at_s, earliest_s, latest_s, *levels_ms = stored
-    return DelaySegment(state, _moment(at_s, earliest_s, latest_s), *levels_ms)
-
-
-def _moment(at_s: float, earliest_s: float | None, latest_s: float) -> Moment:
-    return Moment(at_s, -math.inf if earliest_s is None else earliest_s, latest_s)

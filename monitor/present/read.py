@@ -17,7 +17,7 @@ from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.analysis.segments.segment import Moment
 from monitor.mesh.models import Path
 from monitor.present.models import PathTrack
-from monitor.present.track import TROUBLE, Condition, Signal, Track
+from monitor.present.track import LATELY_S, TROUBLE, Condition, Signal, Track
 
 _COUNTS = """
     SELECT condition, is_old, part, count(*)
@@ -32,8 +32,6 @@ _COUNTS = """
     ) AS by_path
     GROUP BY condition, is_old, part
 """
-OLD = timedelta(minutes=10)
-"""A path whose newest result is older is said to have no data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +115,8 @@ def path_names(source: str | None = None, *, most: int) -> list[tuple[str, str, 
 
 @dataclass(frozen=True, slots=True)
 class ConditionCount:
-    """A number of paths in a condition. `is_old`: their newest result is older than OLD; `part` is 1 or 2 of paths in
-    one of two sets, 0 of all others."""
+    """A number of paths in a condition. `is_old`: their newest result is older than LATELY_S; `part` is 1 or 2 of paths
+    in one of two sets, 0 of all others."""
 
     condition: Condition
     is_old: bool
@@ -129,7 +127,9 @@ class ConditionCount:
 def counts(now: datetime, first: Collection[int] = (), second: Collection[int] = ()) -> list[ConditionCount]:
     """The number of paths in each condition, those of two sets apart: a query."""
     with connection.cursor() as cursor:
-        cursor.execute(_COUNTS, {"old_before": now - OLD, "first": list(first), "second": list(second)})
+        cursor.execute(
+            _COUNTS, {"old_before": now - timedelta(seconds=LATELY_S), "first": list(first), "second": list(second)}
+        )
         return [ConditionCount(Condition(condition), *row) for condition, *row in cursor.fetchall()]
 
 

@@ -17,24 +17,22 @@ from numpy.typing import NDArray
 
 from monitor.analysis.segments.delay_segments import DelaySegment
 from monitor.analysis.segments.loss_segments import LossSegment
-from monitor.analysis.segments.segment import Moment
-from monitor.analysis.segments.stretches import CLEAN
+from monitor.analysis.segments.segment import OUTSIDE, Moment, RateSegment
+from monitor.analysis.segments.stretches import CLEAN, DEAD
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Codes = NDArray[np.int8]
-AnySegment = LossSegment | DelaySegment
+AnySegment = LossSegment | DelaySegment | RateSegment
 
 OVERDUE_CYCLES, DELIVERY_S = 2.0, 15.0
 """A result is overdue after so many cycles, and the time that its packets, their timeout and the delivery take."""
-FIRST_S = 600.0
-"""A new test may take so long until its first result."""
-FLAPS, FLAPS_WITHIN_S, FLAPS_WITHIN_CYCLES = 3, 600.0, 20.0
-"""Of so many outages within the longer of both times a path is said to flap."""
+LATELY_S = 600.0
+"""A new test may take so long until its first result; one without a newer result is said to have no data."""
+FLAPS, FLAPS_WITHIN_CYCLES = 3, 20.0
+"""Of so many outages within the longer of LATELY_S and these cycles a path is said to flap."""
 UNKNOWN_LIMIT = 0.01
 """Of a path whose loss has no limit: as many packets are awaited as with this."""
-ENOUGH_NATS = float(np.log(20.0))
-"""So many packets times the limit, all answered, exclude a loss above it with 95%."""
 
 
 class Condition(IntEnum):
@@ -60,6 +58,14 @@ class Condition(IntEnum):
 
 TROUBLE = (Condition.SUSPECT, Condition.DEAD)
 """The least and the highest condition of a path that has a problem, proven or suspected."""
+
+
+CALM = (Condition.NORMAL, Condition.AWAITED, Condition.SET_ASIDE)
+"""A trouble that has ended is over in these: a path in maintenance is measured on."""
+LOW = 1
+"""The state of a segment of a rate or of responses that is not usual."""
+UNKNOWN = (Condition.OWN_TESTS, Condition.OVERDUE, Condition.NOT_PERMITTED)
+"""Of now nothing is known in these."""
 
 
 class Signal(IntEnum):
@@ -99,13 +105,13 @@ class TrackFacts:
 def conditions(of: TrackFacts, now_s: float) -> Codes:
     """The condition of each track."""
     late_s = OVERDUE_CYCLES * of.every_s + DELIVERY_S
-    first_s = of.started_s + np.maximum(FIRST_S, late_s)
+    first_s = of.started_s + np.maximum(LATELY_S, late_s)
     is_overdue = now_s > np.maximum(of.newest_s + late_s, first_s * ~np.isfinite(of.newest_s))
     is_failing = (of.failed_s > of.newest_s) & (now_s - of.failed_s <= late_s)
     is_failing &= is_overdue | ~np.isfinite(of.newest_s)
     limits = np.where(np.isnan(of.limits), UNKNOWN_LIMIT, of.limits)
     is_flapping = of.outages + of.is_dead >= FLAPS
-    few = of.packets < ENOUGH_NATS / limits
+    few = of.packets < -np.log(OUTSIDE) / limits  # all answered, more would exclude a loss above
     rules = {
         Condition.NOT_PERMITTED: is_failing,
         Condition.SET_ASIDE: of.is_set_aside,
@@ -135,13 +141,13 @@ def test_condition(every_s: float, started_s: float, newest_s: float, now_s: flo
     """The condition of a path that has throughput tests alone, by the begin of the newest, NaN without any."""
     late_s = OVERDUE_CYCLES * every_s + DELIVERY_S
     if np.isnan(newest_s):
-        return Condition.AWAITED if now_s <= started_s + max(FIRST_S, late_s) else Condition.OVERDUE
+        return Condition.AWAITED if now_s <= started_s + max(LATELY_S, late_s) else Condition.OVERDUE
     return Condition.NORMAL if now_s <= newest_s + late_s else Condition.OVERDUE
 
 
 def flaps_within_s(every_s: float) -> float:
     """How long ago an outage may have ended for its path to flap."""
-    return max(FLAPS_WITHIN_S, FLAPS_WITHIN_CYCLES * every_s)
+    return max(LATELY_S, FLAPS_WITHIN_CYCLES * every_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +193,43 @@ class Track:
         # A loss that was told and is not there any more leaves two clean segments in a row.
         clean = [*takewhile(lambda segment: segment.state == CLEAN, reversed(self.segments))]
         return clean[-1].since if clean and len(clean) < len(self.segments) else None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its last trouble has ended, and it is normal again."""
+        return self.condition in CALM and self.end is not None
+
+    @property
+    def level(self) -> float | None:
+        """The figure of the newest segment: a loss, an RTT in ms, a rate in bit/s; None if nothing is known of now."""
+        return None if self.now is None or self.condition in UNKNOWN else self.now.level
+
+    @property
+    def peak(self) -> float | None:
+        """The worst figure of its troubles; None without any."""
+        worst = [segment.worst for of in self.troubles for segment in of if segment.worst is not None]
+        return (min if self.signal is Signal.RATE else max)(worst, default=None)
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether its newest segment is an outage."""
+        return self.outage is not None and self.outage[1] is None
+
+    @property
+    def is_revived(self) -> bool:
+        """Whether it has been clean since its newest outage."""
+        return self.outage is not None and any(
+            of.state == CLEAN and of.since.at_s >= self.outage[0].at_s for of in self.segments
+        )
+
+    @property
+    def outage(self) -> tuple[Moment, Moment | None] | None:
+        """The last reply before the newest outage, and the first after it, None while it lasts; None without any."""
+        is_silent = [segment.state == DEAD and isinstance(segment, LossSegment) for segment in self.segments]
+        if True not in is_silent:
+            return None
+        following = self.segments[len(is_silent) - is_silent[::-1].index(True) :]
+        return self.segments[-len(following) - 1].since, following[0].since if following else None
 
     @property
     def before(self) -> Track | None:

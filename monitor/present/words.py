@@ -63,7 +63,14 @@ def level(track: Track) -> str:
     """The level of the newest segment: `3%`, `about 20%`, `162 ms`; empty without any."""
     if isinstance(track.now, LossSegment):
         return lost_text(track.now.lost)
-    return "" if track.now is None else rtt_text(track.now.median_ms)
+    return rtt_text(track.now.median_ms) if isinstance(track.now, DelaySegment) else ""
+
+
+def peak_text(track: Track) -> str:
+    """The worst RTT, or the lowest rate, of a track; empty without any."""
+    if track.peak is None:
+        return ""
+    return (figures.bit_rate if track.signal is Signal.RATE else figures.milliseconds)(track.peak)
 
 
 def lost_text(lost: LostPackets) -> str:

@@ -11,8 +11,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-ONCE_S = 300.0
-"""Calm tracks that say the same are written once in this time, or in half of it."""
+AWAY_S = 300.0
+"""Calm tracks that say the same are written once in this time, or in half of it; a process that has not looked for so
+long begins anew."""
 
 
 class Written:
@@ -30,7 +31,7 @@ class Written:
         """The tracks to be written now: those that say something else, those that are not calm with newer bursts, and
         calm ones after a while, by the number `spread` over the time."""
         is_same = (conditions == self.conditions) & (changes == self.changes) & (is_calm == self._was_calm)
-        is_due = np.where(is_calm, now_s - self.at_s >= ONCE_S * (0.5 + spread % 32 / 64.0), newest_s > self.newest_s)
+        is_due = np.where(is_calm, now_s - self.at_s >= AWAY_S * (0.5 + spread % 32 / 64.0), newest_s > self.newest_s)
         rows = np.flatnonzero(~is_same | is_due)
         self.conditions[rows], self.changes[rows] = conditions[rows], changes[rows]
         self.newest_s[rows], self.at_s[rows], self._was_calm[rows] = newest_s[rows], now_s, is_calm[rows]

@@ -23,6 +23,7 @@ from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh.models import Mesh, Path
 from tests.db.alert_rows import make_mesh
 from tests.db.copied_rows import copy_rows
+from tests.db.finding_levels import stored_loss
 from tests.db.merging import merge_hours
 from tests.db.report_rows import NOW, WEEK, hour, make_throughput
 
@@ -147,6 +148,6 @@ def _make_incident(path: Path) -> None:
         sentence="loss has risen",
         since=opened_at,
         figures={"hits": 120, "of": 10_000, "ratio": 0.012, "base_hits": 50, "base_of": 100_000},
-        level={"unit": "loss_ratio", "now": 0.0005, "peak": 0.012, "sent": 2_000},
+        level=stored_loss(10_000, 120, opened_at, opened_at + timedelta(hours=30)),
         is_over=True,
     )

@@ -9,7 +9,7 @@ from monitor.analysis.segments.delay_segments import DelaySegment
 from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.analysis.segments.segment import Moment
 from monitor.mesh.models import Path
-from monitor.present.models import PathTrack, delays_as_json, losses_as_json
+from monitor.present.models import PathTrack, segments_as_json
 from monitor.present.track import Condition, Signal
 
 
@@ -23,7 +23,7 @@ def delay(state: int, at_s: float, median_ms: float = 20.0) -> DelaySegment:
 
 def store_delays(path: Path, condition: Condition, *segments: DelaySegment) -> PathTrack:
     return PathTrack.objects.create(
-        path=path, signal=Signal.RTT, condition=condition, segments=delays_as_json(segments)
+        path=path, signal=Signal.RTT, condition=condition, segments=segments_as_json(segments)
     )
 
 
@@ -41,5 +41,5 @@ def store_track(
         packet_bytes=packet_bytes,
         condition=condition,
         newest_at=None if newest_s is None else datetime.fromtimestamp(newest_s, UTC),
-        segments=losses_as_json(segments),
+        segments=segments_as_json(segments),
     )

@@ -15,8 +15,8 @@ from monitor.alerts.detect.rules.finding import LOSSY, BadBursts, BurstLevel, Ef
 from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
 from monitor.alerts.evidence import episode
 from monitor.alerts.incidents.earlier_times import earlier_times
-from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.incidents.own_present import signal_of
+from monitor.alerts.incidents.own_track import normal_since, own_track
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.queries.around import BurstColumns, bursts_around
 from monitor.archive.queries.throughput.series import rates_of_paths
@@ -71,9 +71,9 @@ def end_of_figures(
 
 def first_reply(rows: Iterable[IncidentPath]) -> datetime | None:
     """The last of the first replies after the outages of these findings, if all have one."""
-    levels = [level for row in rows if (level := level_of(row)) is not None and level.last_reply is not None]
-    replies = [level.first_reply for level in levels if level.first_reply is not None]
-    return max(replies) if replies and len(replies) == len(levels) else None
+    outages = [track.outage for row in rows if (track := own_track(row)) is not None and track.outage is not None]
+    replies_s = [reply.at_s for _, reply in outages if reply is not None]
+    return datetime.fromtimestamp(max(replies_s), UTC) if replies_s and len(replies_s) == len(outages) else None
 
 
 def _end_of(row: IncidentPath, bursts: BurstColumns, since: datetime) -> datetime | None:
@@ -89,13 +89,12 @@ def _end_of(row: IncidentPath, bursts: BurstColumns, since: datetime) -> datetim
 
 
 def _has_track(row: IncidentPath) -> bool:
-    return signal_of(row) <= Signal.RTT and level_of(row) is not None
+    return signal_of(row) <= Signal.RTT and row.level is not None
 
 
 def _by_track(row: IncidentPath) -> datetime | None:
     """When the trouble of a finding ended by its track."""
-    level = level_of(row)
-    return None if level is None or not _has_track(row) else level.over_since
+    return normal_since(row) if _has_track(row) else None
 
 
 def _last_low_test(rows: Iterable[IncidentPath], since: datetime, until: datetime) -> datetime | None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 from django.db.models.fields.json import KT
 
 from monitor.alerts.detect.rules.catalogue import RULES, rule_of
 from monitor.alerts.detect.rules.finding import Effect, RuleFinding
-from monitor.alerts.incidents.finding_level import at_detection, level_of
+from monitor.alerts.incidents.own_track import own_track, peak_of
 from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath, Severity
 
 
@@ -47,24 +47,24 @@ def of_gravest_rule(incident: Incident) -> list[IncidentPath]:
 
 def has_no_reply(incident: Incident, row: IncidentPath) -> bool:
     """Whether the path of a lasting finding of an open incident does not answer."""
-    level = None if row.is_over or incident.closed_at is not None else level_of(row)
-    return level is not None and level.is_dead
+    track = None if row.is_over or incident.closed_at is not None else own_track(row)
+    return track is not None and track.is_dead
 
 
 def unanswered_since(incident: Incident) -> datetime | None:
     """Since when none of the paths with the gravest finding of an open incident of loss has answered."""
     if incident.closed_at is not None:
         return None
-    levels = [level_of(row) for row in of_gravest_rule(incident) if not row.is_over]
-    times = [level.last_reply for level in levels if level is not None and level.last_reply and level.is_dead]
-    return max(times) if times and len(times) == len(levels) else None
+    tracks = [own_track(row) for row in of_gravest_rule(incident) if not row.is_over]
+    times_s = [track.now.since.at_s for track in tracks if track is not None and track.now and track.is_dead]
+    return datetime.fromtimestamp(max(times_s), UTC) if times_s and len(times_s) == len(tracks) else None
 
 
 def was_outage(incident: Incident) -> bool:
     """Whether all paths with the gravest finding of an incident answer again after an outage, and none has gone on to
     lose packets since its first reply."""
-    levels = [level_of(row) for row in of_gravest_rule(incident)]
-    return bool(levels) and all(level is not None and level.is_revived for level in levels)
+    tracks = [own_track(row) for row in of_gravest_rule(incident)]
+    return bool(tracks) and all(track is not None and track.is_revived for track in tracks)
 
 
 def damage(incident: Incident) -> tuple[int, int, float]:
@@ -72,9 +72,8 @@ def damage(incident: Incident) -> tuple[int, int, float]:
     order = {name: number for number, name in enumerate(reversed(RULES))}
     rows = of_gravest_rule(incident)
     gravest = rows[0].rule if rows else incident.rule
-    peaks = [at_detection(row.figures) if (level := level_of(row)) is None else level.peak for row in rows]
     sign = -1.0 if rule_of(gravest).effect is Effect.LOW_THROUGHPUT else 1.0
-    worst = max((sign * peak for peak in peaks if peak is not None), default=-math.inf)
+    worst = max((sign * peak for row in rows if (peak := peak_of(row)) is not None), default=-math.inf)
     return Severity(incident.severity).rank, order.get(gravest, -1), worst
 
 
@@ -84,9 +83,7 @@ def worst_ratio(incident: Incident) -> float:
     effect = rule_of(rows[0].rule).effect if rows else None
     if effect is not Effect.LOSS:
         return 1.0 if effect is Effect.UNREACHABLE else 0.0
-    if incident.worst_loss is not None:  # of incidents before tracks
-        return float(incident.worst_loss["lost"] / incident.worst_loss["sent"])
-    return max((at_detection(row.figures) or 0.0) if (level := level_of(row)) is None else level.peak for row in rows)
+    return max(peak_of(row) or 0.0 for row in rows)
 
 
 def with_turned_outage(incidents: Sequence[Incident]) -> list[Incident]:

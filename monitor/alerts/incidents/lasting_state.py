@@ -11,14 +11,14 @@ from datetime import datetime, timedelta
 
 from monitor.alerts.detect.causes import CauseGroup
 from monitor.alerts.detect.rules.catalogue import rule_of
-from monitor.alerts.detect.rules.finding import Effect, RuleFinding
+from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.silence import paths_without_newer_data
 from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.alerts.detect.troubles import LOSS_EFFECTS, LastingIncident, lasting_keys
 from monitor.alerts.incidents import lifecycle
-from monitor.alerts.incidents.finding_level import FindingLevel, is_outage, level_of
+from monitor.alerts.incidents.own_track import is_outage, own_track
 from monitor.alerts.models import Incident, IncidentPath
-from monitor.analysis.segments.stretches import DEAD
+from monitor.analysis.segments.stretches import CLEAN, DEAD
 from monitor.present.read import PresentPath
 from monitor.present.track import Signal, Track
 
@@ -33,14 +33,15 @@ def of_incident(incident: Incident, now: datetime) -> LastingIncident:
     rows = [row for row in incident.paths.all() if not row.is_over]
     recovered_s, relapsed, last_answered_s = {}, set(), {}
     for row in rows:
-        level = level_of(row)
+        track = own_track(row)
         if is_outage(row):
-            last_answered_s[_key(row)] = (_last_answer(row, level) or row.since).timestamp()
-        if level is None:
+            outage = None if track is None else track.outage
+            last_answered_s[_key(row)] = row.since.timestamp() if outage is None else outage[0].at_s
+        if track is None:
             continue
-        if level.over_since is not None:
-            recovered_s[_key(row)] = level.over_since.timestamp()
-        elif level.has_relapsed and _is_loss(row):
+        if track.is_over and track.end is not None:
+            recovered_s[_key(row)] = track.end.at_s
+        elif _is_loss(row) and _has_relapsed(track, row.added_at.timestamp()):
             relapsed.add(_key(row))
     losses = sum(map(_is_loss, rows))
     return LastingIncident(
@@ -152,11 +153,10 @@ def _is_loss(row: IncidentPath) -> bool:
     return rule_of(row.rule).effect in LOSS_EFFECTS
 
 
-def _last_answer(row: IncidentPath, level: FindingLevel | None) -> datetime | None:
-    """The last reply before the outage of a finding."""
-    if level is not None and level.last_reply is not None:
-        return level.last_reply
-    return row.since if rule_of(row.rule).effect is Effect.UNREACHABLE else None
+def _has_relapsed(track: Track, added_s: float) -> bool:
+    """Whether a track was normal again since a moment, and is bad once more."""
+    clean_s = [segment.since.at_s for segment in track.segments if segment.state == CLEAN]
+    return track.end is None and any(at_s > added_s for at_s in clean_s)
 
 
 def as_finding(row: IncidentPath) -> RuleFinding:

@@ -18,12 +18,10 @@ from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.present import read
 from monitor.present.read import PresentPath
-from monitor.present.track import Condition, Signal, Track
+from monitor.present.track import CALM, UNKNOWN, Condition, Signal, Track
 
-OF_PATH = (Condition.OWN_TESTS, Condition.OVERDUE, Condition.SET_ASIDE, Condition.NOT_PERMITTED)
+OF_PATH = (*UNKNOWN, Condition.SET_ASIDE)
 """What the pings of a path tell of all its signals."""
-CALM = (Condition.NORMAL, Condition.AWAITED, Condition.SET_ASIDE)
-"""A trouble that has ended is over in these: a path in maintenance is measured on."""
 
 
 def signal_of(row: IncidentPath | RuleFinding) -> Signal:

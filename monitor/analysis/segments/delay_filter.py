@@ -6,7 +6,7 @@ stretch, since when it holds, the level before it, and the probability that it i
 Within a stretch the figure is normal around the level, with a spread of its own (normal-gamma priors, so that the next
 burst has Student's distribution: K. P. Murphy, "Conjugate Bayesian analysis of the Gaussian distribution", 2007), or an
 outlier at any RTT, which tells nothing of the level. With a burst each stretch goes on, or its spread changes, or a
-new stretch begins at any RTT. The MOST likeliest hypotheses of a path are kept, as in `loss_filter`.
+new stretch begins at any RTT. The KEPT likeliest hypotheses of a path are kept, as in `loss_filter`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ import numpy as np
 import scipy  # loads scipy.special at its first use: half a second, which most processes do not need
 from numpy.typing import ArrayLike, NDArray
 
+from monitor.analysis.segments.segment import HOUR_S, KEPT, TAIL
 from monitor.analysis.segments.stretches import LONGEST_SPACING_S
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
-MOST = 16
-"""Hypotheses kept of each path."""
 MEMORY = 30.0
 """So many newest bursts tell the level and the spread, so that a level follows a drift."""
 ROUNDING_MS = 0.3
@@ -36,12 +35,11 @@ OUTLIERS = 0.05
 """Share of the bursts whose figure tells nothing of the level: a burst alone is likelier an outlier than a change."""
 LONGEST_MS = 2000.0
 """New levels and outliers: the logarithm of the RTT and a millisecond is uniform up to this."""
-CHANGE_S, SPREAD_CHANGE_S = 2 * 3600.0, 4 * 3600.0
+CHANGE_S, SPREAD_CHANGE_S = 2 * HOUR_S, 4 * HOUR_S
 """Mean time until the level changes, and until its spread does. Half or twice as much changes little; with equal times
 a slow rise is taken for a spread."""
 POINTS = 21
 """Quantiles by which the levels of a path's hypotheses are mixed: the outermost are those of a 95% interval."""
-TAIL = 0.025
 
 SINCE_S, BEFORE, BURSTS, LEVEL, KNOWN, SHAPE, SQUARES = range(7)
 """Of a hypothesis: the begin of the stretch in seconds, the level before it, its bursts, and the normal-gamma
@@ -64,11 +62,11 @@ class DelayLevel:
 
 
 class DelayFilter:
-    """The hypotheses of `paths` paths: log weights of shape (paths, MOST), stretches (7, paths, MOST)."""
+    """The hypotheses of `paths` paths: log weights of shape (paths, KEPT), stretches (7, paths, KEPT)."""
 
     def __init__(self, paths: int) -> None:
-        self.log_weights = np.full((paths, MOST), -np.inf)
-        self.stretches = np.ones((7, paths, MOST))
+        self.log_weights = np.full((paths, KEPT), -np.inf)
+        self.stretches = np.ones((7, paths, KEPT))
 
     def begin(self, rows: Rows) -> None:
         """Forget the bursts of these paths."""
@@ -100,7 +98,7 @@ class DelayFilter:
             moves = np.log(spread_change)
         going_on = np.concatenate([weights + np.log1p(-change - spread_change), weights + moves], axis=1) + fits
         every = np.concatenate([going_on, arriving], axis=1)
-        kept = np.argpartition(-every, MOST - 1, axis=1)[:, :MOST]
+        kept = np.argpartition(-every, KEPT - 1, axis=1)[:, :KEPT]
         every = every[path, kept]
         self.log_weights[rows] = every - np.logaddexp.reduce(every, axis=1, keepdims=True)
         self.stretches[:, rows] = np.concatenate([stretches, new], axis=2)[:, path, kept]

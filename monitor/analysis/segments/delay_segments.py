@@ -2,7 +2,7 @@
 
 In: the median RTT of each burst. Out: the segments of each path. A path's usual RTT is its own of the last hour, or
 that of this hour of other days where it is longer: a return to it after a shorter one is no rise. Longer is told from a
-probability of LONGER_FROM on, and no more below LONGER_UNTIL.
+probability of LONGER_FROM on, and no more below TOLD_UNTIL.
 """
 
 from __future__ import annotations
@@ -15,18 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.analysis.segments.delay_filter import BURSTS, LEVEL, DelayFilter, Rows
-from monitor.analysis.segments.segment import Moment
+from monitor.analysis.segments.segment import HOUR_S, MOST_SEGMENTS, OUTSIDE, TOLD_UNTIL, Moment
 
 Floats = NDArray[np.float64]
 
-LONGER_FROM, LONGER_UNTIL = 0.95, 0.3
+LONGER_FROM = 1.0 - OUTSIDE
 """A jitter of ±30 ms is told from 0.8 on in 6% of runs of half an hour, from 0.95 on in 2%."""
 USUAL_BURSTS = 8
 """So many bursts of one level tell the usual RTT of a new path."""
-USUAL_S = 3600.0
-"""A level that lasts for so long is the usual one: in a slow rise it follows late enough to be told."""
-MOST_DELAYS = 16
-"""Segments kept of a path."""
 
 USUAL, LONGER = 0, 1
 
@@ -41,6 +37,14 @@ class DelaySegment:
     low_ms: float
     high_ms: float
     worst_ms: float
+
+    @property
+    def level(self) -> float:
+        return self.median_ms
+
+    @property
+    def worst(self) -> float:
+        return self.worst_ms
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -78,7 +82,7 @@ class DelaySegments:
         self.states[row], self._worst_ms[row] = newest.state, newest.worst_ms
         self._since[:, row] = newest.since.at_s, newest.since.earliest_s, newest.since.latest_s
         self._longer_ms[:, row] = newest.median_ms, newest.low_ms, newest.high_ms
-        self._earlier[row] = deque(earlier, maxlen=MOST_DELAYS)
+        self._earlier[row] = deque(earlier, maxlen=MOST_SEGMENTS)
 
     def take(self, rows: Rows, at_s: Floats, spacing_s: Floats, median_ms: Floats) -> None:
         """Take one burst of each of these paths."""
@@ -87,12 +91,13 @@ class DelaySegments:
         level_ms = self.filter.stretches[LEVEL, rows, likeliest]
         bursts = self.filter.stretches[BURSTS, rows, likeliest]
         is_first = np.isnan(self.usual_ms[rows]) & (bursts >= USUAL_BURSTS)
-        share = np.where(is_first, 1.0, -np.expm1(-spacing_s / USUAL_S))
+        # A level of an hour is the usual one: in a slow rise it follows late enough to be told.
+        share = np.where(is_first, 1.0, -np.expm1(-spacing_s / HOUR_S))
         usual_ms = np.where(is_first, level_ms, self.usual_ms[rows])
         above = self.filter.above(np.nan_to_num(self.limits_of(rows), nan=np.inf), rows)
-        follows = (self.states[rows] == USUAL) & (above < LONGER_UNTIL)
+        follows = (self.states[rows] == USUAL) & (above < TOLD_UNTIL)
         self.usual_ms[rows] = np.where(follows, usual_ms + share * (level_ms - usual_ms), usual_ms)
-        states = np.where(self.states[rows] == LONGER, above >= LONGER_UNTIL, above >= LONGER_FROM).astype(np.int8)
+        states = np.where(self.states[rows] == LONGER, above >= TOLD_UNTIL, above >= LONGER_FROM).astype(np.int8)
         is_changed = states != self.states[rows]
         for row, state in zip(rows[is_changed].tolist(), states[is_changed].tolist(), strict=True):
             self._change(row, state)
@@ -123,7 +128,7 @@ class DelaySegments:
             median_ms, low_ms, high_ms = self._longer_ms[:, row].tolist() if state == USUAL else [usual_ms] * 3
             worst_ms = float(self._worst_ms[row]) if state == USUAL else usual_ms
             ended = DelaySegment(int(self.states[row]), since, median_ms, low_ms, high_ms, worst_ms)
-            self._earlier.setdefault(row, deque(maxlen=MOST_DELAYS)).append(ended)
+            self._earlier.setdefault(row, deque(maxlen=MOST_SEGMENTS)).append(ended)
             self._since[:, row] = begun_s, level.earliest_s, level.latest_s
         self.states[row] = state
         self.changes[row] += 1

@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.analysis.changes.onset import Onset
+from monitor.analysis.segments.segment import TAIL
 from monitor.analysis.segments.stretches import CLEAN, DEAD, FIRST, LOSSY, STATES, log_changes, log_likelihood
 
 Floats = NDArray[np.float64]
 
 MOST_BURSTS = 720
 """An hour of a pair of paths with a cycle of 10 s."""
-TAIL = 0.025
-"""On each side of the 95% set."""
 
 
 def onset_of_loss(at_s: ArrayLike, sums: Floats) -> Onset | None:

@@ -2,7 +2,7 @@
 
 In: the sums of each path's newest burst. Out: for each path the probability that its loss is above a limit, and the
 level of its newest stretch. A hypothesis is a state, the begin of the stretch and its four sums; with a burst each
-stretch goes on or a new one of any state begins, and the MOST likeliest hypotheses of a path are kept (R. P. Adams and
+stretch goes on or a new one of any state begins, and the KEPT likeliest hypotheses of a path are kept (R. P. Adams and
 D. J. C. MacKay, "Bayesian online changepoint detection", 2007; P. Fearnhead and Z. Liu, "On-line inference for multiple
 changepoint problems", J. R. Statist. Soc. B 69, 2007). With all hypotheses kept the probabilities are exact.
 """
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from monitor.analysis.changes.present import LostPackets
 from monitor.analysis.segments.chain_sums import AFTER_LOST, AFTER_RECEIVED, LOST_AFTER_RECEIVED
+from monitor.analysis.segments.segment import KEPT, TAIL
 from monitor.analysis.segments.stretches import (
     CHANGE_S,
     CLEAN,
@@ -34,13 +35,9 @@ from monitor.analysis.segments.stretches import (
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
-MOST = 16
-"""Hypotheses kept of each path."""
 SETTLED = 0.997
 """Probability of a clean stretch from which on bursts without a loss only add to it. At 0.99 a loss of 5% in runs of
 three each minute is missed in 25% of looks instead of 16%; at 0.998 bursts of ten packets never get there."""
-TAIL = 0.025
-"""On each side of a 95% set."""
 RATIOS = np.geomspace(1e-5, 1.0, 400)
 """The ends of an interval of the loss, 3% apart."""
 LONGEST_MEMORY = 0.98
@@ -57,14 +54,14 @@ class _Level:
 
 
 class LossFilter:
-    """The hypotheses of `paths` paths: arrays of shape (paths, MOST), the sums (4, paths, MOST)."""
+    """The hypotheses of `paths` paths: arrays of shape (paths, KEPT), the sums (4, paths, KEPT)."""
 
     def __init__(self, paths: int) -> None:
-        self.log_weights = np.zeros((paths, MOST))
-        self.states = np.zeros((paths, MOST), dtype=np.int8)
-        self.since_s = np.zeros((paths, MOST))
-        self.sums = np.zeros((4, paths, MOST))
-        self.fits = np.zeros((paths, MOST))
+        self.log_weights = np.zeros((paths, KEPT))
+        self.states = np.zeros((paths, KEPT), dtype=np.int8)
+        self.since_s = np.zeros((paths, KEPT))
+        self.sums = np.zeros((4, paths, KEPT))
+        self.fits = np.zeros((paths, KEPT))
         self.is_settled = np.zeros(paths, dtype=np.bool_)
         self.waiting = np.zeros(paths)  # packets of bursts without a loss
         self.begin(np.arange(paths))
@@ -129,7 +126,7 @@ class LossFilter:
         arriving = np.logaddexp.reduce(weights[:, :, np.newaxis] + change[states, :, path], axis=1)
         new_fits = log_likelihood(new_states, new_sums)
         every = np.concatenate([going_on, arriving + new_fits], axis=1)
-        kept = np.argpartition(-every, MOST - 1, axis=1)[:, :MOST]
+        kept = np.argpartition(-every, KEPT - 1, axis=1)[:, :KEPT]
         every = every[path, kept]
         self.log_weights[rows] = every - np.logaddexp.reduce(every, axis=1, keepdims=True)
         self.fits[rows] = np.concatenate([fits, new_fits], axis=1)[path, kept]

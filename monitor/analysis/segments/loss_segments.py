@@ -18,22 +18,18 @@ from monitor.analysis.changes.present import LostPackets, summed
 from monitor.analysis.loss import LEAST_UNANSWERED, OUTAGE_CHANCE, OUTAGE_CYCLES
 from monitor.analysis.segments.chain_sums import AFTER_LOST, AFTER_RECEIVED, LOST_AFTER_LOST, LOST_AFTER_RECEIVED
 from monitor.analysis.segments.loss_filter import LossFilter, Rows, lost_of_stretch
-from monitor.analysis.segments.segment import Moment
+from monitor.analysis.segments.segment import MOST_SEGMENTS, OUTSIDE, TOLD_UNTIL, Moment
 from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-TOLD_FROM, TOLD_UNTIL = 0.8, 0.25
-"""Probabilities from which on a state is told, and below which it is no more."""
-MAY_BE = 0.05
-"""A normal path whose loss is above its limit with a higher probability is shown with the interval of its loss."""
+TOLD_FROM = 0.8
+"""Probability from which on a state is told."""
 SHORTEST_OUTAGE_S = 15.0
 """From the first to the last of the requests without a reply: a shorter interruption is a loss in runs."""
 CHOSEN_RUNS = 2.0
 """By so many runs of lost packets the interval of a segment's loss is wider: its begin was chosen by them."""
-MOST_SEGMENTS = 32
-"""Kept of a path: an hour of one that flaps each 20 seconds has more, of which the newest tell the present."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +39,15 @@ class LossSegment:
     state: int
     since: Moment
     lost: LostPackets
+
+    @property
+    def level(self) -> float | None:
+        """The loss; None without packets."""
+        return self.lost.ratio if self.lost.sent else None
+
+    @property
+    def worst(self) -> float | None:
+        return self.level
 
 
 class LossSegments:
@@ -59,7 +64,7 @@ class LossSegments:
         self.states = np.zeros(paths, dtype=np.int8)
         self.is_above = np.zeros(paths, dtype=np.bool_)
         self.may_be_above = np.zeros(paths, dtype=np.bool_)
-        """Whether the loss is above the limit with a probability of more than MAY_BE."""
+        """Whether the loss is above the limit with a probability of more than OUTSIDE."""
         self.sums = np.zeros((4, paths))
         """Since the last gap."""
         self.changes = np.zeros(paths, dtype=np.int64)
@@ -186,7 +191,7 @@ class LossSegments:
         for row, state in zip(rows[is_changed].tolist(), states[is_changed].tolist(), strict=True):
             self._change(row, state)
         above = self.filter.above(np.nan_to_num(self.limits[rows], nan=1.0), rows, may_be_clean=True)
-        self.may_be_above[rows] = above > MAY_BE
+        self.may_be_above[rows] = above > OUTSIDE
         above = np.where(self.is_found[rows], above, np.minimum(above, 1.0 - clean))
         self.is_above[rows] = np.where(self.is_above[rows], above >= TOLD_UNTIL, above >= TOLD_FROM)
 

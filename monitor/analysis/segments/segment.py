@@ -5,6 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+TAIL = 0.025
+"""On each side of a 95% set."""
+OUTSIDE = 2.0 * TAIL
+"""The probability of what a 95% set leaves out: nothing is excluded that is likelier."""
+TOLD_UNTIL = 0.25
+"""Probability below which a trouble is told no more."""
+KEPT = 16
+"""Hypotheses of each path."""
+MOST_SEGMENTS = 32
+"""Kept of a path: an hour of one that flaps each 20 seconds has more, of which the newest tell the present."""
+HOUR_S = 3600.0
+
 
 @dataclass(frozen=True, slots=True)
 class Moment:
@@ -23,3 +35,13 @@ class Moment:
     def width_s(self) -> float:
         """Of the 95% set; infinite where nothing bounds it."""
         return self.latest_s - self.earliest_s
+
+
+@dataclass(frozen=True, slots=True)
+class RateSegment:
+    """A stretch of usual (0) or low (1) throughput since a moment: its newest and its lowest rate."""
+
+    state: int
+    since: Moment
+    level: float
+    worst: float

@@ -10,6 +10,8 @@ import numpy as np
 import scipy  # loads scipy.special at its first use: half a second, which most processes do not need
 from numpy.typing import NDArray
 
+from monitor.analysis.segments.segment import HOUR_S
+
 Floats = NDArray[np.float64]
 States = NDArray[np.int8]
 
@@ -23,9 +25,7 @@ PRIOR_RECEIVED = np.array([600.0, 4.0, 0.5])
 """Beta prior of the loss by state, in packets: of a mean of 0.08%, 15% and 99%."""
 RUN_LOST, RUN_RECEIVED = 2.0, 4.0
 """Beta prior of the loss after a lost packet, where packets are lost in runs: of a mean of 1.5 packets."""
-EQUAL = float(np.log(0.5))
 
-HOUR_S = 3600.0
 CHANGE_S = HOUR_S * np.array([[np.inf, 4.0, 24.0], [0.5, 2.0, 6.0], [0.25, 1.0, np.inf]])
 """Mean time in the state of the row before a change to that of the column. A lossy stretch may be followed by another
 with another loss."""
@@ -53,7 +53,8 @@ def log_likelihoods(states: States, sums: Floats) -> tuple[Floats, Floats]:
     first = scipy.special.betaln(lost + lost_then, received + after_received - lost_then) - of_prior
     again = scipy.special.betaln(RUN_LOST + lost_again, RUN_RECEIVED + after_lost - lost_again)
     in_runs = first + again - scipy.special.betaln(RUN_LOST, RUN_RECEIVED)
-    return alone + EQUAL, np.where(states == DEAD, -np.inf, in_runs + EQUAL)
+    equal = np.log(0.5)
+    return alone + equal, np.where(states == DEAD, -np.inf, in_runs + equal)
 
 
 def log_likelihood(states: States, sums: Floats) -> Floats:

@@ -10,7 +10,7 @@ from ninja import Router, Schema
 
 from monitor.archive.upkeep import freshness
 from monitor.overview.mesh_state import MeshState, load_mesh_state
-from monitor.present.read import OLD
+from monitor.present.track import LATELY_S
 
 router = Router(tags=["centre"])
 
@@ -65,7 +65,7 @@ def state_fields(state: MeshState) -> dict[str, object]:
         "being_checked": tally.checked,
         "overdue": tally.overdue,
         "not_permitted": tally.not_permitted,
-        "without_data_s": OLD.total_seconds() if tally.silent else None,
+        "without_data_s": LATELY_S if tally.silent else None,
         "open_incidents": [incident.pk for incident in state.incidents],
         "evaluated_at": state.evaluated_at,
         "unknown_since": state.unknown_since,

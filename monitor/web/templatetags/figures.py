@@ -15,8 +15,8 @@ from django.utils.safestring import SafeString
 
 from monitor.alerts.evidence import ending, words
 from monitor.alerts.evidence.words import headline
-from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.incidents.gravest import active_findings
+from monitor.alerts.incidents.own_track import own_track
 from monitor.alerts.models import Incident, IncidentState
 from monitor.analysis import figures
 from monitor.archive.queries.paths import PathSummary
@@ -122,10 +122,10 @@ def incident_so_far(incident: Incident, now: datetime) -> SafeString:
     """How long an open incident has lasted, or since when it is over where it only waits to be closed."""
     if incident.over_since is not None:
         return format_html("over since {}, waiting to close", times.clock(incident.over_since))
-    levels = [level_of(row) for row in active_findings(incident)]
-    newest = [level.newest_at for level in levels if level is not None and level.now is None and level.newest_at]
-    if newest and len(newest) == len(levels):
-        return format_html("no newer data since {}", times.clock(max(newest)))
+    tracks = [own_track(row) for row in active_findings(incident)]
+    newest_s = [track.newest_s for track in tracks if track is not None and track.level is None]
+    if newest_s and len(newest_s) == len(tracks):
+        return format_html("no newer data since {}", times.clock(datetime.fromtimestamp(max(newest_s), UTC)))
     return format_html("ongoing for {}", words.duration_text(incident, now))
 
 

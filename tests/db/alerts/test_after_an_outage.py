@@ -14,7 +14,6 @@ from monitor.alerts.evidence.evidence import Evidence, evidence
 from monitor.alerts.evidence.stated import Fault
 from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.incidents import queries
-from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.models import Incident
 from monitor.archive.upkeep import freshness
 from monitor.overview.mesh_state import MeshState, load_mesh_state
@@ -22,6 +21,7 @@ from monitor.present import read
 from monitor.present.read import PresentPath
 from monitor.present.track import Condition
 from monitor.web.pages.status.load import StatusView, load_status
+from tests.db.finding_levels import level_of
 from tests.db.site_outage_rows import DELIVERED, DOWN, SiteOutage, evaluate_at
 from tests.facts import lacks
 

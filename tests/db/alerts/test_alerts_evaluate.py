@@ -16,7 +16,6 @@ from monitor.alerts.evaluate import SWITCHED_OFF, Evaluation, evaluate, scope_no
 from monitor.alerts.evidence.gather import gather_due
 from monitor.alerts.history import raised_text
 from monitor.alerts.incidents import lifecycle, queries
-from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.models import HistoryEvent, Incident, IncidentTurn, Notification
 from monitor.alerts.notify.deliver import deliver
 from monitor.alerts.other_paths import OtherPaths
@@ -27,6 +26,7 @@ from monitor.mesh.models import Measurement, Mesh
 from monitor.overview.mesh_state import load_mesh_state
 from monitor.present.follow import Follower
 from tests.db.alert_rows import at_once, make_bursts, make_mesh, only
+from tests.db.finding_levels import level_of
 from tests.db.notify_servers import http_server
 from tests.facts import lacks
 

@@ -10,7 +10,6 @@ import pytest
 from monitor.alerts.detect import rtt_progress
 from monitor.alerts.evaluate import evaluate, findings, scope_now, snapshot_at
 from monitor.alerts.incidents import lifecycle
-from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.models import Incident
 from monitor.archive.models import Burst, BurstDay, BurstHour, ThroughputTest
 from monitor.archive.periods import start_of
@@ -18,6 +17,7 @@ from monitor.mesh.models import Host, KindName, Measurement, Mesh, Path, Uplink
 from monitor.mesh.models import Test as MeshTest
 from tests.db.alert_rows import make_mesh, only, start_pinging
 from tests.db.copied_rows import copy_rows
+from tests.db.finding_levels import level_of
 from tests.facts import lacks
 
 NOW = datetime(2026, 11, 21, 10, 30, tzinfo=UTC)

@@ -11,7 +11,6 @@ import pytest
 from monitor.alerts.evaluate import evaluate
 from monitor.alerts.evidence.words import headline
 from monitor.alerts.incidents import lifecycle
-from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.models import ThroughputTest
 from monitor.mesh.document.reader import parse
@@ -19,6 +18,7 @@ from monitor.mesh.models import KindName, Measurement, Mesh
 from monitor.mesh.models import Test as MeshTest
 from tests.db.alert_rows import make_bursts, make_mesh, only
 from tests.db.alerts.test_toy_rule import MESH
+from tests.db.finding_levels import level_of
 from tests.facts import lacks
 
 NOW = datetime(2026, 11, 21, 10, 30, tzinfo=UTC)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -18,10 +17,16 @@ from monitor.alerts.detect.rules.finding import Effect, RuleFinding, Trouble
 from monitor.alerts.detect.suspects import EXCLUDED_NATS, PathSuspicion
 from monitor.alerts.evaluate import scope_now, snapshot_at
 from monitor.alerts.incidents import queries
-from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, is_bad_now, is_normal_again
+from monitor.alerts.incidents.own_track import is_bad_now, is_normal_again
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.alerts.other_paths import OtherPaths
 from monitor.analysis.alarms.suspicion import loss_factors
+from monitor.analysis.changes.present import LostPackets
+from monitor.analysis.segments.delay_segments import DelaySegment
+from monitor.analysis.segments.loss_segments import LossSegment
+from monitor.analysis.segments.segment import Moment
+from monitor.present.models import copy_of
+from monitor.present.track import Condition, Signal, Track
 from tests.db.alert_rows import make_bursts, make_mesh
 
 pytestmark = pytest.mark.django_db
@@ -112,15 +117,19 @@ def plain_shares(of, keys, earlier):
 
 
 def level_of(chance, rule):
-    """A level of a finding: bad, over, or without newer data."""
-    unit = {"rtt": LevelUnit.MILLISECONDS, "loss": LevelUnit.LOSS_RATIO}.get(rule)
-    if unit is None or chance.random() < 0.3:
+    """The stored track of a finding: bad, over, or without newer data."""
+    if rule not in ("rtt", "loss") or chance.random() < 0.3:
         return None
     is_over = chance.random() < 0.3
-    bad, normal = (60.0, 20.0) if rule == "rtt" else (0.1, 0.0)
-    now = None if chance.random() < 0.2 else normal if is_over else bad
-    over_since = NOW - timedelta(minutes=2) if is_over else None
-    return msgspec.to_builtins(FindingLevel(unit, now, bad, over_since=over_since))
+    begun, ended = (Moment(at_s, at_s, at_s) for at_s in (NOW.timestamp() - 540.0, NOW.timestamp() - 120.0))
+    if rule == "rtt":
+        bad, normal = DelaySegment(1, begun, *[60.0] * 4), DelaySegment(0, ended, *[20.0] * 4)
+    else:
+        bad, normal = LossSegment(1, begun, LostPackets(100, 10)), LossSegment(0, ended, LostPackets(100, 0))
+    known = Condition.NORMAL if is_over else Condition.BAD
+    condition = Condition.OVERDUE if chance.random() < 0.2 else known
+    signal = Signal.RTT if rule == "rtt" else Signal.LOSS
+    return copy_of(Track(0, signal, "", 0, condition, NOW.timestamp(), (bad, normal) if is_over else (bad,)))
 
 
 def lasting_incidents(chance, path_ids):

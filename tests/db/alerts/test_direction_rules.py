@@ -13,7 +13,6 @@ from monitor.alerts.evidence.evidence import evidence
 from monitor.alerts.evidence.gather import gather_due
 from monitor.alerts.evidence.stated import Fault
 from monitor.alerts.incidents import corrections, lifecycle, queries
-from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.models import Incident
 from monitor.archive.ingest.directions import store_directions
 from monitor.archive.models import DirectionDay
@@ -24,6 +23,7 @@ from monitor.present.follow import Follower
 from monitor.present.loss_tracks import TrackLimits
 from monitor.present.track import Condition, Signal
 from tests.db.alert_rows import make_bursts, make_mesh
+from tests.db.finding_levels import level_of
 from tests.db.stamp_rows import delivered_stamp, stamp_burst, store_cycles
 from tests.facts import lacks
 

@@ -9,8 +9,8 @@ from monitor.alerts.evidence.evidence import evidence
 from monitor.alerts.evidence.stated import BY_STAMP
 from monitor.alerts.evidence.words import since
 from monitor.alerts.incidents import queries
-from monitor.alerts.incidents.finding_level import level_of
 from monitor.archive.models import DirectionBurst
+from tests.db.finding_levels import level_of
 from tests.db.planted_faults import ONSET, Planted, at, between, look_at, plant
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]

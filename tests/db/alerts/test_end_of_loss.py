@@ -9,7 +9,6 @@ import pytest
 
 from monitor.alerts.evaluate import evaluate
 from monitor.alerts.incidents import lifecycle, queries
-from monitor.alerts.incidents.finding_level import level_of
 from monitor.archive.models import Burst
 from monitor.archive.upkeep import freshness
 from monitor.mesh.models import MeasurementPeriod
@@ -17,6 +16,7 @@ from monitor.mesh.models import Test as MeshTest
 from monitor.overview.mesh_state import load_mesh_state
 from tests.db.alert_rows import make_mesh
 from tests.db.copied_rows import copy_rows
+from tests.db.finding_levels import level_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 ONSET = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)

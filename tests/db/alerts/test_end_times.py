@@ -11,13 +11,13 @@ import pytest
 from monitor.alerts.evaluate import evaluate
 from monitor.alerts.evidence import gather
 from monitor.alerts.incidents import lifecycle, queries
-from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.models import Incident
 from monitor.archive.models import Burst, DirectionBurst
 from monitor.mesh.models import KindName, Measurement, MeasurementPeriod, Mesh
 from monitor.mesh.models import Test as MeshTest
 from tests.db.alert_rows import make_mesh, only
 from tests.db.copied_rows import copy_rows
+from tests.db.finding_levels import level_of
 from tests.db.site_outage_rows import burst_of
 
 pytestmark = pytest.mark.django_db

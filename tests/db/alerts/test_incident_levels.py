@@ -14,11 +14,11 @@ from monitor.alerts.evidence.evidence import evidence
 from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.evidence.words import headline, period, since
 from monitor.alerts.incidents import queries
-from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.models import HistoryEvent, Incident, IncidentTurn
 from monitor.mesh.models import Mesh
 from monitor.present.words import lost_text
 from tests.db.alert_rows import make_bursts, make_mesh, only
+from tests.db.finding_levels import level_of
 from tests.db.grafana import of_dashboard, run
 from tests.facts import lacks
 

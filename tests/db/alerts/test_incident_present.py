@@ -11,7 +11,6 @@ import pytest
 from monitor.alerts.evaluate import evaluate
 from monitor.alerts.evidence import gather
 from monitor.alerts.incidents import lifecycle, queries
-from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.models import Burst
 from monitor.archive.upkeep import freshness
@@ -22,6 +21,7 @@ from monitor.present import read
 from monitor.present.track import Condition
 from tests.db.alert_rows import make_mesh
 from tests.db.copied_rows import copy_rows
+from tests.db.finding_levels import level_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 ONSET = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)

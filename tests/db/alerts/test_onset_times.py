@@ -9,8 +9,8 @@ import pytest
 from monitor.alerts.evidence import words
 from monitor.alerts.evidence.evidence import evidence
 from monitor.alerts.incidents import queries
-from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.models import IncidentState
+from tests.db.finding_levels import level_of
 from tests.db.planted_faults import ONSET, Planted, between, look_at, plant
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]

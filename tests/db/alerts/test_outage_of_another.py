@@ -8,6 +8,7 @@ from monitor.alerts.evidence.evidence import evidence
 from monitor.alerts.evidence.stated import Fault
 from monitor.alerts.evidence.words import headline
 from monitor.alerts.incidents import queries
+from monitor.alerts.incidents.own_track import peak_of
 from monitor.alerts.models import Incident
 from tests.db.planted_faults import Planted, at, between, look_at, plant, site
 
@@ -32,8 +33,8 @@ def test_an_outage_that_was_resolved_is_not_part_of_a_later_loss():
             incident = queries.incident_with_paths(pk)
             title, facts = headline(incident), evidence(incident, now)
             assert not [word for word in ("dead", "answers", "flap") if word in title], title
-            levels = [row.level for row in incident.paths.all() if row.level is not None]
-            assert all(level["peak"] < 0.7 for level in levels), levels
+            peaks = [peak_of(row) for row in incident.paths.all()]
+            assert all(peak < 0.7 for peak in peaks), peaks
             if facts.gathered_at is not None:
                 causes += 1
                 assert facts.cause.fault is Fault.LOSS, facts.cause

@@ -9,11 +9,11 @@ import pytest
 
 from monitor.alerts.evidence.evidence import evidence
 from monitor.alerts.incidents import queries
-from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.upkeep import freshness
 from monitor.overview.mesh_state import load_mesh_state
 from monitor.web.pages.status.load import load_status
+from tests.db.finding_levels import level_of
 from tests.db.site_outage_rows import DOWN, SiteOutage, evaluate_at
 from tests.facts import lacks
 

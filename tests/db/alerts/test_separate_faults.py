@@ -10,9 +10,9 @@ from monitor.alerts.evidence import words
 from monitor.alerts.evidence.evidence import evidence
 from monitor.alerts.evidence.stated import Fault
 from monitor.alerts.incidents import queries
-from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.models import Incident
 from monitor.mesh.models import Mesh
+from tests.db.finding_levels import level_of
 from tests.db.planted_faults import Planted, at, between, look_at, names_of, plant, site
 from tests.db.route_mesh import trace_path
 from tests.facts import lacks

@@ -15,6 +15,7 @@ from monitor.alerts.evidence.evidence import evidence
 from monitor.alerts.evidence.stated import Fault
 from monitor.alerts.evidence.words import headline
 from monitor.alerts.incidents import queries
+from monitor.alerts.incidents.own_track import peak_of
 from monitor.alerts.models import Incident
 from monitor.archive.models import Burst
 from monitor.mesh.models import MeasurementPeriod, Site, Test
@@ -99,7 +100,7 @@ def test_an_outage_shorter_than_two_whole_cycles_is_one(monkeypatch):
     assert set(shown) == {"no reply"}
 
     rows_of = list(incident.paths.all())
-    assert {row.level["peak"] for row in rows_of} == {1.0}
+    assert {peak_of(row) for row in rows_of} == {1.0}
 
 
 @pytest.mark.parametrize(("seed", "own_test_s"), [(5, (13.0, 18.0)), (6, (9.0, 14.0)), (7, (18.0, 23.0))])

@@ -12,7 +12,6 @@ from monitor.alerts.evaluate import evaluate
 from monitor.alerts.evidence import gather
 from monitor.alerts.evidence.words import headline, lasted_s
 from monitor.alerts.incidents import lifecycle, queries
-from monitor.alerts.incidents.finding_level import level_of
 from monitor.archive.models import Burst
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.upkeep import freshness
@@ -23,6 +22,7 @@ from monitor.overview.mesh_state import load_mesh_state
 from monitor.web.pages.grid.cells import sentence
 from tests.db.alert_rows import make_mesh
 from tests.db.copied_rows import copy_rows
+from tests.db.finding_levels import level_of
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, time, timedelta
 
 import pytest
 
-from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.models import Incident
 from monitor.mesh.models import Mesh
 from tests.db.alert_rows import only
+from tests.db.finding_levels import level_of
 from tests.db.site_outage_rows import DOWN, SiteOutage, evaluate_at
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]

@@ -33,6 +33,7 @@ from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period, Week
 from monitor.reports.tasks import write_last_week
 from tests.db.alert_rows import make_mesh
+from tests.db.finding_levels import stored_loss
 from tests.db.merging import merge_hours
 from tests.db.planned_bursts import planned_bursts
 from tests.db.report_rows import (
@@ -335,7 +336,7 @@ def test_the_summary_names_the_worst_incident(paths):
             is_over=True, **finding,
         )  # fmt: skip
 
-    level = {"unit": "loss_ratio", "now": 0.0, "peak": 0.2, "sent": 100}
+    level = stored_loss(100, 20, WEEK.since + timedelta(days=2), WEEK.since + timedelta(days=2, minutes=15))
     make_incident("loss", "cern ↔ slac", "critical", 15, "slac → cern", figures={"lost": 9, "sent": 100}, level=level)
     make_incident("loss", "desy ↔ slac", "critical", 90, "cern → slac", figures={"lost": 11, "sent": 100})
     make_incident("rtt", "all 2 paths", "warning", 900, "cern → slac", figures={"before_ms": 1.0, "after_ms": 90.0})

@@ -13,7 +13,6 @@ from django.utils.html import strip_tags
 from monitor.alerts.evaluate import evaluate
 from monitor.alerts.evidence.words import headline
 from monitor.alerts.incidents import lifecycle, queries
-from monitor.alerts.incidents.finding_level import level_of
 from monitor.archive.models import Burst
 from monitor.archive.upkeep import freshness
 from monitor.overview.mesh_state import load_mesh_state
@@ -21,6 +20,7 @@ from monitor.present import read
 from monitor.present.track import Condition
 from monitor.web.pages.status.load import load_status
 from tests.db import planted_cycles
+from tests.db.finding_levels import level_of
 from tests.db.planted_cycles import NOW, at, paths_of_three_sites
 from tests.facts import lacks
 

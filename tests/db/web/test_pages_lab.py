@@ -125,9 +125,18 @@ def test_an_incident_that_was_open_before_is_told_apart(operator, lab, paths):
 
 
 SLOWER = {"figure": "median", "before_ms": 124.0, "after_ms": 190.0}
-BACK = {"unit": "ms", "now": 124.4, "peak": 190.6, "over_since": "2026-11-21T12:26:00Z"}
+BEGUN_S, ENDED_S = ((PLANTED_AT - timedelta(minutes=minutes)).timestamp() for minutes in (5, 1))
+BACK = {
+    "condition": 0,
+    "newest_s": ENDED_S,
+    "segments": [[1, BEGUN_S, None, BEGUN_S, *[190.6] * 4], [0, ENDED_S, None, ENDED_S, *[124.4] * 4]],
+}
 LOST = {"lost": 20, "sent": 100}
-NO_LOSS = {"unit": "loss_ratio", "now": 0.0, "peak": 0.2, "sent": 90, "over_since": "2026-11-21T12:26:00Z"}
+NO_LOSS = {
+    "condition": 0,
+    "newest_s": ENDED_S,
+    "segments": [[1, BEGUN_S, None, BEGUN_S, 100, 20, 1.0], [0, ENDED_S, None, ENDED_S, 90, 0, 1.0]],
+}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from enum import StrEnum
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Trouble, followed_figure
 from monitor.alerts.detect.troubles import LOSS_EFFECTS
-from monitor.alerts.incidents.finding_level import is_normal_again
+from monitor.alerts.incidents.own_track import is_normal_again
 from monitor.alerts.incidents.queries import lasting_between_sites
 from monitor.alerts.models import IncidentPath
 from probes.lab.control import PathStatus

@@ -15,9 +15,9 @@ from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, Trouble
 from monitor.alerts.evidence import words
 from monitor.alerts.incidents import listing, quiet
-from monitor.alerts.incidents.finding_level import is_outage
 from monitor.alerts.incidents.gravest import active_findings, gravest_first
 from monitor.alerts.incidents.own_present import load_present, own_present, signal_of
+from monitor.alerts.incidents.own_track import is_outage
 from monitor.alerts.incidents.queries import incidents_between
 from monitor.alerts.models import Incident, IncidentPath, QuietPeriod
 from monitor.analysis import figures
