@@ -7,8 +7,8 @@ raw bursts at its first look, when the mesh changes, when a burst came late, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 
 import numpy as np
 
@@ -19,10 +19,10 @@ from monitor.archive.queries.present.usual_rtts import usual_rtts
 from monitor.mesh.queries import mesh_version
 from monitor.present.followed_delay import FollowedDelay, Medians
 from monitor.present.loss_tracks import LossTracks, TrackLimits
-from monitor.present.models import PathTrack, segments_as_json
-from monitor.present.track import Condition, Signal, delay_conditions
+from monitor.present.models import PathTrack
+from monitor.present.track import Condition, Signal, Track, delay_conditions
 from monitor.present.watched import watched_paths, watched_ways
-from monitor.present.written import AWAY_S, Written
+from monitor.present.written import AWAY_S, Written, write
 
 NO_MEDIANS = Medians(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
 
@@ -57,8 +57,8 @@ class Follower:
         self._delays.follow(medians)
         for tracks in self._losses:
             tracks.look_back(now)
-        lossy = [row for tracks in self._losses for row in tracks.changed(now, limits)]
-        _write([*lossy, *self._rtts(now)])
+        lossy = [track for tracks in self._losses for track in tracks.changed(now, limits)]
+        write([*lossy, *self._rtts(now)])
         _write_found(limits.found)
 
     def _set_hourly(self, hour: datetime) -> None:
@@ -99,22 +99,18 @@ class Follower:
                 since_s[of.site_id] = min(of.measured_from.timestamp(), since_s.get(of.site_id, np.inf))
         return since_s
 
-    def _rtts(self, now: datetime) -> list[PathTrack]:
+    def _rtts(self, now: datetime) -> list[Track]:
         """The tracks of RTT that changed."""
         delays, now_s = self._delays, now.timestamp()
         path_ids, segments = delays.path_ids.tolist(), delays.segments
         decided = delay_conditions(segments.states == LONGER, delays.is_found, delays.newest_s, delays.every_s, now_s)
         is_calm = (decided == Condition.NORMAL) | ~np.isfinite(delays.newest_s)
         due = self._written_delays.take(decided, segments.changes, delays.newest_s, is_calm, delays.path_ids, now_s)
+        due = due[np.isfinite(delays.newest_s[due])]
+        every = zip(due.tolist(), segments.segments(due), strict=True)
         return [
-            PathTrack(
-                path_id=path_ids[row],
-                signal=Signal.RTT,
-                condition=int(decided[row]),
-                newest_at=datetime.fromtimestamp(float(delays.newest_s[row]), UTC),
-                segments=segments_as_json(segments.segments(row)),
-            )
-            for row in due[np.isfinite(delays.newest_s[due])].tolist()
+            Track(path_ids[row], Signal.RTT, "", 0, Condition(decided[row]), float(delays.newest_s[row]), of_path)
+            for row, of_path in every
         ]
 
 
@@ -124,18 +120,8 @@ def _write_found(found: Mapping[tuple[int, Signal], Condition]) -> None:
     stored = {(path_id, Signal(signal)): condition for path_id, signal, condition in rows}
     for path_id, signal in stored.keys() - found.keys():
         PathTrack.objects.filter(path=path_id, signal=signal).delete()
-    _write(
-        PathTrack(path_id=path_id, signal=signal, condition=condition, segments=[])
+    write(
+        Track(path_id, signal, "", 0, condition, -np.inf, ())
         for (path_id, signal), condition in found.items()
         if stored.get((path_id, signal)) != condition
-    )
-
-
-def _write(rows: Iterable[PathTrack]) -> None:
-    PathTrack.objects.bulk_create(
-        rows,
-        batch_size=1000,
-        update_conflicts=True,
-        unique_fields=["path", "signal", "way", "packet_bytes"],
-        update_fields=["condition", "newest_at", "segments", "outages", "interval"],
     )

@@ -1,6 +1,6 @@
 """The tracks of loss of many paths: of their round trips, or of one way by STAMP. They live in the memory of a process.
 
-In: the bursts that have arrived, the stored tracks to begin with, and the limits. Out: rows of `PathTrack`.
+In: the bursts that have arrived, the stored tracks to begin with, and the limits. Out: the tracks to be stored.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
 from monitor.archive.queries.present.lost_order import COUNTS, LostOrder, lost_one_way, lost_order
 from monitor.present.followed_delay import RttBound
 from monitor.present.followed_loss import ALL_SIZES, FollowedLoss
-from monitor.present.models import PathTrack, segments_as_json
+from monitor.present.models import PathTrack
 from monitor.present.track import Condition, Signal, Track, TrackFacts, conditions, flaps_within_s
 from monitor.present.watched import WatchedPath
 from monitor.present.written import AWAY_S, Written
@@ -105,13 +105,13 @@ class LossTracks:
         segments.limits[:] = self._of_paths(limits.loss, np.nan)
         segments.is_found[:] = np.isin(self._path_ids, [path_id for path_id, way in limits.lossy if way == self._way])
 
-    def changed(self, now: datetime, limits: TrackLimits) -> list[PathTrack]:
-        """The rows of the tracks that are to be written now."""
+    def changed(self, now: datetime, limits: TrackLimits) -> list[Track]:
+        """The tracks that are to be written now."""
         segments, newest_s, now_s = self._followed.segments, self._followed.newest_s, now.timestamp()
         decided = conditions(self._facts(now_s, limits), now_s)
         is_calm = (decided < Condition.SUSPECT) & (segments.states == CLEAN) & ~segments.may_be_above
         due = self._written.take(decided, segments.changes, newest_s, is_calm, self._path_ids, now_s)
-        return [self._row(row, int(decided[row])) for row in due.tolist()]
+        return [self._track(row, Condition(decided[row])) for row in due.tolist()]
 
     def look_back(self, now: datetime) -> None:
         """Date the losses that have begun since the tracks were written exactly, by the bursts of both paths between
@@ -219,21 +219,20 @@ class LossTracks:
             is_part=(self._own != np.arange(len(self.keys))) | bool(self._way),
         )
 
-    def _row(self, row: int, condition: int) -> PathTrack:
+    def _track(self, row: int, condition: Condition) -> Track:
         path_id, size = self.keys[row]
         newest_s, segments = float(self._followed.newest_s[row]), self._followed.segments
-        is_measured = np.isfinite(newest_s)
         may_be_above = condition == Condition.NORMAL and segments.may_be_above[row]
-        return PathTrack(
-            path_id=path_id,
-            signal=Signal.LOSS,
-            way=self._way,
-            packet_bytes=size,
-            condition=condition,
-            newest_at=datetime.fromtimestamp(newest_s, UTC) if is_measured else None,
-            segments=segments_as_json(segments.segments(row)) if is_measured else [],
-            interval=segments.filter.interval(row) if may_be_above else None,
-            outages=list(segments.outages.get(row, ())),
+        return Track(
+            path_id,
+            Signal.LOSS,
+            self._way,
+            size,
+            condition,
+            newest_s,
+            segments.segments(row) if np.isfinite(newest_s) else (),
+            tuple(segments.outages.get(row, ())),
+            segments.filter.interval(row) if may_be_above else None,
         )
 
 

@@ -1,11 +1,32 @@
-"""What was written last of each track, and which are to be written now."""
+"""What was written last of each track, which are to be written now, and the statement that does."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+
+import msgspec
 import numpy as np
+from django.db import connection
 from numpy.typing import NDArray
 
-from monitor.present.track import Codes
+from monitor.present.models import segments_as_json
+from monitor.present.track import Codes, Track
+
+_WRITE = """
+    INSERT INTO path_track
+        (path_id, signal, way, packet_bytes, condition, newest_at, segments, outages, "interval")
+    SELECT path_id, signal, way, packet_bytes, condition, to_timestamp(newest_s), segments, outages, "interval"
+    FROM unnest(%s::bigint[], %s::smallint[], %s::text[], %s::integer[], %s::smallint[], %s::float8[], %s::jsonb[],
+        %s::jsonb[], %s::jsonb[])
+        AS track (path_id, signal, way, packet_bytes, condition, newest_s, segments, outages, "interval")
+    ON CONFLICT (path_id, signal, way, packet_bytes) DO UPDATE SET
+        condition = excluded.condition,
+        newest_at = excluded.newest_at,
+        segments = excluded.segments,
+        outages = excluded.outages,
+        "interval" = excluded."interval"
+"""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -36,3 +57,20 @@ class Written:
         self.conditions[rows], self.changes[rows] = conditions[rows], changes[rows]
         self.newest_s[rows], self.at_s[rows], self._was_calm[rows] = newest_s[rows], now_s, is_calm[rows]
         return rows
+
+
+def write(tracks: Iterable[Track]) -> None:
+    """Store these tracks, as columns: by the model it takes four times as long."""
+    rows = [
+        (of.path_id, int(of.signal), of.way, of.packet_bytes, int(of.condition),
+         of.newest_s if math.isfinite(of.newest_s) else None, _json(segments_as_json(of.segments)), _json(of.outages),
+         None if of.interval is None else _json(of.interval))
+        for of in tracks
+    ]  # fmt: skip
+    if rows:
+        with connection.cursor() as cursor:
+            cursor.execute(_WRITE, [list(column) for column in zip(*rows, strict=True)])
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

@@ -118,7 +118,8 @@ class DelayFilter:
         level, known, shape, squares = stretches[LEVEL:]
         spread = np.sqrt(squares / shape)
         points = _student_points()[np.rint(2.0 * shape).astype(np.int64)]
-        levels = (level[..., np.newaxis] + (spread / np.sqrt(known))[..., np.newaxis] * points).reshape(len(rows), -1)
+        levels = level[..., np.newaxis] + (spread / np.sqrt(known))[..., np.newaxis] * points
+        levels = levels.reshape(len(rows), KEPT * POINTS)
         low, median, high = _quantiles(levels, np.repeat(weights / POINTS, POINTS, axis=1), (TAIL, 0.5, 1.0 - TAIL))
         earliest, latest = _quantiles(stretches[SINCE_S], weights, (TAIL, 1.0 - TAIL))
         since, before, bursts = stretches[: BURSTS + 1, path, likeliest]

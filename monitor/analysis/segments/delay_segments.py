@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.analysis.segments.delay_filter import BURSTS, LEVEL, DelayFilter, Rows
+from monitor.analysis.segments.delay_filter import BURSTS, LEVEL, DelayFilter, DelayLevel, Rows
 from monitor.analysis.segments.segment import HOUR_S, MOST_SEGMENTS, OUTSIDE, TOLD_UNTIL, Moment
 
 Floats = NDArray[np.float64]
@@ -112,10 +112,10 @@ class DelaySegments:
         """The RTT from which on each of these paths is longer."""
         return np.asarray(np.fmax(self.usual_ms[rows], self.hourly_ms[rows]) + self.rises_ms[rows])
 
-    def segments(self, row: int) -> tuple[DelaySegment, ...]:
-        """The segments of a path, the newest last."""
-        newest = self._segment(row)
-        return (*self._earlier.get(row, ()), *([] if newest is None else [newest]))
+    def segments(self, rows: Rows) -> list[tuple[DelaySegment, ...]]:
+        """The segments of each of these paths, the newest last; none without a burst."""
+        levels = zip(rows.tolist(), self.filter.levels(rows), strict=True)
+        return [() if of is None else (*self._earlier.get(row, ()), self._segment(row, of)) for row, of in levels]
 
     def _change(self, row: int, state: int) -> None:
         """End the newest segment of a path where one in this state begins."""
@@ -133,11 +133,8 @@ class DelaySegments:
         self.states[row] = state
         self.changes[row] += 1
 
-    def _segment(self, row: int) -> DelaySegment | None:
-        """The newest segment of a path; None without a burst."""
-        [level] = self.filter.levels(np.array([row]))
-        if level is None:
-            return None
+    def _segment(self, row: int, level: DelayLevel) -> DelaySegment:
+        """The newest segment of a path."""
         worst_ms = level.median_ms if self.states[row] == USUAL else max(float(self._worst_ms[row]), level.median_ms)
         since = self._moment(row)
         return DelaySegment(int(self.states[row]), since, level.median_ms, level.low_ms, level.high_ms, worst_ms)

@@ -18,7 +18,7 @@ def followed(medians_ms, *, every_s=10.0, rise_ms=6.0, states=None):
         paths.take(ROW, at_s, np.array([every_s * (number > 0)]), np.array([median_ms]))
         if states is not None:
             states.append(int(paths.states[0]))
-    return paths.segments(0)
+    return paths.segments(np.array([0]))[0]
 
 
 def noisy(levels_ms, seed=1):
@@ -117,10 +117,10 @@ def test_a_longer_rtt_goes_on_from_its_stored_segments():
         at_s, spacing_s = np.array([1_200.0 + 10.0 * number]), np.array([10.0 * (number > 0)])
         paths.take(ROW, at_s, spacing_s, np.array([median_ms]))
         if number == 19:
-            assert paths.segments(0)[-1].since.at_s == 600.0
-            assert paths.segments(0)[-1].median_ms == pytest.approx(162.3, abs=0.5)
+            assert paths.segments(np.array([0]))[0][-1].since.at_s == 600.0
+            assert paths.segments(np.array([0]))[0][-1].median_ms == pytest.approx(162.3, abs=0.5)
 
-    assert [(segment.state, segment.since.at_s) for segment in paths.segments(0)] == [
+    assert [(segment.state, segment.since.at_s) for segment in paths.segments(np.array([0]))[0]] == [
         (USUAL, 0.0), (LONGER, 600.0), (USUAL, 1_400.0),
     ]  # fmt: skip
 
