@@ -19,7 +19,7 @@ from monitor.analysis.loss import LEAST_UNANSWERED, OUTAGE_CHANCE, OUTAGE_CYCLES
 from monitor.analysis.segments.chain_sums import AFTER_LOST, AFTER_RECEIVED, LOST_AFTER_LOST, LOST_AFTER_RECEIVED
 from monitor.analysis.segments.loss_filter import LossFilter, Rows, lost_of_stretch
 from monitor.analysis.segments.segment import MOST_SEGMENTS, OUTSIDE, TOLD_UNTIL, Moment
-from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
+from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY, PRIOR_LOST, PRIOR_RECEIVED
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -204,7 +204,10 @@ class LossSegments:
         packets = self._unanswered[1, rows]
         after_received, lost_then, after_lost, lost_again = self.sums[:, rows] - self._before[:, rows]
         sent, lost = after_received + after_lost - packets, lost_then + lost_again - packets
-        ratio = np.clip(lost / np.maximum(sent, 1.0), 0.0, 1.0)
+        # With the prior of its state: of three packets that were all lost the next need not be.
+        states = self.states[rows]
+        before = PRIOR_LOST[states] + PRIOR_RECEIVED[states] + np.maximum(sent, 0.0)
+        ratio = (PRIOR_LOST[states] + np.maximum(lost, 0.0)) / before
         return np.asarray((packets >= LEAST_UNANSWERED) & (ratio**packets <= OUTAGE_CHANCE))
 
     def _change(self, row: int, state: int) -> None:

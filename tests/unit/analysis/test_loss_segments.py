@@ -197,3 +197,19 @@ def test_two_lost_packets_may_be_a_loss_above_the_limit():
     assert states(paths.segments(0)) == ["clean"]
     assert intervals[253][0] < 0.01 < intervals[253][1]
     assert intervals[249][1] < 0.01
+
+
+@pytest.mark.parametrize("lost_last", [2, 6, 14, 19])
+def test_an_outage_in_which_an_own_test_ran_is_told(lost_last):
+    """The silence begins anew after the test, and the loss before it has packets alone that were lost."""
+    paths, told = LossSegments(1), []
+    paths.begin(np.array([0]), np.zeros(1))
+    clean, half, none = (np.arange(PACKETS) >= PACKETS - lost for lost in (0, lost_last, PACKETS))
+    bursts = [*[clean] * 60, half, *[none] * 9]
+    for number, packets in enumerate(bursts):
+        if number == 62:
+            paths.begin_silence(np.array([0]))
+        take(paths, 10.0 * number, packets)
+        told.append(int(paths.states[0]))
+
+    assert told[66:] == [DEAD] * 4
