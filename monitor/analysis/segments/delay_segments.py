@@ -21,6 +21,8 @@ Floats = NDArray[np.float64]
 
 LONGER_FROM = 1.0 - OUTSIDE
 """A jitter of ±30 ms is told from 0.8 on in 6% of runs of half an hour, from 0.95 on in 2%."""
+SAME_RATIO = 0.01
+"""The level of a longer RTT is told anew once it is another by more: in a slow rise each burst has its own."""
 USUAL_BURSTS = 8
 """So many bursts of one level tell the usual RTT of a new path."""
 
@@ -106,7 +108,9 @@ class DelaySegments:
         longer = rows[(self.states[rows] == LONGER) & (above >= LONGER_FROM)]
         if len(longer):
             levels = [level for level in self.filter.levels(longer) if level is not None]
-            self._longer_ms[:, longer] = np.array([(of.median_ms, of.low_ms, of.high_ms) for of in levels]).T
+            now_ms = np.array([(of.median_ms, of.low_ms, of.high_ms) for of in levels]).T
+            is_same = np.abs(now_ms[0] - self._longer_ms[0, longer]) <= SAME_RATIO * now_ms[0]
+            self._longer_ms[:, longer] = np.where(is_same, self._longer_ms[:, longer], now_ms)
 
     def limits_of(self, rows: Rows) -> Floats:
         """The RTT from which on each of these paths is longer."""
@@ -130,14 +134,17 @@ class DelaySegments:
             ended = DelaySegment(int(self.states[row]), since, median_ms, low_ms, high_ms, worst_ms)
             self._earlier.setdefault(row, deque(maxlen=MOST_SEGMENTS)).append(ended)
             self._since[:, row] = begun_s, level.earliest_s, level.latest_s
-        self.states[row] = state
+        self.states[row], self._longer_ms[:, row] = state, np.nan
         self.changes[row] += 1
 
     def _segment(self, row: int, level: DelayLevel) -> DelaySegment:
         """The newest segment of a path."""
-        worst_ms = level.median_ms if self.states[row] == USUAL else max(float(self._worst_ms[row]), level.median_ms)
-        since = self._moment(row)
-        return DelaySegment(int(self.states[row]), since, level.median_ms, level.low_ms, level.high_ms, worst_ms)
+        since, of_now = self._moment(row), (level.median_ms, level.low_ms, level.high_ms)
+        if self.states[row] == USUAL:
+            return DelaySegment(USUAL, since, *of_now, level.median_ms)
+        told = self._longer_ms[:, row].tolist()
+        median_ms, low_ms, high_ms = of_now if np.isnan(told[0]) else told
+        return DelaySegment(LONGER, since, median_ms, low_ms, high_ms, max(float(self._worst_ms[row]), median_ms))
 
     def _moment(self, row: int) -> Moment:
         return Moment(*self._since[:, row].tolist())

@@ -8,7 +8,7 @@ from monitor.analysis.segments.delay_segments import LONGER, USUAL, DelaySegment
 ROW = np.array([0])
 
 
-def followed(medians_ms, *, every_s=10.0, rise_ms=6.0, states=None):
+def followed(medians_ms, *, every_s=10.0, rise_ms=6.0, states=None, newest=None):
     """The segments of a path with these medians of bursts."""
     paths = DelaySegments(1)
     paths.rises_ms[:] = rise_ms
@@ -18,7 +18,9 @@ def followed(medians_ms, *, every_s=10.0, rise_ms=6.0, states=None):
         paths.take(ROW, at_s, np.array([every_s * (number > 0)]), np.array([median_ms]))
         if states is not None:
             states.append(int(paths.states[0]))
-    return paths.segments(np.array([0]))[0]
+        if newest is not None:
+            newest.append(paths.segments(ROW)[0][-1])
+    return paths.segments(ROW)[0]
 
 
 def noisy(levels_ms, seed=1):
@@ -49,10 +51,20 @@ def test_a_slow_rise_is_told_with_the_level_of_now_and_the_highest():
     segments = followed(noisy(rise))
 
     assert segments[-1].state == LONGER
-    assert segments[-1].median_ms == pytest.approx(150.3, abs=1.0)
+    assert segments[-1].median_ms == pytest.approx(150.3, abs=1.0 + 1.5)
     down = followed(noisy([*rise, *[124.0] * 20]))
-    assert down[-1].median_ms == pytest.approx(124.3, abs=1.0)
+    assert down[-1].median_ms == pytest.approx(124.3, abs=1.0 + 1.2)
     assert down[-1].worst_ms >= 149.0
+
+
+def test_the_level_of_a_slow_rise_is_told_anew_at_each_percent():
+    newest = []
+    followed(noisy([102.0] * 60 + [102.0 + 2.0 * (number // 3) for number in range(75)]), newest=newest)
+    told = [segment.median_ms for segment in newest if segment.state == LONGER]
+
+    levels = [median_ms for median_ms, before in zip(told[1:], told, strict=False) if median_ms != before]
+    assert len(told) > 50
+    assert 10 < len(levels) <= np.log(152.0 / 104.0) / 0.01
 
 
 def test_jitter_is_no_longer_rtt():
@@ -117,10 +129,10 @@ def test_a_longer_rtt_goes_on_from_its_stored_segments():
         at_s, spacing_s = np.array([1_200.0 + 10.0 * number]), np.array([10.0 * (number > 0)])
         paths.take(ROW, at_s, spacing_s, np.array([median_ms]))
         if number == 19:
-            assert paths.segments(np.array([0]))[0][-1].since.at_s == 600.0
-            assert paths.segments(np.array([0]))[0][-1].median_ms == pytest.approx(162.3, abs=0.5)
+            assert paths.segments(ROW)[0][-1].since.at_s == 600.0
+            assert paths.segments(ROW)[0][-1].median_ms == pytest.approx(162.3, abs=0.5)
 
-    assert [(segment.state, segment.since.at_s) for segment in paths.segments(np.array([0]))[0]] == [
+    assert [(segment.state, segment.since.at_s) for segment in paths.segments(ROW)[0]] == [
         (USUAL, 0.0), (LONGER, 600.0), (USUAL, 1_400.0),
     ]  # fmt: skip
 
