@@ -16,6 +16,7 @@ from monitor.alerts.detect.rules.finding import Effect, RuleFinding, Trouble
 from monitor.alerts.detect.rules.round_trips import RTT
 from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
 from monitor.alerts.models import Incident, IncidentPath
+from monitor.analysis.segments.delay_segments import USUAL, DelaySegment
 from monitor.present import read
 from monitor.present.read import PresentPath
 from monitor.present.track import CALM, UNKNOWN, Condition, Signal, Track
@@ -29,14 +30,19 @@ def signal_of(row: IncidentPath | RuleFinding) -> Signal:
     rule = rule_of(row.rule)
     if rule.effect in (Effect.LOSS, Effect.UNREACHABLE):
         return Signal.LOSS
-    figures = row.figures
-    is_longer = figures.get("after_ms", 0.0) > figures.get("before_ms", 0.0)
-    figure = "median" if rule is ROUTE_CHANGE else figures.get("figure")
-    if is_longer and figure in ("median", "minimum") and DIRECTION not in figures:
+    if _is_rise(row) and DIRECTION not in row.figures:
         return Signal.RTT
-    if figure == "jitter":
+    if row.figures.get("figure") == "jitter":
         return Signal.JITTER
     return {Trouble.THROUGHPUT: Signal.RATE, Trouble.RESPONSES: Signal.RESPONSE}.get(rule.trouble, Signal.OTHER)
+
+
+def _is_rise(row: IncidentPath | RuleFinding) -> bool:
+    """Whether a finding is of a longer RTT."""
+    figures = row.figures
+    figure = "median" if rule_of(row.rule) is ROUTE_CHANGE else figures.get("figure")
+    is_longer = figures.get("after_ms", 0.0) > figures.get("before_ms", 0.0)
+    return bool(is_longer and figure in ("median", "minimum"))
 
 
 def way_of(row: IncidentPath) -> str:
@@ -66,20 +72,20 @@ def load_present(incidents: Iterable[Incident], others: Collection[int] = ()) ->
 def shown_by_tracks(firing: Sequence[RuleFinding], present: Mapping[int, PresentPath]) -> list[RuleFinding]:
     """These findings without the rises of the RTT that are none by its track: after a jitter, or a shorter RTT, it is
     the usual one again. A slow rise may have become the usual one."""
-    rises = [
-        finding
-        for finding in firing
-        if finding.rule == RTT.name and signal_of(finding) is Signal.RTT and not finding.figures.get("is_slow")
-    ]
+    rises = [of for of in firing if of.rule == RTT.name and _is_rise(of) and not of.figures.get("is_slow")]
     returns = [finding for finding in rises if _is_usual_again(present.get(finding.path_id), finding)]
     return [finding for finding in firing if finding not in returns]
 
 
 def _is_usual_again(present: PresentPath | None, rise: RuleFinding) -> bool:
-    """Whether the track of the RTT of a path tells no trouble that lasts, or has ended since this rise."""
+    """Whether the track of the RTT of a path tells no trouble that lasts, or has ended since this rise. One that STAMP
+    found may be on another route: it is usual where its RTT is nearer to that of the track than to the one before."""
     track = None if present is None else present.track(Signal.RTT)
     if track is None:
         return False
+    if DIRECTION in rise.figures:
+        half_ms = (float(rise.figures["before_ms"]) + float(rise.figures["after_ms"])) / 2.0
+        return isinstance(track.now, DelaySegment) and track.now.state == USUAL and track.now.median_ms > half_ms
     return not track.trouble or (track.end is not None and track.end.at_s <= rise.since.timestamp())
 
 
