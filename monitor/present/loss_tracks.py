@@ -23,7 +23,7 @@ from monitor.archive.queries.present.lost_order import COUNTS, LostOrder, lost_o
 from monitor.present.followed_delay import RttBound
 from monitor.present.followed_loss import ALL_SIZES, FollowedLoss
 from monitor.present.models import PathTrack
-from monitor.present.track import Condition, Signal, Track, TrackFacts, conditions, flaps_within_s
+from monitor.present.track import Condition, Signal, Track, TrackFacts, conditions, flaps_within_s, newest_of
 from monitor.present.watched import WatchedPath
 from monitor.present.written import AWAY_S, Written
 
@@ -231,7 +231,7 @@ class LossTracks:
             condition,
             newest_s,
             segments.segments(row) if np.isfinite(newest_s) else (),
-            tuple(segments.outages.get(row, ())),
+            newest_of([*segments.outages.get(row, ())], self._every_s[row]),
             segments.filter.interval(row) if may_be_above else None,
         )
 

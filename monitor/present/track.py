@@ -8,6 +8,7 @@ the stored condition (`monitor.present.read`).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import groupby, pairwise, takewhile
@@ -150,11 +151,22 @@ def flaps_within_s(every_s: float) -> float:
     return max(LATELY_S, FLAPS_WITHIN_CYCLES * every_s)
 
 
+def newest_of(outages: Sequence[tuple[float, float]], every_s: float) -> tuple[tuple[float, float], ...]:
+    """The newest outages in a row, begin and end of each: so many within the time in which FLAPS are a flapping."""
+    newest = list(outages[-1:])
+    for outage in reversed(outages[:-1]):
+        _, end_s = newest[: FLAPS - 1][-1]
+        if end_s - outage[1] > flaps_within_s(every_s):
+            break
+        newest.insert(0, outage)
+    return tuple(newest)
+
+
 @dataclass(frozen=True, slots=True)
 class Track:
     """A signal of a path, in a direction ("" for round trips) and of a packet size (0 for all), with the condition as
-    decided last, the newest burst, the segments and the outages (begin and end, in seconds since the epoch). A normal
-    one whose loss is above its limit with more than 5% has the `interval` of that loss (95%)."""
+    decided last, the newest burst, the segments and the newest outages in a row (begin and end, in seconds since the
+    epoch). A normal one whose loss is above its limit with more than 5% has the `interval` of that loss (95%)."""
 
     path_id: int
     signal: Signal

@@ -6,7 +6,7 @@ from monitor.analysis.changes.present import LostPackets
 from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.analysis.segments.segment import Moment
 from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
-from monitor.present.track import Condition, Signal, Track
+from monitor.present.track import Condition, Signal, Track, newest_of
 
 
 def track(*states):
@@ -68,3 +68,21 @@ def test_the_trouble_at_a_moment_is_the_newest_that_had_begun(at_s, onset_s):
     trouble = track(CLEAN, LOSSY, CLEAN, DEAD, CLEAN).trouble_at(at_s)
 
     assert trouble[0].since.at_s == onset_s
+
+
+@pytest.mark.parametrize(
+    ("ends_s", "every_s", "kept"),
+    [
+        ((), 10.0, 0),
+        ((0.0,), 10.0, 1),
+        ((0.0, 1100.0, 1140.0, 1180.0, 1220.0), 10.0, 4),
+        ((0.0, 590.0), 10.0, 2),
+        ((0.0, 610.0), 10.0, 1),
+        ((0.0, 610.0), 60.0, 2),
+        (tuple(range(0, 4000, 250)), 10.0, 16),
+    ],
+)
+def test_the_newest_outages_in_a_row_are_those_of_one_flapping(ends_s, every_s, kept):
+    outages = [(end_s - 20.0, end_s) for end_s in ends_s]
+
+    assert newest_of(outages, every_s) == tuple(outages[len(outages) - kept :])
