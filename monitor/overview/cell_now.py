@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from monitor.analysis import binomial
 from monitor.analysis.changes.present import LostPackets
-from monitor.analysis.segments.delay_segments import LONGER, DelaySegment
+from monitor.analysis.segments.delay_segments import LONGER, SAME_RATIO, DelaySegment
 from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.archive.queries.metrics import Metric
 from monitor.overview.path_figures import FigureState, PathFigures
@@ -158,7 +158,9 @@ def _with_loss(path: PathFigures, level: LostPackets | None, proven_ratio: float
 
 def _with_rtt(path: PathFigures, track: Track | None) -> PathFigures:
     now = None if track is None else track.now
-    if path.value is None or not isinstance(now, DelaySegment) or now.state != LONGER:
+    if path.value is None or not isinstance(now, DelaySegment):
+        return path
+    if now.state != LONGER and abs(path.value - now.median_ms) <= SAME_RATIO * now.median_ms:
         return path
     return replace(path, value=now.median_ms, value_measured=path.value)
 
