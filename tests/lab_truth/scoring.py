@@ -218,11 +218,12 @@ def _bad_mark(statement: Statement, truth: Truth, at: float, paths: Sequence[Pai
     signals = SIGNALS[statement.kind]
     named = _concerned(statement, truth, paths)
     phases = {pair: truth.phase(pair, at, signals) for pair in named}
+    of_site = {pair: truth.phase(pair, at, signals) for pair in truth.pairs if statement.sites & {*pair}}
     checks: tuple[Callable[[], Marked], ...] = (
         lambda: _place_mark(statement, phases),
         lambda: _direction_mark(statement, truth, at, signals),
         lambda: _onset_mark(statement, named, statement.since, statement.since_within_s, truth, at),
-        lambda: _part_mark(statement, phases, truth, at),
+        lambda: _part_mark(statement, of_site, truth, at),
         lambda: _figure_mark(statement, named, truth, at),
     )
     return worst(check() for check in checks)

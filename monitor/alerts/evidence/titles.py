@@ -17,7 +17,8 @@ from monitor.alerts.evidence.likely_cause import cause_place
 from monitor.alerts.evidence.stated import BY_STAMP
 from monitor.alerts.evidence.words import figure_text, period
 from monitor.alerts.incidents.gravest import active_findings, gravest_first, of_gravest_rule
-from monitor.alerts.incidents.own_present import is_over, load_present, over_since, own_present
+from monitor.alerts.incidents.own_present import is_over, lasting_rows, load_present, over_since, own_present
+from monitor.alerts.incidents.own_track import normal_since
 from monitor.alerts.models import Incident
 from monitor.analysis.directions import LostDirection
 from monitor.mesh.models import Path
@@ -68,8 +69,11 @@ def title_of(incident: Incident, own: Sequence[PresentPath], now: datetime) -> s
         return f"{words.past(place, own) or _found(incident, place)}, {period(incident)}"
     is_followed = any(track.trouble for path in own for track in path.tracks)
     if not is_followed or (worst is Condition.BAD and max(own, key=_condition).worst.signal > Signal.RTT):
-        over = ", normal again" if own and is_over(own) else ""
-        return f"{_found(incident, place)} {period(incident)}{over}"
+        ends = [end for row in lasting_rows(incident) if (end := normal_since(row)) is not None]
+        if own and ends and is_over(own):
+            figure = _found(incident, place).removeprefix(f"{place}: ")
+            return f"{place}: normal again since {max(ends):%H:%M:%S} UTC; {figure} {period(incident, 'from')}"
+        return f"{_found(incident, place)} {period(incident)}"
     return words.clause(place, own, of_paths, now)
 
 
