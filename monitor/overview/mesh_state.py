@@ -11,10 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from django.db.models import Q
+
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.incidents import gravest, quiet
 from monitor.alerts.incidents.queries import open_incidents
 from monitor.alerts.models import Incident, QuietPeriod
+from monitor.analysis.directions import LostDirection
 from monitor.archive.queries.path_states import MaintainedPlaces
 from monitor.archive.upkeep.freshness import Freshness, RecurringWork
 from monitor.mesh.models import KindName, Measurement, Mesh, Path
@@ -22,7 +25,7 @@ from monitor.overview.now import sentence
 from monitor.overview.now.sentence import Tally
 from monitor.present import read, words
 from monitor.present.read import ConditionCount
-from monitor.present.track import Condition
+from monitor.present.track import OF_ROUND_TRIPS, Condition
 
 LARGE_FROM_PATHS = 5000
 NO_MESH = "no mesh yet, nothing is measured"
@@ -132,13 +135,24 @@ def _tally(counts: Sequence[ConditionCount], measured: int) -> Tally:
 
 
 def _checked_first(now: datetime) -> tuple[str, dict[str, int]]:
-    """What the worst path is like that is in trouble without a lasting incident, and its id by its name."""
+    """What the worst path is like that is in trouble without a lasting incident, with the one back where that is alike,
+    and its id by the name of the pair."""
     paths = [path for path in read.load(least=Condition.SUSPECT).values() if path.condition.is_trouble]
     if not paths:
         return "", {}
     worst = max(paths, key=lambda of: (of.condition, -of.path_id))
-    name = str(Path.objects.with_hosts().get(pk=worst.path_id))
-    return words.clause(name, [worst], at=now), {name: worst.path_id}
+    ends = Path.objects.filter(pk=worst.path_id)
+    is_back = Q(
+        source__in=ends.values("destination"), destination__in=ends.values("source"), family__in=ends.values("family")
+    )
+    pair = {path.pk: path for path in Path.objects.with_hosts().filter(Q(pk=worst.path_id) | is_back)}
+    own, place = pair[worst.path_id], str(pair[worst.path_id])
+    if worst.worst.signal in OF_ROUND_TRIPS:
+        names = [str(own.source), str(own.destination)]
+        told: dict[str, list[str]] = {LostDirection.FORWARD: names, LostDirection.REVERSE: names[::-1]}
+        place = " → ".join(told[worst.way]) if worst.way else " ↔ ".join(sorted(names))
+    alike = [path for path in paths if path.path_id in pair and path.condition == worst.condition]
+    return words.clause(place, alike, at=now), {place: worst.path_id}
 
 
 def _has_rules(mesh: Mesh) -> bool:

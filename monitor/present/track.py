@@ -80,6 +80,10 @@ class Signal(IntEnum):
     JITTER = 5
 
 
+OF_ROUND_TRIPS = (Signal.LOSS, Signal.RTT, Signal.JITTER)
+"""Pings cross both directions: alone they do not tell which."""
+
+
 @dataclass(frozen=True, slots=True)
 class TrackFacts:
     """What the conditions of tracks are decided by, a value for each track. Times are in seconds since the epoch: of

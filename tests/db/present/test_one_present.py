@@ -221,7 +221,7 @@ def test_the_same_tracks_say_the_same_in_any_mesh(sites, moment):
     check(now)
 
     sentence = get("/api/v1/state").json()["sentence"]
-    assert sentence.startswith(f"1 of {len(paths):,} paths is being checked: s00 → s01 loses 3% since ")
+    assert sentence.startswith(f"1 of {len(paths):,} paths is being checked: s00 ↔ s01 loses 3% since ")
     Burst.objects.create(
         path_id=paths[0].pk, measured_at=now - timedelta(seconds=20), packet_bytes=100, outcome="measured", sent=10,
         received=10, duplicates=0, reordered=0, during_test=False, rtts_ms=[20.0] * 10,

@@ -239,7 +239,7 @@ def test_a_dead_path_without_an_incident_is_not_called_normal(state, paths):
 
     got = state()
 
-    facts = "1 of 6 paths is being checked: slac → cern dead since 12:29:29 UTC", "5 normal"
+    facts = "1 of 6 paths is being checked: cern ↔ slac dead since 12:29:29 UTC", "5 normal"
     assert lacks(got["sentence"], *facts) == []
     assert "All" not in got["sentence"]
     assert (got["normal"], got["being_checked"], got["open_incidents"]) == (5, 1, [])
@@ -295,7 +295,7 @@ def test_a_loss_above_its_rule_or_its_usual_is_being_checked(state, mark, paths,
     got = state()
 
     assert (got["being_checked"], mark()) == (1, "unknown")
-    assert lacks(got["sentence"], "1 of 6 paths is being checked: slac → cern loses", "5 normal") == []
+    assert lacks(got["sentence"], "1 of 6 paths is being checked: cern ↔ slac loses", "5 normal") == []
 
 
 def test_a_path_of_a_pending_incident_is_being_checked(state, mark):
@@ -308,7 +308,7 @@ def test_a_path_of_a_pending_incident_is_being_checked(state, mark):
 
     got = state()
 
-    assert lacks(got["sentence"], "2 of 6 paths are being checked: ", " → ", "124 ms", "4 normal") == []
+    assert lacks(got["sentence"], "2 of 6 paths are being checked: ", " ↔ ", "124 ms", "4 normal") == []
     assert (got["with_problems"], got["being_checked"], mark()) == (0, 2, "unknown")
 
 

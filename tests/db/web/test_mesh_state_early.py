@@ -40,7 +40,7 @@ def test_a_new_path_is_not_judged_yet(paths):
 
     state = state_at(0)
 
-    assert lacks(state.sentence, "1 of 6 paths is being checked: fnal → slac", "4 normal", "1 with too few") == []
+    assert lacks(state.sentence, "1 of 6 paths is being checked: fnal ↔ slac", "4 normal", "1 with too few") == []
     assert (state.tally.checked, state.tally.awaited, state.tally.normal) == (1, 1, 4)
 
 
