@@ -41,12 +41,13 @@ class CellNow:
 
 
 def track_of(metric: Metric, packet_bytes: int | None, present: PresentPath | None) -> Track | None:
-    """The track of a cell: of a loss that of its packet size where the path has one, else that of all its packets; None
-    for a metric without tracks."""
+    """The track of a cell: of a loss that of its packet size where the path has one and it is known to differ or not,
+    else that of all its packets; None for a metric without tracks."""
     if present is None:
         return None
     if metric is Metric.LOSS:
-        return present.track(Signal.LOSS, packet_bytes or 0) or present.track(Signal.LOSS)
+        own = present.track(Signal.LOSS, packet_bytes or 0)
+        return present.track(Signal.LOSS) if own is None or own.condition is Condition.AWAITED else own
     return present.track(Signal.RTT) if metric is Metric.RTT_MEDIAN else None
 
 

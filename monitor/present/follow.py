@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
+from monitor.analysis.changes.present import LostPackets
 from monitor.analysis.segments.delay_segments import LONGER
 from monitor.archive.periods import start_of
 from monitor.archive.queries.present.lost_order import arrivals
@@ -57,7 +58,16 @@ class Follower:
         self._delays.follow(medians)
         for tracks in self._losses:
             tracks.look_back(now)
-        lossy = [track for tracks in self._losses for track in tracks.changed(now, limits)]
+        decided = [tracks.decide(now, limits) for tracks in self._losses]
+        # The sizes of a path are compared with each other, and its two ways.
+        parts: dict[bool, dict[int, LostPackets]] = {False: {}, True: {}}
+        for tracks, of in zip(self._losses, decided, strict=True):
+            parts[bool(tracks.way)] |= tracks.lost_parts(of)
+        lossy = [
+            track
+            for tracks, of in zip(self._losses, decided, strict=True)
+            for track in tracks.changed(now, of, parts[bool(tracks.way)])
+        ]
         write([*lossy, *self._rtts(now)])
         _write_found(limits.found)
 

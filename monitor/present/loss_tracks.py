@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.analysis.changes.present import LostPackets
 from monitor.analysis.segments.chain_sums import LOST_AFTER_LOST, LOST_AFTER_RECEIVED
 from monitor.analysis.segments.look_back import onset_of_loss
 from monitor.analysis.segments.loss_filter import lost_of_stretch
@@ -23,7 +24,7 @@ from monitor.archive.queries.present.lost_order import COUNTS, LostOrder, lost_o
 from monitor.present.followed_delay import RttBound
 from monitor.present.followed_loss import ALL_SIZES, FollowedLoss
 from monitor.present.models import PathTrack
-from monitor.present.track import Condition, Signal, Track, TrackFacts, conditions, flaps_within_s, newest_of
+from monitor.present.track import Codes, Condition, Signal, Track, TrackFacts, conditions, flaps_within_s, newest_of
 from monitor.present.watched import WatchedPath
 from monitor.present.written import AWAY_S, Written
 
@@ -35,6 +36,7 @@ SHORT, SHORT_CYCLES = timedelta(hours=1), 40
 onset of a loss is looked for."""
 LONG = timedelta(hours=6)
 """The same of a path that was not normal."""
+EXCLUDED = np.zeros(0)
 LOOKED_BACK = 20
 """So many onsets are looked back upon at once, each for 50 ms; the others have those of the filter until the next."""
 UNUSUAL = 0.9
@@ -59,15 +61,18 @@ class LossTracks:
     """The tracks of these paths: of their round trips, or of a `way` by STAMP; these tell a loss alone."""
 
     def __init__(self, watched: Mapping[int, WatchedPath], way: str = "") -> None:
-        self.watched, self._way = watched, way
+        self.watched, self.way = watched, way
         self._followed = FollowedLoss({key: path.pings for key, path in watched.items()})
         self.keys = list(self._followed.tracks)
         of_tracks = [watched[path_id] for path_id, _ in self.keys]
         self._path_ids = np.array([path_id for path_id, _ in self.keys], dtype=np.int64)
         self._own = np.array([self._followed.tracks[path_id, ALL_SIZES] for path_id, _ in self.keys], dtype=np.int64)
+        self._is_part = (self._own != np.arange(len(self.keys))) | bool(way)
         self._every_s = np.array([path.pings.every_s for path in of_tracks])
         self._started_s = np.array([path.started_s for path in of_tracks])
         self._written, self._undated = Written(len(self.keys)), set[int]()
+        self._compared: dict[int, Floats] = {}
+        """The sums of parts when another of their path was told to lose packets; EXCLUDED once theirs exclude it."""
 
     def begin(self, stored: Sequence[PathTrack], now: datetime) -> None:
         """Go on with these rows, which were stored of the tracks, and the bursts since then; or begin anew."""
@@ -88,6 +93,8 @@ class LossTracks:
         just_after_s = 1e-4  # stored times are rounded to microseconds
         since_s = [newest_s[key] + just_after_s if key in newest_s else anew_s[key] for key in path_ids]
         self._followed.follow(self._bursts(path_ids, since_s, now), at_once=True)
+        normal = {(row.path_id, row.packet_bytes) for row in stored if row.condition == Condition.NORMAL}
+        self._compared = {row: EXCLUDED for row, key in enumerate(self.keys) if key in normal}
 
     def take(self, since_s: Mapping[int, float], now: datetime) -> None:
         """Take the bursts of the sites that have delivered, since the earliest of each (seconds since the epoch); the
@@ -103,12 +110,37 @@ class LossTracks:
         """Decide by these limits from now on."""
         segments = self._followed.segments
         segments.limits[:] = self._of_paths(limits.loss, np.nan)
-        segments.is_found[:] = np.isin(self._path_ids, [path_id for path_id, way in limits.lossy if way == self._way])
+        segments.is_found[:] = np.isin(self._path_ids, [path_id for path_id, way in limits.lossy if way == self.way])
 
-    def changed(self, now: datetime, limits: TrackLimits) -> list[Track]:
-        """The tracks that are to be written now."""
+    def decide(self, now: datetime, limits: TrackLimits) -> Codes:
+        """The condition of each track."""
+        return conditions(self._facts(now.timestamp(), limits), now.timestamp())
+
+    def lost_parts(self, decided: Codes) -> dict[int, LostPackets]:
+        """Of each path with a part in trouble, a size or a way, the loss of the one that loses least."""
+        lost: dict[int, LostPackets] = {}
+        is_bad = self._is_part & (decided >= Condition.SUSPECT)
+        if not self.way:  # in a storm most paths lose packets of all sizes
+            is_bad &= np.isin(self._path_ids, self._path_ids[self._is_part & ~is_bad])
+        for row in np.flatnonzero(is_bad).tolist():
+            path_id, own = self.keys[row][0], self._followed.segments.segments(row)[-1].lost
+            lost[path_id] = min(own, lost.get(path_id, own), key=lambda of: of.interval)
+        return lost
+
+    def changed(self, now: datetime, decided: Codes, lost: Mapping[int, LostPackets]) -> list[Track]:
+        """The tracks that are to be written now. Of a path with `lost_parts` the other parts are normal once their
+        packets exclude that loss: those since it was told, which nobody chose."""
         segments, newest_s, now_s = self._followed.segments, self._followed.newest_s, now.timestamp()
-        decided = conditions(self._facts(now_s, limits), now_s)
+        others = np.flatnonzero(self._is_part & (decided == Condition.NORMAL) & np.isin(self._path_ids, list(lost)))
+        self._compared = {row: self._compared.get(row, segments.sums[:, row].copy()) for row in others.tolist()}
+        for row, before in self._compared.items():
+            if before is not EXCLUDED:
+                of, since = lost[self.keys[row][0]], np.maximum(segments.sums[:, row] - before, 0.0)
+                own = LostPackets(since[0] + since[2], since[1] + since[3], of.together)
+                if own.sent and of.is_above(own):
+                    self._compared[row] = EXCLUDED
+                else:
+                    decided[row] = Condition.AWAITED
         is_calm = (decided < Condition.SUSPECT) & (segments.states == CLEAN) & ~segments.may_be_above
         due = self._written.take(decided, segments.changes, newest_s, is_calm, self._path_ids, now_s)
         return [self._track(row, Condition(decided[row])) for row in due.tolist()]
@@ -123,7 +155,7 @@ class LossTracks:
         if not begun:
             return
         self._undated.difference_update(begun)
-        by_hosts = {} if self._way else {path.hosts: key for key, path in self.watched.items()}
+        by_hosts = {} if self.way else {path.hosts: key for key, path in self.watched.items()}
         pairs = {}
         for row in begun:
             path_id, _ = self.keys[row]
@@ -170,8 +202,8 @@ class LossTracks:
         return bursts.part(np.flatnonzero(is_own & (bursts.result == COUNTS)))
 
     def _bursts(self, path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> LostOrder:
-        if self._way:
-            return lost_one_way(self._way, path_ids, since_s, until)
+        if self.way:
+            return lost_one_way(self.way, path_ids, since_s, until)
         return lost_order(path_ids, since_s, until)
 
     def _calm(self, stored: Iterable[PathTrack], now: datetime) -> dict[tuple[int, int], Track]:
@@ -216,7 +248,7 @@ class LossTracks:
             outages=outages,
             is_above=segments.is_above & ((segments.states == LOSSY) | segments.is_found),
             is_unusual=is_unusual,
-            is_part=(self._own != np.arange(len(self.keys))) | bool(self._way),
+            is_part=self._is_part,
         )
 
     def _track(self, row: int, condition: Condition) -> Track:
@@ -226,7 +258,7 @@ class LossTracks:
         return Track(
             path_id,
             Signal.LOSS,
-            self._way,
+            self.way,
             size,
             condition,
             newest_s,

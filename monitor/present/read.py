@@ -6,7 +6,7 @@ In: ids of paths, or all that the reader may see. Out: `PresentPath` of stored t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -49,21 +49,28 @@ class PresentPath:
 
     @property
     def worst(self) -> Track:
-        """The track by which the path is in its condition: that of a packet size where the loss differs by size."""
+        """The track by which the path is in its condition: that of `size` where the loss is of one."""
         first = next((track for track in self.tracks if track.condition == self.condition), self.tracks[0])
-        sizes = [track for track in self.tracks if track.signal is Signal.LOSS and track.packet_bytes and not track.way]
-        if first.signal is not Signal.LOSS or first.condition > Condition.BAD or len(sizes) < 2:
-            return first
-        bad = [track for track in sizes if track.condition >= Condition.SUSPECT]
-        lower = [track for track in sizes if track not in bad and _is_lower(track, bad)]
-        return bad[-1] if bad and lower else first
+        size = self.size if first.signal is Signal.LOSS and first.condition <= Condition.BAD else 0
+        return next((track for track in self._sizes if track.packet_bytes == size), first)
+
+    @property
+    def size(self) -> int:
+        """The largest packet size that loses packets, where the packets of another exclude that loss; 0 for none."""
+        bad = [track for track in self._sizes if track.condition >= Condition.SUSPECT]
+        lower = [track for track in self._sizes if track.condition is Condition.NORMAL]
+        return bad[-1].packet_bytes if bad and lower else 0
+
+    @property
+    def _sizes(self) -> list[Track]:
+        return [track for track in self.tracks if track.signal is Signal.LOSS and track.packet_bytes and not track.way]
 
     @property
     def way(self) -> str:
         """The only way that loses packets by STAMP, `forward` or `reverse`; empty where none is told."""
         ways = [track for track in self.tracks if track.signal is Signal.LOSS and track.way]
         bad = [track for track in ways if track.condition >= Condition.SUSPECT]
-        lower = [track for track in ways if track not in bad and _is_lower(track, bad)]
+        lower = [track for track in ways if track.condition is Condition.NORMAL]
         return bad[0].way if len(bad) == len(lower) == 1 else ""
 
     @property
@@ -131,11 +138,3 @@ def counts(now: datetime, first: Collection[int] = (), second: Collection[int] =
             _COUNTS, {"old_before": now - timedelta(seconds=LATELY_S), "first": list(first), "second": list(second)}
         )
         return [ConditionCount(Condition(condition), *row) for condition, *row in cursor.fetchall()]
-
-
-def _is_lower(track: Track, others: Sequence[Track]) -> bool:
-    """Whether the loss of a track is lower for certain than those of all others, in their time."""
-    losses, now = [other.now for other in others if isinstance(other.now, LossSegment)], track.now
-    if not isinstance(now, LossSegment) or not now.lost.sent:
-        return False
-    return all(of.lost.is_above(now.lost) and now.since.at_s <= of.since.latest_s for of in losses)

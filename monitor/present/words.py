@@ -43,7 +43,7 @@ def clause(place: str, paths: Sequence[PresentPath], of_paths: int | None = None
         case Condition.FLAPS:
             return f"{place} {_flaps(tracks, at)}"
         case _:
-            return _worse(place, tracks, at)
+            return _worse(place, bad, at)
 
 
 def begun(paths: Sequence[PresentPath]) -> datetime | None:
@@ -89,14 +89,14 @@ def rtt_text(median_ms: float) -> str:
     return f"{median_ms:.3g} ms" if median_ms < 1000.0 else f"{median_ms:,.0f} ms"
 
 
-def _worse(place: str, tracks: Sequence[Track], at: datetime | None) -> str:
+def _worse(place: str, paths: Sequence[PresentPath], at: datetime | None) -> str:
     """A loss, a longer RTT, or what a rule found of another signal."""
-    own = _gravest(tracks)
+    own = _gravest([path.worst for path in paths])
     signal = own[0].signal
     if signal is Signal.LOSS:
         lost = summed([track.now.lost for track in own if isinstance(track.now, LossSegment)])
-        size = {track.packet_bytes for track in own}
-        packets = f" of packets of {figures.count(*size)} bytes" if len(size) == 1 and size != {0} else ""
+        sizes = {path.size for path in paths if path.worst in own}
+        packets = f" of packets of {figures.count(*sizes)} bytes" if len(sizes) == 1 and sizes != {0} else ""
         return f"{place} loses {lost_text(lost)}{packets}{_since(own, at)}"
     if signal is Signal.RTT:
         longer = max((track.now for track in own if isinstance(track.now, DelaySegment)), key=lambda of: of.median_ms)

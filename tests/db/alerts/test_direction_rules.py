@@ -15,7 +15,7 @@ from monitor.alerts.evidence.stated import Fault
 from monitor.alerts.incidents import corrections, lifecycle, queries
 from monitor.alerts.models import Incident
 from monitor.archive.ingest.directions import store_directions
-from monitor.archive.models import DirectionDay
+from monitor.archive.models import DirectionDay, ReceivedBatch
 from monitor.mesh import models
 from monitor.mesh.models import KindName, Measurement
 from monitor.present import read
@@ -263,9 +263,17 @@ def test_tracks_tell_the_way_that_loses(lost, way):
     """Of STAMP tests the packets of each way are followed, and the pings of the path do not show it."""
     path = mesh(loss={"above_ratio": 0.01, "window_s": 600})["slac → cern"]
     pings_without_loss([path])
-    cycles(path, lost, NOW - 20 * MINUTE, NOW)
-
-    Follower().follow(NOW, TrackLimits({path.pk: 0.01}))
+    follower, limits = Follower(), TrackLimits({path.pk: 0.01})
+    cycles(path, lost, NOW - 20 * MINUTE, NOW - 16 * MINUTE)
+    follower.follow(NOW - 16 * MINUTE, limits)
+    for number in range(1, 5):
+        now = NOW - (16 - 4 * number) * MINUTE
+        cycles(path, lost, now - 4 * MINUTE, now)
+        ReceivedBatch.objects.create(
+            site=path.source.site, spool="test", number=number, received_at=now, sent_at=now, agent_version="",
+            accepted=4, refused=0, queued=0, dropped=0, measured_from=now - 4 * MINUTE,
+        )  # fmt: skip
+        follower.follow(now, limits)
 
     present = read.load()[path.pk]
     tracks = {track.way: track for track in present.tracks if track.signal is Signal.LOSS}

@@ -61,10 +61,23 @@ def test_the_loss_of_a_pair_is_that_of_the_packets_of_both():
     assert "loses 3% since" in clause("ornl ↔ slac", paths, at=AT)
 
 
-def test_a_loss_of_one_size_is_told_by_size():
-    path = of_loss(Condition.BAD, lossy(LOSSY, since(34, 2), 500, 500), packet_bytes=1000)
+@pytest.mark.parametrize(
+    ("small", "said"),
+    [
+        (Condition.NORMAL, "a → b loses 100% of packets of 1,000 bytes since 13:34:02 UTC"),
+        (Condition.AWAITED, "a → b loses 50% since 13:34:02 UTC"),
+        (Condition.BAD, "a → b loses 50% since 13:34:02 UTC"),
+    ],
+)
+def test_a_loss_of_one_size_is_told_by_size_where_the_other_excludes_it(small, said):
+    whole, large, other = (
+        of_loss(condition, lossy(LOSSY, since(34, 2), sent, lost), packet_bytes=size).tracks[0]
+        for condition, sent, lost, size in (
+            (Condition.BAD, 10_000, 5000, 0), (Condition.BAD, 5000, 5000, 1000), (small, 5000, 0, 100),
+        )
+    )  # fmt: skip
 
-    assert clause("a → b", [path], at=AT) == "a → b loses 100% of packets of 1,000 bytes since 13:34:02 UTC"
+    assert clause("a → b", [PresentPath(1, Condition.BAD, (whole, other, large))], at=AT) == said
 
 
 def test_paths_of_a_site_are_counted():

@@ -1,0 +1,73 @@
+"""A loss is said to be of a packet size, or of a way, only where the packets of the other exclude it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from monitor.archive.models import Burst, ReceivedBatch
+from monitor.mesh.models import MeasurementPeriod, Test
+from monitor.present import read
+from monitor.present.follow import Follower
+from monitor.present.loss_tracks import TrackLimits
+from tests.db.alert_rows import make_mesh
+from tests.db.copied_rows import copy_rows
+from tests.db.planted_faults import DELIVERED, ONSET, at
+
+pytestmark = pytest.mark.django_db
+SIZES = (100, 1000)
+PACKETS, EVERY_S, LASTS_S = 5, 10, 480
+LOOKS_S = range(0, LASTS_S, EVERY_S)
+
+
+def sizes_told(ratios, seed):
+    """The packet size of which the loss of a path is said to be, 0 for all, at each look at a path that loses these
+    ratios of each size."""
+    path = make_mesh(["cern", "slac"], ONSET - timedelta(days=2), loss={})["cern → slac"]
+    Test.objects.update(every_s=EVERY_S, parameters={"count": PACKETS, "packet_bytes": [*SIZES], "spacing_s": 1.0})
+    MeasurementPeriod.objects.update(every_s=EVERY_S, packet_bytes=[*SIZES])
+    random, follower, limits, taken = np.random.default_rng(seed), Follower(), TrackLimits({path.pk: 0.01}), -1e9
+    rows = [
+        burst(path, size, at_s, random.random(PACKETS) < (ratio if at_s >= 0 else 0.0))
+        for at_s in range(-1800, LASTS_S, EVERY_S)
+        for size, ratio in zip(SIZES, ratios, strict=True)
+    ]
+    for at_s in LOOKS_S:
+        until_s = at_s - DELIVERED.total_seconds()
+        arrived = [row for row in rows if at(taken) <= row.measured_at < at(until_s)]
+        copy_rows(arrived)
+        ReceivedBatch.objects.create(
+            site=path.source.site, spool="test", number=at_s, received_at=at(at_s), sent_at=at(at_s), agent_version="",
+            accepted=len(arrived), refused=0, queued=0, dropped=0, measured_from=arrived[0].measured_at,
+        )  # fmt: skip
+        taken = until_s
+        follower.follow(at(at_s), limits)
+        present = read.load([path.pk])[path.pk]
+        yield present.size if present.condition.is_trouble else None
+
+
+def burst(path, size, at_s, lost):
+    received = int((~lost).sum())
+    return Burst(
+        path_id=path.pk, packet_bytes=size, measured_at=at(at_s), outcome="measured", sent=PACKETS, received=received,
+        duplicates=0, reordered=0, during_test=False, ttl=54 if received else None,
+        rtts_ms=[None if gone else 20.0 for gone in lost.tolist()],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("ratio", [0.03, 0.2])
+def test_a_loss_of_all_packets_is_not_said_to_be_of_a_size(ratio, seed):
+    told = [size for size in sizes_told((ratio, ratio), seed) if size is not None]
+
+    assert len(told) > 10
+    assert set(told) == {0}
+
+
+@pytest.mark.parametrize(("ratio", "within_s"), [(1.0, 60), (0.3, 240)])
+def test_a_loss_of_large_packets_is_said_to_be_of_these(ratio, within_s):
+    told = [*sizes_told((0.0, ratio), 0)]
+
+    assert set(told[within_s // EVERY_S :]) == {1000}
