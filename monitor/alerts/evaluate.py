@@ -37,9 +37,9 @@ from monitor.alerts.incidents.own_present import (
     over_since,
     own_present,
     shown_by_tracks,
-    signal_of,
+    track_of,
 )
-from monitor.alerts.incidents.own_track import is_bad_now, normal_since, own_track
+from monitor.alerts.incidents.own_track import is_bad_now, normal_since
 from monitor.alerts.incidents.past_times import incident_times
 from monitor.alerts.incidents.quiet import QuietPaths
 from monitor.alerts.models import Incident, IncidentPath, IncidentState, JudgedDelays
@@ -54,7 +54,7 @@ from monitor.mesh.models import KindName
 from monitor.mesh.queries import MeasuredPath, alerts, intervals_s, measured_paths
 from monitor.present.follow import Follower
 from monitor.present.read import PresentPath, suspected_losses
-from monitor.present.track import Condition, Signal
+from monitor.present.track import Condition
 
 LAST_HOUR = timedelta(hours=1)
 COUNTED = timedelta(days=1)
@@ -156,7 +156,7 @@ def _evaluate(
         suspected = suspected_losses()
         _add_to_incidents(lasting, present, firing, snapshot, suspected, source)
         _update_shares(lasting, firing, snapshot, suspected)
-        closed = _close_ended(lasting, snapshot, scope, quiet_paths)
+        closed = _close_ended(lasting, present, snapshot, scope, quiet_paths)
         rtt_progress.write(snapshot.trips.judged_s)
         rtt_progress.write(snapshot.delays_judged_s, JudgedDelays)
         opened = _open_and_tell(quiet_paths, now)
@@ -315,6 +315,7 @@ def _open_and_tell(quiet_paths: QuietPaths, now: datetime) -> int:
 
 def _close_ended(
     lasting: list[Incident],
+    present: Mapping[int, PresentPath],
     snapshot: Snapshot,
     scope: RuleScope,
     quiet_paths: QuietPaths,
@@ -324,7 +325,9 @@ def _close_ended(
     closed, now = 0, snapshot.now
     for incident in lasting:
         rows = [row for row in incident.paths.all() if not row.is_over]
-        reasons = {(row.path_id, row.rule): _reason_for_end(row, snapshot, scope) for row in rows}
+        reasons = {
+            (row.path_id, row.rule): _reason_for_end(row, present.get(row.path_id), snapshot, scope) for row in rows
+        }
         over = {key: reason for key, reason in reasons.items() if reason is not None}
         if len(over) == len(reasons):
             is_silenced = quiet_paths.silences(row.path_id for row in rows)
@@ -361,11 +364,11 @@ def _reopen_bad(now: datetime) -> None:
             lifecycle.add_findings(incident.cause, list(map(lasting_state.as_finding, rows)), now)
 
 
-def _reason_for_end(row: IncidentPath, snapshot: Snapshot, scope: RuleScope) -> str | None:
+def _reason_for_end(row: IncidentPath, present: PresentPath | None, snapshot: Snapshot, scope: RuleScope) -> str | None:
     """As `reason_for_end`; a finding that the track of its signal shows ends once that has been normal for the wait of
     its rule, or where the rule accepts the new level."""
     path, reason = str(row.path), reason_for_end(row.path_id, str(row.path), row.rule, row.figures, snapshot, scope)
-    track, rule = own_track(row) if signal_of(row) <= Signal.RTT else None, RULES.get(row.rule)
+    track, rule = track_of(row, present), RULES.get(row.rule)
     settings = scope.settings.get(row.rule, {}).get(row.path_id)
     measured = scope.path(row.path_id, row.rule)
     if rule is None or settings is None or measured is None or track is None or not track.trouble:

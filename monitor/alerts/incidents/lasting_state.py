@@ -156,7 +156,7 @@ def _is_loss(row: IncidentPath) -> bool:
 def _has_relapsed(track: Track, added_s: float) -> bool:
     """Whether a track was normal again since a moment, and is bad once more."""
     clean_s = [segment.since.at_s for segment in track.segments if segment.state == CLEAN]
-    return track.end is None and any(at_s > added_s for at_s in clean_s)
+    return track.now is not None and track.now.state != CLEAN and any(at_s > added_s for at_s in clean_s)
 
 
 def as_finding(row: IncidentPath) -> RuleFinding:

@@ -7,10 +7,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from monitor.alerts.evidence.titles import title_of
+from monitor.alerts.incidents import lasting_state, queries
 from monitor.alerts.incidents.own_present import load_present, over_since, own_present
 from monitor.alerts.models import Incident
 from monitor.analysis.segments.stretches import CLEAN, DEAD
-from monitor.present.track import Condition
+from monitor.present.models import copy_of
+from monitor.present.track import Condition, Signal, Track
 from monitor.web.pages.status.load import load_status
 from tests.db.alert_rows import make_mesh
 from tests.db.track_rows import segment, store_track
@@ -73,3 +75,15 @@ def test_the_status_page_says_no_reply_of_none_that_replies(path):
     (public,) = load_status(FOUND).open
 
     assert public.symptom == "packet loss"
+
+
+@pytest.mark.parametrize(("states", "has_relapsed"), [((0,), False), ((1, 0), False), ((1, 0, 1), True)])
+def test_a_finding_has_relapsed_once_it_is_bad_again(path, states, has_relapsed):
+    """Not while its path is clean, as after a gap, in which the track began anew."""
+    incident, begun_s = found(path, FOUND - MINUTE), FOUND.timestamp() + 10.0
+    segments = tuple(segment(state, begun_s + 60.0 * number, 100, 20 * state) for number, state in enumerate(states))
+    condition = Condition.BAD if states[-1] else Condition.NORMAL
+    incident.paths.update(level=copy_of(Track(path.pk, Signal.LOSS, "", 0, condition, begun_s + 300.0, segments)))
+    state = lasting_state.of_incident(queries.incident_with_paths(incident.pk), FOUND + 10 * MINUTE)
+
+    assert bool(state.relapsed) is has_relapsed
