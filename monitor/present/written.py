@@ -1,4 +1,4 @@
-"""What was written last of each track, which are to be written now, and the statement that does."""
+"""Which tracks are to be written now, by what was written last of each, and the statement that writes them."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ Bools = NDArray[np.bool_]
 AWAY_S = 300.0
 """Calm tracks that say the same are written once in this time, or in half of it; a process that has not looked for so
 long begins anew."""
+MOST_AT_ONCE = 1000
+"""Rows of a statement: at the start of a process all tracks are written."""
 
 
 class Written:
@@ -67,9 +69,10 @@ def write(tracks: Iterable[Track]) -> None:
          None if of.interval is None else _json(of.interval))
         for of in tracks
     ]  # fmt: skip
-    if rows:
-        with connection.cursor() as cursor:
-            cursor.execute(_WRITE, [list(column) for column in zip(*rows, strict=True)])
+    with connection.cursor() as cursor:
+        for first in range(0, len(rows), MOST_AT_ONCE):
+            columns = zip(*rows[first : first + MOST_AT_ONCE], strict=True)
+            cursor.execute(_WRITE, [list(column) for column in columns])
 
 
 def _json(value: object) -> str:
