@@ -227,25 +227,26 @@ class Track:
         return (min if self.signal is Signal.RATE else max)(worst, default=None)
 
     @property
+    def outage(self) -> tuple[Moment, Moment | None] | None:
+        """The last reply before the newest outage, and the first after it, None while it lasts; None without any."""
+        silent, *following = self._since_outage or (None,)
+        return None if silent is None else (silent.since, following[0].since if following else None)
+
+    @property
     def is_dead(self) -> bool:
         """Whether its newest segment is an outage."""
-        return self.outage is not None and self.outage[1] is None
+        return len(self._since_outage) == 1
 
     @property
     def is_revived(self) -> bool:
         """Whether it has been clean since its newest outage."""
-        return self.outage is not None and any(
-            of.state == CLEAN and of.since.at_s >= self.outage[0].at_s for of in self.segments
-        )
+        return any(segment.state == CLEAN for segment in self._since_outage)
 
     @property
-    def outage(self) -> tuple[Moment, Moment | None] | None:
-        """The last reply before the newest outage, and the first after it, None while it lasts; None without any."""
-        is_silent = [segment.state == DEAD and isinstance(segment, LossSegment) for segment in self.segments]
-        if True not in is_silent:
-            return None
-        following = self.segments[len(is_silent) - is_silent[::-1].index(True) :]
-        return self.segments[-len(following) - 1].since, following[0].since if following else None
+    def _since_outage(self) -> tuple[AnySegment, ...]:
+        """The newest outage and the segments after it; empty without any."""
+        silent = [number for number, of in enumerate(self.segments) if isinstance(of, LossSegment) and of.state == DEAD]
+        return self.segments[silent[-1] :] if silent else ()
 
     @property
     def before(self) -> Track | None:
