@@ -17,7 +17,6 @@ from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.incidents import gravest, quiet
 from monitor.alerts.incidents.queries import open_incidents
 from monitor.alerts.models import Incident, QuietPeriod
-from monitor.analysis.directions import LostDirection
 from monitor.archive.queries.path_states import MaintainedPlaces
 from monitor.archive.upkeep.freshness import Freshness, RecurringWork
 from monitor.mesh.models import KindName, Measurement, Mesh, Path
@@ -148,9 +147,7 @@ def _checked_first(now: datetime) -> tuple[str, dict[str, int]]:
     pair = {path.pk: path for path in Path.objects.with_hosts().filter(Q(pk=worst.path_id) | is_back)}
     own, place = pair[worst.path_id], str(pair[worst.path_id])
     if worst.worst.signal in OF_ROUND_TRIPS:
-        names = [str(own.source), str(own.destination)]
-        told: dict[str, list[str]] = {LostDirection.FORWARD: names, LostDirection.REVERSE: names[::-1]}
-        place = " → ".join(told[worst.way]) if worst.way else " ↔ ".join(sorted(names))
+        place = words.place(worst, str(own.source), str(own.destination))
     alike = [path for path in paths if path.path_id in pair and path.condition == worst.condition]
     return words.clause(place, alike, at=now), {place: worst.path_id}
 

@@ -117,7 +117,7 @@ class LossTracks:
         return conditions(self._facts(now.timestamp(), limits), now.timestamp())
 
     def lost_parts(self, decided: Codes) -> dict[int, LostPackets]:
-        """Of each path with a part in trouble, a size or a way, the loss of the one that loses least."""
+        """The loss of the part of each path, a size or a way, that is in trouble; of several parts the least."""
         lost: dict[int, LostPackets] = {}
         is_bad = self._is_part & (decided >= Condition.SUSPECT)
         if not self.way:  # in a storm most paths lose packets of all sizes

@@ -50,7 +50,7 @@ class PathTrack(models.Model):
 
 
 def copy_of(track: Track) -> dict[str, Any]:
-    """A track of which the newest burst is known, as JSON for who keeps it for longer."""
+    """A track with a newest burst as JSON, which is kept after the track has gone on."""
     return {
         "condition": int(track.condition),
         "newest_s": track.newest_s,

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 from monitor.analysis import figures
 from monitor.analysis.changes.present import LostPackets, summed
+from monitor.analysis.directions import LostDirection
 from monitor.analysis.segments.delay_segments import DelaySegment
 from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.analysis.segments.segment import Moment
@@ -57,6 +58,19 @@ def begun(paths: Sequence[PresentPath]) -> datetime | None:
         onset = _narrowest(map(_silence, tracks)) if worst is Condition.DEAD else _onset(_gravest(tracks))
         begun_s = None if onset is None else onset.at_s
     return None if begun_s is None else datetime.fromtimestamp(begun_s, UTC)
+
+
+def place(path: PresentPath, source: str, destination: str) -> str:
+    """`ornl → slac` where STAMP tells the only way that loses packets, `ornl ↔ slac` else."""
+    ways = {LostDirection.FORWARD: f"{source} → {destination}", LostDirection.REVERSE: f"{destination} → {source}"}
+    return ways[LostDirection(path.way)] if path.way else " ↔ ".join(sorted((source, destination)))
+
+
+def moment(at_s: float, at: datetime | None) -> str:
+    """`13:34:02 UTC`, with the day where that is another than that of reading."""
+    of = datetime.fromtimestamp(at_s, UTC)
+    is_today = at is None or at.astimezone(UTC).date() == of.date()
+    return f"{of:%H:%M:%S} UTC" if is_today else f"{of:%Y-%m-%d %H:%M} UTC"
 
 
 def level(track: Track) -> str:
@@ -122,7 +136,7 @@ def _flaps(tracks: Sequence[Track], at: datetime | None) -> str:
     is_dead = track.now is not None and track.now.state == DEAD
     lasted_s = sorted(end_s - begin_s for begin_s, end_s in track.outages)
     begun_s = _first_outage_s(track)
-    number, since = len(lasted_s) + is_dead, "" if begun_s is None else _moment(begun_s, at)
+    number, since = len(lasted_s) + is_dead, "" if begun_s is None else moment(begun_s, at)
     about = f" of about {figures.duration(lasted_s[len(lasted_s) // 2])}" if lasted_s else ""
     return f"flaps: {number} outages{about} since {since}, {'dead' if is_dead else 'answers'} now"
 
@@ -138,7 +152,7 @@ def _first_outage_s(track: Track) -> float | None:
 def _last(place: str, paths: Sequence[PresentPath], at: datetime | None) -> str:
     """What these paths were like last: of now nothing is known, or they are in maintenance."""
     newest_s = max(track.newest_s for path in paths for track in path.tracks)
-    return f"{past(place, paths)} as of {_moment(newest_s, at)}"
+    return f"{past(place, paths)} as of {moment(newest_s, at)}"
 
 
 def _over(place: str, paths: Sequence[PresentPath], at: datetime | None) -> str:
@@ -158,8 +172,8 @@ def _loss_over(place: str, tracks: Sequence[Track], at: datetime | None) -> str:
     troubles = [segment for track in tracks for segment in track.trouble if isinstance(segment, LossSegment)]
     if any(segment.state == DEAD for segment in troubles):
         silence = _clock(_narrowest(map(_silence, tracks)), at)
-        return f"{place} answers again since {_moment(end_s, at)}; dead from {silence}"
-    return f"{place}: no more loss since {_moment(end_s, at)}; {_worst(troubles)} from {_clock(_onset(tracks), at)}"
+        return f"{place} answers again since {moment(end_s, at)}; dead from {silence}"
+    return f"{place}: no more loss since {moment(end_s, at)}; {_worst(troubles)} from {_clock(_onset(tracks), at)}"
 
 
 def _worst(segments: Iterable[LossSegment]) -> str:
@@ -173,7 +187,7 @@ def _rtt_over(place: str, tracks: Sequence[Track], at: datetime | None) -> str:
     worst_ms = max(segment.worst_ms for segment in track.trouble if isinstance(segment, DelaySegment))
     assert isinstance(track.now, DelaySegment)
     assert track.end is not None
-    now, end = rtt_text(track.now.median_ms), _moment(track.end.at_s, at)
+    now, end = rtt_text(track.now.median_ms), moment(track.end.at_s, at)
     return f"{place}: RTT normal again ({now}) since {end}; {rtt_text(worst_ms)} from {_clock(_onset(tracks), at)}"
 
 
@@ -199,15 +213,8 @@ def _narrowest(moments: Iterable[Moment | None]) -> Moment | None:
     return min(known, key=lambda of: (of.width_s, of.at_s), default=None)
 
 
-def _clock(moment: Moment | None, at: datetime | None) -> str:
-    return figures.NO_DATA if moment is None else _moment(moment.at_s, at)
-
-
-def _moment(at_s: float, at: datetime | None) -> str:
-    """`13:34:02 UTC`, with the day where that is another than that of reading."""
-    moment = datetime.fromtimestamp(at_s, UTC)
-    is_today = at is None or at.astimezone(UTC).date() == moment.date()
-    return f"{moment:%H:%M:%S} UTC" if is_today else f"{moment:%Y-%m-%d %H:%M} UTC"
+def _clock(of: Moment | None, at: datetime | None) -> str:
+    return figures.NO_DATA if of is None else moment(of.at_s, at)
 
 
 def past(place: str, paths: Sequence[PresentPath], of_paths: int | None = None) -> str:

@@ -20,7 +20,6 @@ from monitor.alerts.incidents.gravest import active_findings, gravest_first, of_
 from monitor.alerts.incidents.own_present import is_over, lasting_rows, load_present, over_since, own_present
 from monitor.alerts.incidents.own_track import normal_since
 from monitor.alerts.models import Incident
-from monitor.analysis.directions import LostDirection
 from monitor.mesh.models import Path
 from monitor.present import words
 from monitor.present.read import PresentPath
@@ -71,8 +70,8 @@ def title_of(incident: Incident, own: Sequence[PresentPath], now: datetime) -> s
     if not is_followed or (worst is Condition.BAD and max(own, key=_condition).worst.signal > Signal.RTT):
         ends = [end for row in lasting_rows(incident) if (end := normal_since(row)) is not None]
         if own and ends and is_over(own):
-            figure = _found(incident, place).removeprefix(f"{place}: ")
-            return f"{place}: normal again since {max(ends):%H:%M:%S} UTC; {figure} {period(incident, 'from')}"
+            figure, since = _found(incident, place).removeprefix(f"{place}: "), words.moment(max(ends).timestamp(), now)
+            return f"{place}: normal again since {since}; {figure} {period(incident, 'from')}"
         return f"{_found(incident, place)} {period(incident)}"
     return words.clause(place, own, of_paths, now)
 
@@ -86,10 +85,9 @@ def _direction(incident: Incident, own: Sequence[PresentPath]) -> str:
     """The direction that the tracks of an incident between two sites tell by STAMP; empty where they tell none, or
     both."""
     ends = {row.path_id: (row.path.source.site.name, row.path.destination.site.name) for row in incident.paths.all()}
-    ways = {path.path_id: path.way for path in own if path.way and path.path_id in ends}
-    told = {ends[path_id][:: 1 if way == LostDirection.FORWARD else -1] for path_id, way in ways.items()}
+    told = {words.place(path, *ends[path.path_id]) for path in own if path.way and path.path_id in ends}
     is_between_two = len({frozenset(of_path) for of_path in ends.values()}) == 1
-    return " → ".join(*told) if is_between_two and len(told) == 1 else ""
+    return told.pop() if is_between_two and len(told) == 1 else ""
 
 
 def _condition(path: PresentPath) -> Condition:

@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 LONGER_FROM = 1.0 - OUTSIDE
 """A jitter of ±30 ms is told from 0.8 on in 6% of runs of half an hour, from 0.95 on in 2%."""
 SAME_RATIO = 0.01
-"""The level of a longer RTT is told anew once it is another by more: in a slow rise each burst has its own."""
+"""A longer RTT keeps its level until it has changed by more: in a slow rise it changes with each burst."""
 USUAL_BURSTS = 8
 """So many bursts of one level tell the usual RTT of a new path."""
 

@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 TOLD_FROM = 0.8
-"""Probability from which on a state is told."""
+"""A state is told from this probability on."""
 SHORTEST_OUTAGE_S = 15.0
 """From the first to the last of the requests without a reply: a shorter interruption is a loss in runs."""
 CHOSEN_RUNS = 2.0

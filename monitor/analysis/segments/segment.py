@@ -10,11 +10,11 @@ TAIL = 0.025
 OUTSIDE = 2.0 * TAIL
 """The probability of what a 95% set leaves out: nothing is excluded that is likelier."""
 TOLD_UNTIL = 0.25
-"""Probability below which a trouble is told no more."""
+"""A trouble is told until its probability falls below this."""
 KEPT = 16
 """Hypotheses of each path."""
 MOST_SEGMENTS = 32
-"""Kept of a path: an hour of one that flaps each 20 seconds has more, of which the newest tell the present."""
+"""Segments kept of a path. One that flaps each 20 seconds has more in an hour; the newest tell the present."""
 HOUR_S = 3600.0
 
 

@@ -23,8 +23,7 @@ LOOKS_S = range(0, LASTS_S, EVERY_S)
 
 
 def sizes_told(ratios, seed):
-    """The packet size of which the loss of a path is said to be, 0 for all, at each look at a path that loses these
-    ratios of each size."""
+    """What each look at a path with these losses, by size, tells: the packet size that loses packets, 0 for all."""
     path = make_mesh(["cern", "slac"], ONSET - timedelta(days=2), loss={})["cern → slac"]
     Test.objects.update(every_s=EVERY_S, parameters={"count": PACKETS, "packet_bytes": [*SIZES], "spacing_s": 1.0})
     MeasurementPeriod.objects.update(every_s=EVERY_S, packet_bytes=[*SIZES])
