@@ -167,6 +167,11 @@ class LossFilter:
         at_s, earliest_s, latest_s = (float(self.since_s[row, place]) for place in chosen)
         return at_s, min(earliest_s, at_s), max(latest_s, at_s)
 
+    def newest(self, rows: Rows, state: int) -> Floats:
+        """The sums of the newest stretch of each path in this state, by its likeliest hypothesis."""
+        likeliest = np.where(self.states[rows] == state, self.log_weights[rows], -np.inf).argmax(axis=1)
+        return np.asarray(self.sums[:, rows, likeliest])
+
     def begun_after(self, rows: Rows, at_s: ArrayLike) -> Floats:
         """Probability of each path that its newest stretch began after its moment."""
         moments = np.asarray(at_s, dtype=np.float64)[..., np.newaxis]

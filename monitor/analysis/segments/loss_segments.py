@@ -118,13 +118,14 @@ class LossSegments:
         (first_s, last_s), (silent_s, silent) = replies_s, silence
         is_answered = ~np.isnan(last_s)
         self._note_outages(rows[is_answered], first_s[is_answered])
-        before = np.where(is_answered, 0.0, self._unanswered[:, rows])
+        # A burst of another size may have begun, and been answered, before the silence: it goes on.
+        is_reply = is_answered & ~(last_s < self._silent_s[rows])
+        before = np.where(is_reply, 0.0, self._unanswered[:, rows])
         self._unanswered[:, rows] = before + np.stack([~is_answered, silent])
         again_s = np.where(np.isnan(self._again_s[rows]), first_s, self._again_s[rows])
         self._again_s[rows] = np.where(is_answered, again_s, np.nan)
-        self._replied_s[rows] = np.where(is_answered, last_s, self._replied_s[rows])
-        is_new = is_answered | np.isnan(self._silent_s[rows])
-        self._silent_s[rows] = np.where(is_new, silent_s, self._silent_s[rows])
+        self._replied_s[rows] = np.fmax(self._replied_s[rows], last_s)
+        self._silent_s[rows] = np.fmin(np.where(is_reply, np.nan, self._silent_s[rows]), silent_s)
         # An outage ends with its first reply: no packet before that tells of what follows, nor one of a burst beside.
         is_end = is_answered & (self.states[rows] == DEAD)
         self._revived_s[rows[is_end]] = first_s[is_end]
@@ -181,8 +182,10 @@ class LossSegments:
         before = self.states[rows]
         is_lost = np.where(before == CLEAN, 1.0 - clean >= TOLD_FROM, 1.0 - clean >= TOLD_UNTIL)
         is_silent = self._unanswered[0, rows] > 0.0
-        # Until a reply, or a second such burst, a burst that is lost as a whole tells no loss from an outage.
-        is_lossy = is_lost & np.where(before == DEAD, lossy > clean, (before == LOSSY) | ~is_silent)
+        # Until a reply, or a second burst without any, nothing tells a loss from the begin of an outage.
+        lost = self.filter.newest(rows, LOSSY)[[LOST_AFTER_RECEIVED, LOST_AFTER_LOST]].sum(axis=0)
+        may_be_dead = is_silent | (lost <= self._unanswered[1, rows])
+        is_lossy = is_lost & np.where(before == DEAD, lossy > clean, (before == LOSSY) | ~may_be_dead)
         is_dead = is_silent & ((before == DEAD) | self._are_outages(rows))
         states = np.where(is_dead, DEAD, np.where(is_lossy, LOSSY, CLEAN)).astype(np.int8)
         is_another = (states == LOSSY) & (before == LOSSY)
@@ -212,7 +215,7 @@ class LossSegments:
 
     def _change(self, row: int, state: int) -> None:
         """End the newest segment of a path where one in this state begins."""
-        begun, ended = self._begin_of(row, state), self.sums[:, row] - self._of_newest(row, state)
+        begun, ended = self._begin_of(row, state), self.sums[:, row] - self.filter.newest(np.array([row]), state)[:, 0]
         segment, earlier = self._segment(row, ended), self._earlier.setdefault(row, deque(maxlen=MOST_SEGMENTS))
         if begun.at_s > segment.since.at_s and segment.lost.sent > 0.0:  # else the path was never in the state before
             if state == DEAD and earlier and self._is_single_run(row):
@@ -252,8 +255,3 @@ class LossSegments:
         at_s, earliest_s, latest_s = self.filter.begins(row, state)
         first_s, (every_s, lasts_s) = float(self._since[0, row]), self.apart_s[:, row].tolist()
         return Moment(max(at_s, first_s), earliest_s - every_s, max(latest_s, first_s) + lasts_s)
-
-    def _of_newest(self, row: int, state: int) -> Floats:
-        """The sums of the newest stretch in this state, by its likeliest hypothesis."""
-        log_weights = np.where(self.filter.states[row] == state, self.filter.log_weights[row], -np.inf)
-        return np.asarray(self.filter.sums[:, row, int(log_weights.argmax())])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from monitor.analysis.segments.chain_sums import sums_in_order
 from monitor.analysis.segments.loss_filter import LossFilter
-from monitor.analysis.segments.stretches import CLEAN, LOSSY
+from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
 from monitor.archive.queries.present.lost_order import COUNTS, OWN_TEST, LostOrder
 from monitor.present.followed_loss import ALL_SIZES, FollowedLoss, Pings
 
@@ -205,3 +205,24 @@ def test_nothing_changes_nothing():
     followed = FollowedLoss({})
 
     assert followed.follow(bursts()) == set()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_outages_are_no_loss_at_their_begin(seed):
+    """After an outage of three minutes a path flaps, and each look is in the midst of bursts of two sizes."""
+    rng = np.random.default_rng(seed)
+    phase_s, between_s, begins_s = rng.uniform(0.0, 10.0), rng.uniform(0.5, 9.5), rng.uniform(0.0, 10.0) + 1300.0
+    outages_s = [(600.0, 780.0), *((begin, begin + 21.0) for begin in begins_s + 40.2 * np.arange(3))]
+    followed = FollowedLoss({1: Pings(10.0, 2.0, (100, 1000), 5)})
+    rows = []
+    for at_s in np.arange(phase_s, 1460.0, 10.0).tolist():
+        for size, begin_s in ((100, at_s), (1000, at_s + between_s)):
+            sent_s = begin_s + 2.0 * np.arange(5)
+            rows.append((1, size, begin_s, np.array([any(a <= at < b for a, b in outages_s) for at in sent_s])))
+    told = set()
+    for now_s in np.arange(rng.uniform(0.0, 10.0), 1500.0, 10.0):
+        arrived = [row for row in rows if now_s - 10.0 <= row[2] + 12.0 < now_s]
+        followed.follow(bursts(*arrived))
+        told |= {segment.state for segment in followed.segments.segments(followed.tracks[1, ALL_SIZES])}
+
+    assert told == {CLEAN, DEAD}
