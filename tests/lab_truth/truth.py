@@ -23,6 +23,8 @@ ARRIVED_S = 25.0
 """Packets of a cycle have been delivered and evaluated so long after its begin."""
 FLAPS_FROM = 3
 """So many stretches make an episode a flapping path, which is not normal in the gaps either."""
+FLAPS_S = 600.0
+"""A path that had so many within this time flaps: docs/pages.md, conditions."""
 
 
 class Signal(StrEnum):
@@ -125,10 +127,11 @@ class Truth:
         is_within = at < episode[-1].until
         if is_within and len(episode) >= FLAPS_FROM and at >= episode[FLAPS_FROM - 1].since + self.proof_s:
             return Phase.PROVED
-        newest = [stretch for stretch in episode if stretch.since <= at][-1]
-        if at < newest.until:
-            return Phase.PROVED if at - newest.since >= self.proof_s else Phase.UNPROVED
-        return Phase.ENDING if at - newest.until <= self.end_s else Phase.ENDED
+        begun = [stretch for stretch in episode if stretch.since <= at]
+        if at < begun[-1].until:
+            return Phase.PROVED if at - begun[-1].since >= self.proof_s else Phase.UNPROVED
+        flaps_until = begun[-FLAPS_FROM].until + FLAPS_S if len(begun) >= FLAPS_FROM else -math.inf
+        return Phase.ENDING if at <= max(begun[-1].until + self.end_s, flaps_until) else Phase.ENDED
 
     def is_impaired(self, pair: Pair, at: float) -> bool:
         return any(each.since <= at < each.until for each in self.stretches(pair))

@@ -323,6 +323,15 @@ def test_a_flapping_path_is_not_normal_between_its_outages() -> None:
     assert marks(poll(between, flaps, counts={"with_problems": 2, "normal": 4}), *outages)["sentence"] is Mark.TRUE
 
 
+def test_a_path_flaps_until_ten_minutes_after_the_third_newest_outage() -> None:
+    outages = [Impairment(Signal.LOSS, "ornl", "slac", 1.0, BEGIN + at, BEGIN + at + 20) for at in range(0, 200, 40)]
+    third_newest = BEGIN + 2 * 40 + 20
+    found = truth(*outages)
+
+    assert found.phase(("ornl", "slac"), third_newest + 599) is Phase.ENDING
+    assert found.phase(("ornl", "slac"), third_newest + 601) is Phase.ENDED
+
+
 def test_a_flapping_path_is_not_over_between_its_outages() -> None:
     outages = [Impairment(Signal.LOSS, "ornl", "slac", 1.0, BEGIN + at, BEGIN + at + 20) for at in range(0, 200, 40)]
     over = poll(
