@@ -12,12 +12,15 @@ from datetime import UTC, datetime
 
 from monitor.analysis import binomial
 from monitor.analysis.changes.present import LostPackets
-from monitor.analysis.segments.delay_segments import LONGER, SAME_RATIO, DelaySegment
+from monitor.analysis.segments.delay_segments import LONGER, DelaySegment
 from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.archive.queries.metrics import Metric
 from monitor.overview.path_figures import FigureState, PathFigures
 from monitor.present.read import PresentPath
 from monitor.present.track import Condition, Signal, Track
+
+SAME_RATIO = 0.01
+"""An RTT that differs by less is that of the segment: the cell has that of all its packets."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ Bools = NDArray[np.bool_]
 AWAY_S = 300.0
 """Calm tracks that say the same are written once in this time, or in half of it; a process that has not looked for so
 long begins anew."""
+LEVEL_S = 60.0
+"""Levels are told anew once in this time, all at once, or when something else is: each burst has its own."""
 MOST_AT_ONCE = 1000
 """Rows of a statement: at the start of a process all tracks are written."""
 
@@ -45,16 +47,17 @@ class Written:
     def __init__(self, tracks: int) -> None:
         self.conditions = np.full(tracks, -1, dtype=np.int8)
         self.changes = np.full(tracks, -1, dtype=np.int64)
-        self.newest_s, self.at_s = np.full((2, tracks), -np.inf)
+        self.newest_s, self.at_s = np.full(tracks, -np.inf), np.zeros(tracks)
         self._was_calm = np.zeros(tracks, dtype=np.bool_)
 
     def take(
         self, conditions: Codes, changes: Ints, newest_s: Floats, is_calm: Bools, spread: Ints, now_s: float
     ) -> Ints:
-        """The tracks to be written now: those that say something else, those that are not calm with newer bursts, and
-        calm ones after a while, by the number `spread` over the time."""
+        """The tracks to be written now: those that say something else, and after a while those with newer bursts; calm
+        ones later, by the number `spread` over the time."""
         is_same = (conditions == self.conditions) & (changes == self.changes) & (is_calm == self._was_calm)
-        is_due = np.where(is_calm, now_s - self.at_s >= AWAY_S * (0.5 + spread % 32 / 64.0), newest_s > self.newest_s)
+        is_next = (now_s // LEVEL_S > self.at_s // LEVEL_S) & (newest_s > self.newest_s)
+        is_due = np.where(is_calm, now_s - self.at_s >= AWAY_S * (0.5 + spread % 32 / 64.0), is_next)
         rows = np.flatnonzero(~is_same | is_due)
         self.conditions[rows], self.changes[rows] = conditions[rows], changes[rows]
         self.newest_s[rows], self.at_s[rows], self._was_calm[rows] = newest_s[rows], now_s, is_calm[rows]

@@ -21,8 +21,6 @@ Floats = NDArray[np.float64]
 
 LONGER_FROM = 1.0 - OUTSIDE
 """A jitter of ±30 ms is told from 0.8 on in 6% of runs of half an hour, from 0.95 on in 2%."""
-SAME_RATIO = 0.01
-"""A longer RTT keeps its level until it has changed by more: in a slow rise it changes with each burst."""
 USUAL_BURSTS = 8
 """So many bursts of one level tell the usual RTT of a new path."""
 
@@ -66,7 +64,7 @@ class DelaySegments:
         self._since = np.full((3, paths), -np.inf)
         self._worst_ms = np.full(paths, np.nan)
         self._longer_ms = np.full((3, paths), np.nan)
-        """The level of the newest longer stretch with its interval, as of when it was told last."""
+        """The level of the newest longer stretch with its interval, when it was that probable last."""
         self._earlier: dict[int, deque[DelaySegment]] = {}
 
     def begin(self, rows: Rows, at_s: Floats) -> None:
@@ -108,9 +106,7 @@ class DelaySegments:
         longer = rows[(self.states[rows] == LONGER) & (above >= LONGER_FROM)]
         if len(longer):
             levels = [level for level in self.filter.levels(longer) if level is not None]
-            now_ms = np.array([(of.median_ms, of.low_ms, of.high_ms) for of in levels]).T
-            is_same = np.abs(now_ms[0] - self._longer_ms[0, longer]) <= SAME_RATIO * now_ms[0]
-            self._longer_ms[:, longer] = np.where(is_same, self._longer_ms[:, longer], now_ms)
+            self._longer_ms[:, longer] = np.array([(of.median_ms, of.low_ms, of.high_ms) for of in levels]).T
 
     def limits_of(self, rows: Rows) -> Floats:
         """The RTT from which on each of these paths is longer."""

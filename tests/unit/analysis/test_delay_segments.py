@@ -57,16 +57,6 @@ def test_a_slow_rise_is_told_with_the_level_of_now_and_the_highest():
     assert down[-1].worst_ms >= 149.0
 
 
-def test_the_level_of_a_slow_rise_is_told_anew_at_each_percent():
-    newest = []
-    followed(noisy([102.0] * 60 + [102.0 + 2.0 * (number // 3) for number in range(75)]), newest=newest)
-    told = [segment.median_ms for segment in newest if segment.state == LONGER]
-
-    levels = [median_ms for median_ms, before in zip(told[1:], told, strict=False) if median_ms != before]
-    assert len(told) > 50
-    assert 10 < len(levels) <= np.log(152.0 / 104.0) / 0.01
-
-
 def test_jitter_is_no_longer_rtt():
     told = 0
     for seed in range(20):
