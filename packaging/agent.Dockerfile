@@ -10,7 +10,7 @@ RUN apt-get update \
 COPY packaging/requirements-agent.txt packaging/requirements-agent-snmp.txt scripts/slim-environment.sh ./
 RUN python -m venv /opt/soundings/.venv \
     && /opt/soundings/.venv/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements-agent.txt \
-    # What polls routers (docs/interface.md), 5 MB of the image when compressed.
+    # What polls routers (docs/capacity.md), 5 MB of the image when compressed.
     && /opt/soundings/.venv/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements-agent-snmp.txt \
     && sh slim-environment.sh /opt/soundings/.venv
 

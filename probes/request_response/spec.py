@@ -20,7 +20,7 @@ from probes.ping.egress import Egress, PacketTarget
 REQUEST_RESPONSE_PORT = 4821
 LARGEST_BLOCK_BYTES = 1 << 20
 LARGEST_RUN_BYTES = 16 << 20
-"""Payload of a run in both directions: up to this, a run needs no slot. See docs/request-response.md."""
+"""Payload of a run in both directions: up to this, a run needs no slot. See docs/storage.md."""
 MOST_TRANSACTIONS = 1000
 BEYOND_COUNT = 2
 """Transactions of a run besides those that are counted: the first of the connection, and the first after idle."""

@@ -1,4 +1,4 @@
-"""`python -m tests.policers [--write]`: the policer test over simulated paths; the table of docs/policer.md.
+"""`python -m tests.policers [--write]`: the policer test over simulated paths; the table of docs/capacity.md.
 
 Each path has its own seed, so that two runs give the same table. Takes about ten minutes of one processor.
 """
@@ -23,7 +23,7 @@ POLICERS, SHAPERS, SEEDS_OF_NULL = 2000, 1000, 40
 CALM, BUSY = (0.0, 0.0002), (0.01, 0.001)
 """Stalls of the sender and noise of the receiver, s: an idle host and a busy one."""
 HOSTS = {"idle": CALM, "busy": BUSY}
-DOCUMENT = Path(__file__).parents[2] / "docs" / "policer.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "capacity.md"
 BEGIN, END = "<!-- simulated runs -->\n", "<!-- end of simulated runs -->\n"
 LIMITS = (PolicerVerdict.POLICER, PolicerVerdict.SHAPER)
 
@@ -98,7 +98,7 @@ def table() -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.policers", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write the table into docs/policer.md")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/capacity.md")
     options = parser.parse_args()
     text = "\n".join(table()) + "\n"
     if not options.write:

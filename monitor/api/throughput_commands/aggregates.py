@@ -42,7 +42,7 @@ def run(command: BaseCommand, options: dict[str, Any]) -> None:
         else:
             command.stdout.write("\n".join([*result_lines(result), ""]))
     if not results and not options["as_json"]:
-        command.stdout.write(f"No aggregate test in the last {options['days']} days. See docs/aggregate.md.")
+        command.stdout.write(f"No aggregate test in the last {options['days']} days. See docs/throughput.md.")
 
 
 def result_lines(result: AggregateResult) -> Iterator[str]:

@@ -37,7 +37,7 @@ def run(command: BaseCommand, options: dict[str, Any]) -> None:
         raise CommandError(str(error)) from error
     rows = scheduled_settings(path.pk, timezone.now(), UTC)
     if not rows:
-        raise CommandError(f"no scheduled sweep has tested {path}; add a [[sweep]] to mesh.toml (docs/sweep.md)")
+        raise CommandError(f"no scheduled sweep has tested {path}; add a [[sweep]] to mesh.toml (docs/throughput.md)")
     if options["as_json"]:
         command.stdout.write(json.dumps([best_settings_out(row) for row in rows], default=str))
         return
