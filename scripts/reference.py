@@ -1,8 +1,9 @@
-"""Write docs/reference from the code: all keys of mesh.toml and limits.toml, and all environment variables.
+"""Write docs/reference from the code: keys of mesh.toml and limits.toml, environment variables, retention of tables.
 
 `python -m scripts.reference` (`make reference`) writes the pages; with `--check` it writes nothing and exits with 1 if
 a page is out of date. Keys, types, bounds, defaults and descriptions are those of the structs by which the files are
-read (`probes.toml.keys`); the variables are in `monitor.environment`.
+read (`probes.toml.keys`); the variables are in `monitor.environment`, the
+bounds of tables in `monitor.archive.retention_bounds`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from pathlib import Path
 
 import django
 import msgspec
+from django.conf import settings
 
+from monitor.archive.retention_bounds import BOUNDS, Bound
 from monitor.environment import VARIABLES
 from monitor.mesh.document import structure
 from probes.site.limits.limits import Limits
@@ -106,7 +109,26 @@ def environment_page() -> str:
     )
 
 
-PAGES = {"mesh.md": mesh_page, "limits.md": limits_page, "environment.md": environment_page}
+def retention_page() -> str:
+    """Contents of docs/reference/retention.md: a row for the tables of each bound."""
+    tables: dict[tuple[str, str], list[str]] = {}
+    for table, bound in BOUNDS.items():
+        tables.setdefault((bound.text, _days(bound)), []).append(f"`{table}`")
+    introduction = (
+        "Written by `make reference` from the code; do not edit.\n"
+        "[archive.md](../archive.md#how-long-it-is-kept) explains retention. The variable sets the days; 0: forever."
+    )
+    rows = [f"| {', '.join(names)} | {text} | {days} |" for (text, days), names in tables.items()]
+    heading = ["| tables | retention | variable, default days |", "|---|---|---|"]
+    return "\n".join(["# Retention of all tables", "", introduction, "", *heading, *rows]) + "\n"
+
+
+PAGES = {
+    "mesh.md": mesh_page,
+    "limits.md": limits_page,
+    "environment.md": environment_page,
+    "retention.md": retention_page,
+}
 
 
 def main(arguments: list[str]) -> int:
@@ -130,6 +152,10 @@ def meaning(table: TableReference, key: Key) -> str:
         return (table.struct.__doc__ or "").partition("\n")[0]
     ending = "" if key.meaning.endswith(".") else "."
     return f"{key.meaning[:1].upper()}{key.meaning[1:]}{ending}"
+
+
+def _days(bound: Bound) -> str:
+    return NONE if bound.key is None else f"`{bound.variable}`, {settings.RETENTION_DAYS[bound.key]}"
 
 
 def _is_current(path: Path, text: str) -> bool:

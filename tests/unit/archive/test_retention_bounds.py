@@ -1,7 +1,4 @@
-"""Each table has a stated bound, its variable is set everywhere, and the documents have the same table."""
-
-import re
-from pathlib import Path
+"""Each table has a stated bound, and its variable is set everywhere."""
 
 from django.apps import apps
 from django.conf import settings
@@ -10,7 +7,6 @@ from monitor.archive.retention_bounds import BOUNDS, raw_tables
 from monitor.archive.upkeep.records import RECORDS, SESSIONS
 from monitor.environment import VARIABLES
 
-ROOT = Path(__file__).parents[3]
 OF_MIGRATIONS = "django_migrations"
 """Django's own table of applied migrations, which is not a model of an app."""
 
@@ -45,18 +41,3 @@ def test_every_table_bounded_by_time_has_a_deleting_task():
     assert bounded == deleted.keys() | with_another
     assert {table: BOUNDS[table].key for table in deleted} == deleted
     assert SESSIONS.table in BOUNDS
-
-
-def test_the_documents_have_each_table_with_its_bound_and_key():
-    text = (ROOT / "docs/archive.md").read_text().partition("\n## How long it is kept\n")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| ([^|]+) \| ([^|]+) \|$", text, re.MULTILINE)
-    documented = {table: (bound, key) for tables, bound, key in rows for table in re.findall(r"`(\w+)`", tables)}
-
-    expected = {
-        table: (
-            bound.text,
-            "–" if bound.key is None else f"`{bound.key.upper()}`, {settings.RETENTION_DAYS[bound.key]}",
-        )
-        for table, bound in BOUNDS.items()
-    }
-    assert {table: documented.get(table) for table in BOUNDS} == expected

@@ -1,6 +1,6 @@
 -- One row for each path (path_ids[i]) with a burst of this size in its window [begins[i], until): what can be counted, a
 -- value made of that, and the round trips of its bursts in the order of time, as sql/raw_of_hours.sql has them. Reads raw
--- bursts, one look into their key for each path, but not by the size (+ 0), see docs/archive.md, "Queries"; `since` is
+-- bursts, one look into their key for each path, but not by the size (+ 0, as in sql/states_before.sql); `since` is
 -- the earliest beginning.
 WITH wanted AS MATERIALIZED (
     SELECT path_id, begins FROM unnest(%(path_ids)s::integer[], %(begins)s::timestamptz[]) AS w (path_id, begins)

@@ -1,7 +1,9 @@
 -- One row for each of the given moments, in their order: the pings of this path and size in the half hour before it, the
 -- oldest first: begin in seconds since the epoch, packets sent and received, median RTT and TTL; NULL without any. Bursts
 -- during throughput tests are left out. Where no burst is left, rtt_ms, lost and sent are those of the hour before.
--- The key is not looked up by the size (+ 0), see docs/archive.md, "Queries".
+-- The size is compared as `packet_bytes + 0`, which keeps it out of the look-up of the key (path, time, size): PostgreSQL 18
+-- would skip through the times to those with a size, takes that for dear, and reads the bursts of all paths by their time
+-- instead, for each path anew.
 SELECT
     pings.at_s, pings.sent, pings.received, pings.rtts_ms, pings.ttls,
     hour.rtt_ms, coalesce(hour.sent - hour.received, 0)::integer AS hour_lost, coalesce(hour.sent, 0)::integer AS hour_sent
