@@ -44,6 +44,8 @@ def of_incident(incident: Incident, now: datetime) -> LastingIncident:
         elif _is_loss(row) and _has_relapsed(track, row.added_at.timestamp()):
             relapsed.add(_key(row))
     losses = sum(map(_is_loss, rows))
+    # Once a path is back, the normal ones tell of the end, not of where the trouble was.
+    is_whole = len(rows) == len(incident.paths.all()) and not recovered_s
     return LastingIncident(
         incident.cause,
         frozenset(map(_key, rows)),
@@ -55,7 +57,7 @@ def of_incident(incident: Incident, now: datetime) -> LastingIncident:
         {_key(row): row.added_at.timestamp() for row in rows if _is_loss(row) and not is_outage(row)},
         frozenset(row.path_id for row in incident.paths.all() if row.is_over),
         tuple(map(as_finding, rows)),
-        may_be_narrower=2 * losses > len(rows) and now - max(row.added_at for row in rows) <= REJUDGED_FOR,
+        may_be_narrower=is_whole and 2 * losses > len(rows) and now - max(of.added_at for of in rows) <= REJUDGED_FOR,
     )
 
 
