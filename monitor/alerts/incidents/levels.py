@@ -14,13 +14,14 @@ import numpy as np
 from django.db import transaction
 
 from monitor.alerts.detect.damage import CRITICAL_TESTS, severity_of
+from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.request_response import newest_latency_ms
 from monitor.alerts.detect.shares import Share, shares_as_json
 from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.alerts.history import add_severity
 from monitor.alerts.incidents.gravest import gravest_first
-from monitor.alerts.incidents.own_present import own_present, signal_of, track_of
+from monitor.alerts.incidents.own_present import is_rise, own_present, signal_of, track_of
 from monitor.alerts.incidents.own_track import at_detection, own_track
 from monitor.alerts.models import Incident, IncidentPath, Severity
 from monitor.analysis.changes.present import LostPackets, summed
@@ -78,12 +79,19 @@ def end_before(lasting: Sequence[Incident], moved: Collection[Key], present: Map
 def _track(row: IncidentPath, path: PresentPath | None, snapshot: Snapshot) -> Track | None:
     """The track of a finding now; None if its rule has no figure that changes, or no newer one is known."""
     if signal_of(row) > Signal.RTT:
-        return _of_tests(row, snapshot)
+        return _of_round_trips(row, path) if DIRECTION in row.figures else _of_tests(row, snapshot)
     track = track_of(row, path)
     if track is None or path is None or track.now is None:
         return None
     pinged = path.track(Signal.LOSS)
     return track if pinged is None or pinged.condition not in UNKNOWN else replace(track, condition=pinged.condition)
+
+
+def _of_round_trips(row: IncidentPath, path: PresentPath | None) -> Track | None:
+    """The track of the RTT where it shows the rise that STAMP found; pings may cross another route."""
+    track = None if path is None or not is_rise(row) else path.track(Signal.RTT)
+    track = None if track is None else track.since(row.since.timestamp())
+    return track if track is not None and track.trouble else None
 
 
 def _of_tests(row: IncidentPath, snapshot: Snapshot) -> Track | None:

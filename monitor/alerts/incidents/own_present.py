@@ -30,14 +30,14 @@ def signal_of(row: IncidentPath | RuleFinding) -> Signal:
     rule = rule_of(row.rule)
     if rule.effect in (Effect.LOSS, Effect.UNREACHABLE):
         return Signal.LOSS
-    if _is_rise(row) and DIRECTION not in row.figures:
+    if is_rise(row) and DIRECTION not in row.figures:
         return Signal.RTT
     if row.figures.get("figure") == "jitter":
         return Signal.JITTER
     return {Trouble.THROUGHPUT: Signal.RATE, Trouble.RESPONSES: Signal.RESPONSE}.get(rule.trouble, Signal.OTHER)
 
 
-def _is_rise(row: IncidentPath | RuleFinding) -> bool:
+def is_rise(row: IncidentPath | RuleFinding) -> bool:
     """Whether a finding is of a longer RTT."""
     figures = row.figures
     figure = "median" if rule_of(row.rule) is ROUTE_CHANGE else figures.get("figure")
@@ -72,7 +72,7 @@ def load_present(incidents: Iterable[Incident], others: Collection[int] = ()) ->
 def shown_by_tracks(firing: Sequence[RuleFinding], present: Mapping[int, PresentPath]) -> list[RuleFinding]:
     """These findings without the rises of the RTT that are none by its track: after a jitter, or a shorter RTT, it is
     the usual one again. A slow rise may have become the usual one."""
-    rises = [of for of in firing if of.rule == RTT.name and _is_rise(of) and not of.figures.get("is_slow")]
+    rises = [of for of in firing if of.rule == RTT.name and is_rise(of) and not of.figures.get("is_slow")]
     returns = [finding for finding in rises if _is_usual_again(present.get(finding.path_id), finding)]
     return [finding for finding in firing if finding not in returns]
 

@@ -11,12 +11,17 @@ from monitor.alerts.detect import rtt_progress
 from monitor.alerts.evaluate import Evaluation, evaluate
 from monitor.alerts.evidence import words
 from monitor.alerts.evidence.gather import gather_due
-from monitor.alerts.incidents import lifecycle, queries
+from monitor.alerts.incidents import levels, lifecycle, queries
+from monitor.alerts.incidents.own_track import is_normal_again, normal_since
 from monitor.alerts.models import Incident, JudgedDelays
 from monitor.archive.models import DirectionBurst
 from monitor.mesh import models
 from monitor.mesh.models import KindName, Measurement
+from monitor.present import read
+from monitor.present.models import PathTrack
+from monitor.present.track import Condition, Signal
 from tests.db.alert_rows import make_bursts, make_mesh
+from tests.db.track_rows import delay, store_delays
 from tests.facts import lacks
 
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
@@ -150,6 +155,22 @@ def test_a_finding_of_a_way_ends_with_its_rise():
     delays(path, 10.0, 10.0, NOW + 2 * MINUTE, AFTER)
     assert evaluate(NOW + (2 + AFTER) * MINUTE).closed == 1
     assert lacks(Incident.objects.get().closing, "slac → cern by STAMP: RTT 20.", "again") == []
+
+
+def test_a_rise_of_a_way_that_pings_show_is_over_with_theirs():
+    path = path_with_stamp(rtt={})
+    before_and_after(path, 22.0, 10.0)
+    evaluate(NOW)
+    PathTrack.objects.filter(path=path, signal=Signal.RTT).delete()
+    begun_s = NOW.timestamp() - 60.0 * AFTER
+    store_delays(path, Condition.NORMAL, *(delay(at, begun_s + 300.0 * at) for at in (0, 1)), delay(0, begun_s + 600.0))
+    PathTrack.objects.filter(path=path, signal=Signal.RTT).update(newest_at=NOW)
+    row = Incident.objects.get().paths.get()
+    assert not is_normal_again(row)
+
+    levels.update_levels(queries.lasting_incidents(), read.load([path.pk]), None, {})  # only tests need a snapshot
+
+    assert normal_since(Incident.objects.get().paths.get()) == datetime.fromtimestamp(begun_s + 600.0, UTC)
 
 
 def test_each_cycle_is_judged_once():
