@@ -148,7 +148,7 @@ def test_the_time_of_a_level_covers_exactly_its_packets(paths):
         level = level_now(path)
         if level is None or level.now is None:
             continue
-        bursts = Burst.objects.filter(path_id=path.pk, measured_at__gte=level.since, measured_at__lt=at(seconds))
+        bursts = Burst.objects.filter(path_id=path.pk, measured_at__range=(level.since, level.newest_at))
         sent, received = (sum(bursts.values_list(name, flat=True)) for name in ("sent", "received"))
         # The onset is dated more exactly than the packets are counted.
         assert abs(level.sent - sent) <= 40, seconds

@@ -1,5 +1,7 @@
 """What a track tells of its segments."""
 
+from dataclasses import replace
+
 import pytest
 
 from monitor.analysis.changes.present import LostPackets
@@ -40,6 +42,23 @@ def test_a_trouble_lasts_from_its_first_segment_to_the_next_that_is_clean(states
     assert (None if earlier is None else tuple(segment.state for segment in earlier.segments)) == before
     if earlier is not None and len(earlier.segments) > 1:
         assert (earlier.end.at_s, earlier.condition) == (200.0, Condition.NORMAL)
+
+
+@pytest.mark.parametrize(
+    ("states", "condition", "onset_s", "end_s"),
+    [
+        ((CLEAN, DEAD, LOSSY), Condition.BAD, 100.0, None),
+        ((CLEAN, DEAD, LOSSY), Condition.NORMAL, 100.0, 200.0),
+        ((CLEAN, DEAD, LOSSY), Condition.AWAITED, 100.0, 200.0),
+        ((CLEAN, DEAD, LOSSY), Condition.OVERDUE, 100.0, None),
+        ((CLEAN, LOSSY), Condition.NORMAL, None, None),
+    ],
+)
+def test_a_loss_within_what_is_normal_is_no_trouble(states, condition, onset_s, end_s):
+    of = replace(track(*states), condition=condition)
+
+    assert (None if of.onset is None else of.onset.at_s) == onset_s
+    assert (None if of.end is None else of.end.at_s) == end_s
 
 
 @pytest.mark.parametrize(
