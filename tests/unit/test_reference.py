@@ -29,7 +29,8 @@ def test_every_key_has_a_sentence(struct):
 
 
 def test_the_page_about_alerts_has_each_rule_with_its_keys():
-    rows = [line for line in (reference.FOLDER.parent / "alerts.md").read_text().splitlines() if line.startswith("| `")]
+    page = (reference.FOLDER.parent / "alert-rules.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
     for name, rule in RULES.items():
         (row,) = (row for row in rows if f"`{name}`" in row.split("|")[1])
         for key in keys_of(rule).values():

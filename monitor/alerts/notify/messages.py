@@ -1,7 +1,7 @@
 """Messages of a change of an incident, of a digest, and of a test: as text, and as JSON for webhooks.
 
 In: notifications with their incidents, paths prefetched. Out: `Message`s. The JSON is versioned, with its schema in
-docs/alerts.md: keys may be added, but are removed or change meaning only with a new version.
+docs/alert-rules.md: keys may be added, but are removed or change meaning only with a new version.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@ process, so that a service that hangs or a faulty plugin cannot block the worker
 
 In, on standard input: JSON with `url` and `messages` (`monitor.alerts.notify.channels.Message`). Out, on standard
 output: a line of JSON for each, up to the first failure. The output never contains secrets of the URL.
-`webhook+https://` and `webhook+http://` are implemented here (schema in docs/alerts.md); all other URLs are Apprise's.
-No Django, no database.
+`webhook+https://` and `webhook+http://` are implemented here (schema in docs/alert-rules.md); all other URLs are
+Apprise's. No Django, no database.
 """
 
 from __future__ import annotations

@@ -155,7 +155,8 @@ def test_a_webhook_gets_the_documented_body(webhook, paths):
     assert deliver(NOW) == 1
 
     (body,) = webhook.bodies
-    documented = Path(project.BASE_DIR, "docs", "alerts.md").read_text().partition("```json\n")[2].partition("```")[0]
+    page = Path(project.BASE_DIR, "docs", "alert-rules.md").read_text()
+    documented = page.partition("```json\n")[2].partition("```")[0]
     assert shape(body) == shape(json.loads(documented))
     assert (body["schema"], body["version"], body["event"]) == ("soundings.incident", 2, "opened")
     assert body["id"] == webhook.headers[0]["Idempotency-Key"] == f"{incident.pk}-opened-0"

@@ -494,7 +494,7 @@ def test_the_grid_shows_maintenance_and_incidents_by_sign(page, paths):
 
 
 def test_an_empty_list_names_the_rules_that_are_on(page, paths):
-    """Limits are on where mesh.toml sets their key, for the whole mesh or a part of it (docs/alerts.md)."""
+    """Limits are on where mesh.toml sets their key, for the whole mesh or a part of it (docs/alert-rules.md)."""
 
     def rules():
         text = re.sub(r"\s+", " ", page("/incidents/"))
