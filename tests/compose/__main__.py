@@ -1,6 +1,6 @@
 """`python -m tests.compose [--write | --upgrade]`: start docker-compose.yml and check it, as root on Debian 12.
 
-It prints a table, and with --write puts it into docs/compose.md. Exit status: 0 if all checks pass, 1 if not.
+It prints a table, and with --write puts it into docs/testing.md. Exit status: 0 if all checks pass, 1 if not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.compose.stack import Stack, name_of
 from tests.compose.upgrade import TITLE, check_upgrade
 from tests.reproduce.table import machine, placed
 
-DOCUMENT = bases.ROOT / "docs" / "compose.md"
+DOCUMENT = bases.ROOT / "docs" / "testing.md"
 IMAGES = {"soundings:0.1.0": 600, "soundings-agent:0.1.0": 250}
 """Sizes in MB that they must stay below."""
 
@@ -30,7 +30,7 @@ Row = tuple[str, str, bool]
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     scope = parser.add_mutually_exclusive_group()
-    scope.add_argument("--write", action="store_true", help="put the table into docs/compose.md")
+    scope.add_argument("--write", action="store_true", help="put the table into docs/testing.md")
     scope.add_argument("--upgrade", action="store_true", help="check only the upgrade from an earlier commit")
     parser.add_argument("--folder", type=Path, default=bases.ROOT / ".cache" / "compose", help="data of the engine")
     args = parser.parse_args()

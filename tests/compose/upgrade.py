@@ -53,7 +53,7 @@ def check_upgrade(engine: Engine, folder: Path) -> str:
         ended_at = datetime.now(UTC)
         for site in ("here", "far"):
             stack.new_bursts(site)
-        (*_, upgrade_far) = _commands("docs/compose.md", "In the site's clone:")
+        (*_, upgrade_far) = _commands("docs/compose.md", "in the site's clone:")
         stack.far(*upgrade_far.partition("agent.compose.yml ")[2].split())
         stack.new_bursts("far")
 
