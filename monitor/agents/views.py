@@ -31,8 +31,8 @@ from monitor.archive.upkeep import trouble
 from monitor.mesh import stored_plans
 from monitor.mesh.models import Site
 from monitor.mesh.plan import plan_for
-from monitor.mesh.schedule.on_demand_pings import UnknownRun, record
-from probes.site.wire import ABILITIES_HEADER, ON_DEMAND_PINGS, ON_DEMAND_TRACES, PLAN_HEADER, OnDemandPingReport
+from monitor.mesh.schedule.requests import HANDED_OUT, UnknownRun, record
+from probes.site.wire import ABILITIES_HEADER, PLAN_HEADER, OnDemandPingReport
 
 RETRY_AFTER_S = 5
 LARGEST_PING_REPORT_BYTES = 16_384
@@ -50,20 +50,14 @@ def plan(request: HttpRequest, site: AgentSite) -> HttpResponse:
     """Plan of the site. It is built only where the agent has another version, or no version is stored."""
     abilities = {ability.strip() for ability in request.headers.get(ABILITIES_HEADER, "").split(",")}
     etags = [tag.strip().removeprefix("W/") for tag in request.headers.get("If-None-Match", "").split(",")]
-    has_all = abilities >= {ON_DEMAND_PINGS, ON_DEMAND_TRACES}
+    has_all = abilities >= set(HANDED_OUT)
     if has_all and site.plan_version is not None and f'"{site.plan_version}"' in etags:
         return _with_etag(HttpResponseNotModified(), f'"{site.plan_version}"')
     now, iperf3_of = timezone.now(), health.Iperf3OfSites()
     if has_all:
         current = stored_plans.build(site.pk, now, iperf3_of)
     else:
-        current = plan_for(
-            Site.objects.get(pk=site.pk),
-            now,
-            iperf3_of,
-            can_ping_on_demand=ON_DEMAND_PINGS in abilities,
-            can_trace_on_demand=ON_DEMAND_TRACES in abilities,
-        )
+        current = plan_for(Site.objects.get(pk=site.pk), now, iperf3_of, abilities)
     etag = f'"{current.version}"'
     return _with_etag(HttpResponseNotModified() if etag in etags else json_answer(current), etag)
 

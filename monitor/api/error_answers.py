@@ -13,6 +13,8 @@ from ninja.errors import ValidationError
 from monitor.alerts.incidents.actions import ActionRefused
 from monitor.alerts.incidents.listing import UnknownFilter
 from monitor.api.incidents import status_of
+from monitor.api.limited_requests import TooOften
+from monitor.mesh.schedule.on_demand import OnDemandError
 from monitor.overview.grid import UnknownChoice
 
 MOST_NAMED = 5
@@ -22,8 +24,12 @@ def add_error_answers(api: NinjaAPI) -> None:
     """Register the answer of each error that the API's functions raise."""
 
     @api.exception_handler(ActionRefused)
-    def not_possible(request: HttpRequest, error: ActionRefused) -> HttpResponse:
-        return api.create_response(request, {"detail": str(error)}, status=status_of(error))
+    @api.exception_handler(OnDemandError)
+    def not_possible(request: HttpRequest, error: ActionRefused | OnDemandError) -> HttpResponse:
+        answer = api.create_response(request, {"detail": str(error)}, status=status_of(error))
+        if isinstance(error, TooOften):
+            answer["Retry-After"] = str(error.wait_s)
+        return answer
 
     @api.exception_handler(UnknownFilter)
     @api.exception_handler(UnknownChoice)

@@ -39,6 +39,7 @@ from monitor.api.freshness import EVALUATED_HEADER
 from monitor.api.parameters import Limit, Moment, Offset, ProblemOut
 from monitor.archive.upkeep import freshness
 from monitor.mesh.models import Family
+from monitor.mesh.schedule.on_demand import OnDemandError
 from monitor.present.track import Signal
 from probes import free_text
 
@@ -263,8 +264,10 @@ class CommentIn(Schema, extra="forbid"):
     text: Text
 
 
-def status_of(error: actions.ActionRefused) -> int:
-    """404 if unknown, 409 if somebody else was first, 422 if invalid."""
+def status_of(error: actions.ActionRefused | OnDemandError) -> int:
+    """404 if unknown, 409 if somebody else was first, 422 if invalid; that of a request on demand is its own."""
+    if isinstance(error, OnDemandError):
+        return error.status
     return {actions.UnknownObject: 404, actions.ObjectChanged: 409}.get(type(error), 422)
 
 

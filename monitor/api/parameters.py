@@ -5,14 +5,12 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta
 from typing import Annotated, Any
 
-from django.http import HttpResponse
-from ninja import Schema, Status
+from ninja import Schema
 from ninja.errors import HttpError
 from pydantic import AfterValidator, AwareDatetime, Field
 
 from monitor.mesh.models import Path
 from monitor.overview.moments import day_in_bounds, in_bounds
-from monitor.overview.on_demand.too_often import TooOften
 
 DAY = timedelta(days=1)
 LONGEST_RANGE = timedelta(days=5 * 366)
@@ -22,12 +20,6 @@ class ProblemOut(Schema):
     """The reason for an error: a sentence, or a list of parameters out of bounds."""
 
     detail: str | list[dict[str, Any]]
-
-
-def too_often(response: HttpResponse, error: TooOften) -> Status[object]:
-    """The answer to a request above the rate limit of the user, 429."""
-    response["Retry-After"] = str(error.wait_s)
-    return Status(429, {"detail": str(error)})
 
 
 TO_THE_MICROSECOND = "lists have the times to the microsecond, as this address needs them"

@@ -1,7 +1,7 @@
 """The users' API under /api/v1/: sites, paths, the grid, tables, series, tests, completeness and incidents, as JSON.
 
-Everything here is read-only; actions are in `monitor.api.incidents`, `.quiet`, `.on_demand`, `.on_demand_pings` and
-`.throughput.on_demand_aggregates`. Units are in the names, unknown values are null, times are ISO 8601 in UTC.
+Everything here is read-only; actions are in `monitor.api.incidents`, `.quiet` and `.on_demand`. Units are in the names,
+unknown values are null, times are ISO 8601 in UTC.
 Permissions of pages and API are checked in `monitor.accounts.access`; the description for programs is at
 /api/v1/openapi.json.
 """
@@ -21,7 +21,7 @@ from ninja import NinjaAPI, Query
 from ninja.errors import HttpError
 
 from monitor.alerts.incidents.queries import ended_findings, incidents_of_path
-from monitor.api import freshness, incidents, on_demand, on_demand_pings, quiet
+from monitor.api import freshness, incidents, on_demand, quiet
 from monitor.api.annotations.views import router as annotations_router
 from monitor.api.captures import router as captures_router
 from monitor.api.centre.state import router as state_router
@@ -63,7 +63,6 @@ from monitor.api.summaries import router
 from monitor.api.sweeps import router as sweeps_router
 from monitor.api.throughput.aggregates import router as aggregates_router
 from monitor.api.throughput.links import router as links_router
-from monitor.api.throughput.on_demand_aggregates import router as on_demand_aggregates_router
 from monitor.api.transfers import router as transfers_router
 from monitor.archive.queries.directions import RawDirection, direction_series, raw_directions
 from monitor.archive.queries.disk_to_disk import DiskToDiskPoint, disk_to_disk_series
@@ -112,8 +111,6 @@ api.add_router("", quiet.router)
 api.add_router("", annotations_router)
 api.add_router("", links_router)
 api.add_router("", on_demand.router)
-api.add_router("", on_demand_aggregates_router)
-api.add_router("", on_demand_pings.router)
 api.add_router("", freshness.router)
 api.add_router("", state_router)
 api.add_router("", summary_router)

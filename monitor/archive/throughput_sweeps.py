@@ -177,7 +177,7 @@ def run(sweep_id: int, tell: Callable[[Sweep], None]) -> Sweep:
         if len(running) < min(AHEAD, len(open_cells)):
             _ask_next(sweep)
         else:
-            on_demand.wait(running[0], Deadline(POLL_S))
+            on_demand.wait(on_demand.on_demand, running[0], Deadline(POLL_S))
 
 
 def stop(sweep_id: int, now: datetime) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,8 +18,8 @@ from monitor.mesh.kinds.stamp import KIND as STAMP
 from monitor.mesh.kinds.stamp import reflector_plan
 from monitor.mesh.models import Site, Slot
 from monitor.mesh.plan_rows import PlannedMeasurement, PlannedSite, PlanState, read_measurements, read_state
-from monitor.mesh.schedule import on_demand_pings, on_demand_traces
 from monitor.mesh.schedule.destination_tests import destination_tests
+from monitor.mesh.schedule.requests import HANDED_OUT
 from monitor.mesh.schedule.slots import HORIZON_S
 from probes.site.wire import Plan
 
@@ -30,46 +30,29 @@ def plan_for(
     site: Site,
     now: datetime,
     iperf3_of: Mapping[int, str] | None = None,
-    *,
-    can_ping_on_demand: bool = True,
-    can_trace_on_demand: bool = True,
+    abilities: Collection[str] = frozenset(HANDED_OUT),
 ) -> Plan:
     """Tests of `site` in cycles, and its slots that have not ended and start within an hour.
 
     `iperf3_of` has the version of iperf3 of each site, by its id, where reported. Equal content gives an equal version.
     Three queries for any number of measurements, another where the site has slots, two in a mesh with STAMP or
-    request-response tests, and more only for `TAKE_UP_S` after on-demand pings or traces were asked for: they are
-    handed to an agent that knows them; pings end for another. Another in each process where slots changed since the
-    last plan of any site.
+    request-response tests, and more only for a time after on-demand pings or traces were asked for: they are handed to
+    an agent with these `abilities`; pings end for another. Another in each process where slots changed since the last
+    plan of any site.
     """
-    return make_plan(
-        read_state(site.pk, now),
-        now,
-        {} if iperf3_of is None else iperf3_of,
-        can_ping_on_demand=can_ping_on_demand,
-        can_trace_on_demand=can_trace_on_demand,
-    )
+    return make_plan(read_state(site.pk, now), now, {} if iperf3_of is None else iperf3_of, abilities)
 
 
 def make_plan(
-    state: PlanState,
-    now: datetime,
-    iperf3_of: Mapping[int, str],
-    *,
-    can_ping_on_demand: bool = True,
-    can_trace_on_demand: bool = True,
+    state: PlanState, now: datetime, iperf3_of: Mapping[int, str], abilities: Collection[str] = frozenset(HANDED_OUT)
 ) -> Plan:
     """As `plan_for`, from the state of the site's plan."""
     site = state.site
     fields: dict[str, Any] = {}
-    if state.pings_until is not None and now < state.pings_until:
-        pings = on_demand_pings.hand_out(site.pk, now, is_able=can_ping_on_demand)
-        if pings:
-            fields["on_demand_pings"] = pings
-    if can_trace_on_demand and state.traces_until is not None and now < state.traces_until:
-        traces = on_demand_traces.hand_out(site.pk, now)
-        if traces:
-            fields["on_demand_traces"] = traces
+    for ability, part in HANDED_OUT.items():
+        until = getattr(state, part.until)
+        if until is not None and now < until:
+            fields[part.field] = part.hand_out(site.pk, now, is_able=ability in abilities) or msgspec.UNSET
     fields |= _servers(state)
     parts: dict[str, list[Any]] = defaultdict(list)
     of_tests = read_measurements(site.pk, _IN_CYCLES, "source")

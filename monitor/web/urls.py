@@ -25,7 +25,7 @@ from monitor.web.pages.lab.view import lab_expected, lab_page
 from monitor.web.pages.login import single_sign_on
 from monitor.web.pages.login.view import Login
 from monitor.web.pages.map.view import map_page
-from monitor.web.pages.path import downloads, on_demand, run_now, trace_now
+from monitor.web.pages.path import downloads, on_demand
 from monitor.web.pages.path.other_tests import annotate
 from monitor.web.pages.path.view import charts_json, path_page
 from monitor.web.pages.paths.view import paths_page
@@ -59,7 +59,7 @@ urlpatterns: list[URLPattern] = [
     path("paths/<int:path_id>/request-response.csv", downloads.request_response_csv, name="request-response-csv"),
     path("paths/<int:path_id>/changes.csv", downloads.changes_csv, name="changes-csv"),
     path("paths/<int:path_id>/routes.csv", downloads.routes_csv, name="routes-csv"),
-    path("paths/<int:path_id>/run/", run_now.run_now, name="run-now"),
+    path("paths/<int:path_id>/run/", on_demand.run_now, name="run-now"),
     path("paths/<int:path_id>/annotate/", annotate.annotate, name="annotate"),
     path(
         "paths/<int:path_id>/annotations/<int:annotation_id>/remove/",
@@ -67,7 +67,7 @@ urlpatterns: list[URLPattern] = [
         name="annotation-remove",
     ),
     path("paths/<int:path_id>/test/", on_demand.test_now, name="test-now"),
-    path("paths/<int:path_id>/trace/", trace_now.trace_now, name="trace-now"),
+    path("paths/<int:path_id>/trace/", on_demand.trace_now, name="trace-now"),
     path("paths/<int:path_id>/test.json", on_demand.progress, name="path-progress"),
     path("incidents/", incidents_page, name="incidents"),
     path("incidents/<int:incident_id>/", incident_page, name="incident"),

@@ -24,8 +24,8 @@ from monitor.alerts.models import Incident
 from monitor.archive.models import Burst, DirectionBurst, RefusedResult, ThroughputTest
 from monitor.mesh.kinds.throughput import ThroughputSettings
 from monitor.mesh.models import Path, Site, Slot
-from monitor.mesh.schedule import on_demand, on_demand_pings
-from monitor.mesh.schedule.on_demand_pings import PingsRefused
+from monitor.mesh.schedule import on_demand, requests
+from monitor.mesh.schedule.on_demand import OnDemandError
 from probes.contract import Outcome
 from tests.e2e.centre import GUNICORN, database_url, make_certificate
 from tests.e2e.stack import TOP, wait_for
@@ -205,5 +205,5 @@ def test_sites_behind_nat_measure_outwards_and_are_reached_where_ports_are_forwa
     assert not RefusedResult.objects.exists()
     assert lacks(cause.sentence, f"No ping to {CAFE} was ever answered", "its own pings are", "NAT") == []
     assert lacks(cause.next_step, "behind_nat = true") == []
-    with pytest.raises(PingsRefused, match="home is behind NAT"):
-        on_demand_pings.ask(path("outside", "home"), by="test", now=timezone.now())
+    with pytest.raises(OnDemandError, match="home is behind NAT"):
+        requests.ask_pings(path("outside", "home"), by="test", now=timezone.now())

@@ -32,7 +32,7 @@ from monitor.alerts.history import add_entry, add_reopening, add_severity
 from monitor.alerts.incidents.gravest import gravest_of, gravity
 from monitor.alerts.incidents.outbox import enqueue, enqueue_worse, notified_channels, withdraw
 from monitor.alerts.models import UNTOLD, HistoryEvent, Incident, IncidentChange, IncidentPath, Severity
-from monitor.mesh.schedule.on_demand_traces import ask_where_scheduled
+from monitor.mesh.schedule.requests import ask_where_scheduled
 from probes.trace.spec import TraceReason
 
 CONFIRM_S = 20

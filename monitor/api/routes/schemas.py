@@ -122,13 +122,6 @@ class TraceOut(Schema):
     for a trace of a single flow."""
 
 
-class TraceRequestOut(Schema):
-    """A trace that the agent at the source of a path is asked for."""
-
-    path_id: int
-    asked_at: datetime
-
-
 @with_fields_of(Passage)
 class PassageOut(Schema):
     """A path through a router or an AS: its first hop there, and the period in which a flow was on the route."""

@@ -1,8 +1,8 @@
 """The users' API about routes: of a path in both directions, their traces, changes, differences, and paths through a
 router or an AS.
 
-As in `monitor.api.users`, which these addresses are part of: units in the names, null is not known. Requesting a trace
-needs the operator role, checked in `monitor.accounts.access`; all else is read-only. `downloads` has CSV.
+As in `monitor.api.users`, which these addresses are part of: read-only, units in the names, null is not known.
+`downloads` has CSV.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from datetime import timedelta
 from ipaddress import ip_address
 from typing import Annotated, Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Query, Router, Status
+from ninja import Query, Router
 from ninja.errors import HttpError
 from pydantic import Field
 
 from monitor.analysis.routes.differences import diff, diff_as
-from monitor.api.parameters import TO_THE_MICROSECOND, Moment, ProblemOut, Range, path_or_404, too_often
+from monitor.api.parameters import TO_THE_MICROSECOND, Moment, ProblemOut, Range, path_or_404
 from monitor.api.routes.schemas import (
     HopNamesOut,
     PassageOut,
@@ -28,7 +28,6 @@ from monitor.api.routes.schemas import (
     RouteChangeOut,
     RouteDiffOut,
     TraceOut,
-    TraceRequestOut,
 )
 from monitor.archive.queries.routes.periods import (
     Passage,
@@ -40,8 +39,6 @@ from monitor.archive.queries.routes.periods import (
 )
 from monitor.archive.queries.routes.traces import StoredTrace, traces_at, traces_between
 from monitor.mesh.models import Path
-from monitor.mesh.schedule.on_demand_traces import TAKE_UP_S
-from monitor.overview.on_demand.traces import TracesRefused, TracesTooOften, ask
 from monitor.routes.passages import paths_through_as
 from monitor.routes.places import of_addresses, sources
 
@@ -100,24 +97,6 @@ def get_traces(request: HttpRequest, path_id: int, at: Moment) -> list[dict[str,
     if not traces:
         raise HttpError(404, f"no trace of path {path_id} began at {at.isoformat()}; {TO_THE_MICROSECOND}")
     return _named(traces)
-
-
-@router.post(
-    "/paths/{int:path_id}/on-demand-traces",
-    response={201: list[TraceRequestOut], 404: ProblemOut, 422: ProblemOut, 429: ProblemOut},
-    summary="Trace a path now, in both directions",
-    description=f"Agents take it up with their next plan, within {TAKE_UP_S} s; the traces then have the reason "
-    "`on_demand`. 429 with Retry-After above the rate limit of the user, or if the path was traced on demand just now.",
-)
-def trace_now(request: HttpRequest, path_id: int, response: HttpResponse) -> Status[object]:
-    path = path_or_404(path_id)
-    try:
-        requests = ask(path, request.user.get_username(), timezone.now())
-    except TracesTooOften as error:
-        return too_often(response, error)
-    except TracesRefused as error:
-        raise HttpError(422, str(error)) from error
-    return Status(201, requests)
 
 
 @router.get(

@@ -10,15 +10,14 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from monitor.analysis.aggregate import AggregateState
+from monitor.api.limited_requests import ask_aggregate
 from monitor.api.throughput.aggregates import aggregate_out
 from monitor.api.throughput_commands.aggregates import result_lines
 from monitor.api.throughput_commands.run import BITS_PER_MEGABIT
-from monitor.archive.queries.throughput.on_demand_aggregates import OnDemandAggregate, on_demand_aggregate, wait
+from monitor.archive.queries.throughput.on_demand import OnDemandAggregate, on_demand_aggregate, wait
 from monitor.mesh.kinds.throughput import ThroughputSettings
 from monitor.mesh.schedule.endings import GRACE_S
-from monitor.mesh.schedule.on_demand import OnDemandError
-from monitor.mesh.schedule.on_demand_aggregates import FIRST_PORT, AggregateSettings, settings_of
-from monitor.overview.on_demand.aggregates import ask
+from monitor.mesh.schedule.on_demand import FIRST_PORT, AggregateSettings, OnDemandError, settings_of
 from probes.contract import Deadline
 
 SUMMARY = "run an aggregate test as soon as all its hosts are free"
@@ -52,7 +51,7 @@ def run(command: BaseCommand, options: dict[str, Any]) -> None:
         raise CommandError("give the name of a test of mesh.toml, or --senders and --receivers")
     try:
         settings = _settings(options) if options["test"] is None else settings_of(options["test"])
-        slot = ask(settings, f"{getpass.getuser()}, manage.py", now)
+        slot = ask_aggregate(settings, f"{getpass.getuser()}, manage.py", now)
     except OnDemandError as error:
         raise CommandError(str(error)) from error
     if not options["as_json"]:
@@ -65,7 +64,7 @@ def run(command: BaseCommand, options: dict[str, Any]) -> None:
             command.stdout.write("its result will be on the page Aggregate; --wait waits for it and prints it")
     test = on_demand_aggregate(slot.pk, now)
     if options["wait"]:
-        test = wait(slot.pk, Deadline((slot.ends_at - now).total_seconds() + REPORTED_S))
+        test = wait(on_demand_aggregate, slot.pk, Deadline((slot.ends_at - now).total_seconds() + REPORTED_S))
     assert test is not None
     if options["as_json"]:
         command.stdout.write(json.dumps(_plain(test), default=str))

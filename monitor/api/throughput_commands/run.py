@@ -65,7 +65,7 @@ def run(command: BaseCommand, options: dict[str, Any]) -> None:
         if not options["wait"]:
             command.stdout.write("its result will be on the page of the path; --wait waits for it and prints it")
     if options["wait"]:
-        test = wait(slot.pk, Deadline((slot.ends_at - now).total_seconds() + REPORTED_S))
+        test = wait(on_demand, slot.pk, Deadline((slot.ends_at - now).total_seconds() + REPORTED_S))
     else:
         planned = on_demand(slot.pk, now)
         assert planned is not None

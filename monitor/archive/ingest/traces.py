@@ -23,7 +23,7 @@ from monitor.analysis.routes.timeline import Flow, RouteTrace
 from monitor.archive.models import NO_FLOW, Trace
 from monitor.archive.routes.keep import keep_routes
 from monitor.archive.statements import run_statement
-from monitor.mesh.schedule.on_demand_traces import ask_reverse
+from monitor.mesh.schedule.requests import ask_where_scheduled
 from monitor.prepared import array_text
 from probes.free_text import cleaned
 from probes.site.wire import Delivered
@@ -65,7 +65,7 @@ def _trace_back(stored: Iterable[Delivered], now: datetime) -> None:
         if run.reason in SEEN_AT_THE_SOURCE and not is_answer and run.started_at > now - OUTDATED:
             paths[run.reason].append(delivered.path_id)
     for reason, path_ids in paths.items():
-        ask_reverse(path_ids, reason, by="the agent at the other end", now=now)
+        ask_where_scheduled(path_ids, reason, by="the agent at the other end", now=now, only_reverse=True)
 
 
 def _stored(keys: Iterable[Key]) -> list[Key]:

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from enum import StrEnum
+from statistics import median
+
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 
 from monitor.mesh.models.places import Path
+from probes.contract import Outcome
+
+
+class RequestState(StrEnum):
+    """State of pings or a trace on demand: waiting for the agent's next plan, fetched by it, running, or ended."""
+
+    WAITING = "waiting"
+    FETCHED = "fetched"
+    RUNNING = "running"
+    ENDED = "ended"
 
 
 class PingRequest(models.Model):
@@ -19,6 +33,10 @@ class PingRequest(models.Model):
     class Meta:
         db_table = "ping_request"
         indexes = [models.Index(fields=["path", "-asked_at"], name="ping_request_by_path")]
+
+    @property
+    def is_running(self) -> bool:
+        return any(run.state is not RequestState.ENDED for run in self.runs.all())
 
 
 class PingRun(models.Model):
@@ -44,6 +62,51 @@ class PingRun(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["path"], condition=Q(ended_at=None), name="one_ping_run_per_path_at_a_time")
         ]
+
+    @property
+    def asked_at(self) -> datetime:
+        return self.request.asked_at
+
+    @property
+    def state(self) -> RequestState:
+        if self.outcome is not None:
+            return RequestState.ENDED
+        if self.started_at is not None:
+            return RequestState.RUNNING
+        return RequestState.WAITING if self.fetched_at is None else RequestState.FETCHED
+
+    @property
+    def is_measured(self) -> bool:
+        return self.outcome == Outcome.MEASURED
+
+    @property
+    def sent(self) -> int:
+        return len(self.rtts_ms)
+
+    @property
+    def replies_ms(self) -> list[float]:
+        return [rtt_ms for rtt_ms in self.rtts_ms if rtt_ms is not None]
+
+    @property
+    def received(self) -> int:
+        return len(self.replies_ms)
+
+    @property
+    def lost(self) -> int:
+        """Requests without a reply in time; those that may still be answered are not lost."""
+        return self.sent - self.received - len(self.awaited)
+
+    @property
+    def rtt_min_ms(self) -> float | None:
+        return min(self.replies_ms, default=None)
+
+    @property
+    def rtt_median_ms(self) -> float | None:
+        return median(self.replies_ms) if self.replies_ms else None
+
+    @property
+    def rtt_max_ms(self) -> float | None:
+        return max(self.replies_ms, default=None)
 
 
 class TraceRequest(models.Model):

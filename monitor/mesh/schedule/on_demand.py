@@ -1,23 +1,25 @@
-"""On-demand throughput tests: slots as for scheduled tests, at the next free time.
+"""Throughput and aggregate tests on demand: slots as for scheduled tests, at the next free time.
 
-`find_path` and `ask` take names, settings and a time, and return the slot, whose id identifies the test everywhere.
-Hosts, uplinks, keys, site limits and budgets apply as for every slot. An on-demand test begins `ON_DEMAND_LEAD_S`
-seconds later, or as soon as both hosts are free; scheduled slots that no agent has fetched yet are postponed.
+`ask` and `ask_aggregate` return the slot, of an aggregate test that of its first member, whose id identifies the test
+everywhere. Hosts, uplinks, keys, site limits and budgets apply as for every slot. A test begins `ON_DEMAND_LEAD_S`
+seconds later, or as soon as all hosts are free; scheduled slots that no agent has fetched yet are postponed.
 `monitor.archive.queries.throughput.on_demand` has the results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar, cast
 
+import msgspec
 from django.db import transaction
 from msgspec import structs
 
-from monitor.mesh.document.entries import ON_DEMAND
+from monitor.mesh.document.entries import ON_DEMAND, ON_DEMAND_AGGREGATE
 from monitor.mesh.kinds import slot_s
+from monitor.mesh.kinds.aggregate import MOST_MEMBERS, Shape, pairs_of
 from monitor.mesh.kinds.throughput import MOST_DATAGRAM_BYTES, ThroughputSettings, is_reversed
 from monitor.mesh.models import KindName, Measurement, MeasurementPeriod, Path, Slot, SlotRequest, Test
 from monitor.mesh.schedule import lock, slots
@@ -27,27 +29,30 @@ from monitor.mesh.schedule.timetable import ExistingSlot
 from probes.toml.keys import InvalidValue, keys_of
 
 ON_DEMAND_LEAD_S = 15
-"""Time from request to start: agents poll the plan every 10 s, and the server starts 2 s before."""
+"""Time from request to start: agents poll the plan every 10 s, and the server starts 2 s before. That of aggregate
+tests is `slots.LEAD_S`."""
 
 PATIENCE_S = 3600
 """Maximum delay of the start; beyond it a test is rejected."""
 
+MOST_SECONDS = 300
+"""Duration and omitted time of an aggregate test together: it loads many sites at once."""
+MOST_BITS = 10 * 10**12
+"""Sent by all members together, where their rate is given: ten minutes of a link of 16 Gbit/s."""
+MOST_AT_A_TIME = 3
+"""Aggregate tests planned or running in the whole mesh."""
+FIRST_PORT, LAST_PORT = 5201, 65_535
+
 Settings = ThroughputSettings
 
-
-@dataclass(frozen=True, slots=True)
-class OnDemandTest:
-    """The test in the database that on-demand slots of a kind belong to."""
-
-    name: str
-    kind: str
-
-
-_TEST = OnDemandTest(ON_DEMAND, KindName.THROUGHPUT)
+_KINDS: dict[str, str] = {ON_DEMAND: KindName.THROUGHPUT, ON_DEMAND_AGGREGATE: slots.AGGREGATE}
+"""The kind of the tests in the database that on-demand slots belong to."""
 
 
 class OnDemandError(Exception):
-    """Invalid request for a test: the problem and the fix."""
+    """A request that cannot be met: the problem and the fix. `status` is that of the answer to it."""
+
+    status: ClassVar[int] = 422
 
 
 class UnknownPath(OnDemandError):
@@ -56,6 +61,8 @@ class UnknownPath(OnDemandError):
 
 class NoFreeSlot(OnDemandError):
     """Its hosts are not free soon enough, or a budget is used up."""
+
+    status = 409
 
 
 def find_path(source: str, destination: str, family: int | None = None) -> Path:
@@ -128,7 +135,152 @@ def ask(path: Path, settings: Settings, *, by: str, now: datetime, lead_s: int =
         raise OnDemandError(port_clash)
     with transaction.atomic():
         lock.hold_until_commit()
-        return plan_together([path], _TEST, settings.parameters, by, now, lead_s)
+        return _plan_together([path], ON_DEMAND, settings.parameters, by, now, lead_s)
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateSettings:
+    """An aggregate test as asked for; `settings` are those of each member. Without `has_port` the first free ports of
+    the receivers are taken."""
+
+    shape: Shape
+    senders: tuple[str, ...]
+    receivers: tuple[str, ...]
+    settings: ThroughputSettings
+    has_port: bool = False
+
+    @property
+    def host_pairs(self) -> tuple[tuple[str, str], ...]:
+        return tuple(pairs_of(self.shape, self.senders, self.receivers))
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """As those of `monitor.mesh.kinds.aggregate.AggregateEntry`."""
+        hosts = {"senders": list(self.senders), "receivers": list(self.receivers)}
+        return {**self.settings.parameters, "shape": self.shape, **hosts}
+
+
+def planned_tests() -> list[Test]:
+    """The aggregate tests of mesh.toml, by name."""
+    return list(Test.objects.in_use().filter(kind=slots.AGGREGATE).order_by("name"))
+
+
+def settings_of(test_name: str) -> AggregateSettings:
+    """The settings of an aggregate test of mesh.toml. Raises `UnknownPath`."""
+    test = next((test for test in planned_tests() if test.name == test_name), None)
+    if test is None:
+        names = ", ".join(test.name for test in planned_tests()) or "none"
+        raise UnknownPath(f'mesh.toml has no aggregate test "{test_name}" in use; it has {names}')
+    parameters: Mapping[str, Any] = test.parameters
+    return AggregateSettings(
+        shape=cast("Shape", parameters["shape"]),
+        senders=tuple(parameters["senders"]),
+        receivers=tuple(parameters["receivers"]),
+        settings=msgspec.convert(parameters, ThroughputSettings),
+        has_port=True,
+    )
+
+
+def aggregate_faults(request: AggregateSettings) -> list[str]:
+    """Problems of a test that need no look at the mesh, each with the fix; empty if valid."""
+    problems = faults(request.settings)
+    if request.settings.reverse or request.settings.capture_packets is not None:
+        problems.append("members of an aggregate test have no reverse connection and no capture; leave them out")
+    for key, names in (("senders", request.senders), ("receivers", request.receivers)):
+        if len(set(names)) < len(names):
+            problems.append(f"{key}: a host is named twice; name each once")
+    fits = {"many-to-one": len(request.receivers) == 1, "one-to-many": len(request.senders) == 1}
+    if not fits.get(request.shape, len(request.senders) == len(request.receivers)):
+        problems.append(
+            f"{request.shape} does not fit {len(request.senders)} senders and {len(request.receivers)} receivers: "
+            "many-to-one has one receiver, one-to-many one sender, pairs as many of both"
+        )
+    members = len(request.host_pairs)
+    if not 2 <= members <= MOST_MEMBERS:
+        problems.append(f"an aggregate test has 2 to {MOST_MEMBERS} members, not {members}; name other hosts")
+    sending_s = request.settings.duration_s + request.settings.omit_s
+    if sending_s > MOST_SECONDS:
+        problems.append(
+            f"an on-demand aggregate test takes at most {MOST_SECONDS} s, not {sending_s}; lower duration_s"
+        )
+    bits = sending_s * members * (request.settings.rate_bps or 0)
+    if bits > MOST_BITS:
+        problems.append(
+            f"its {members} members would send {bits / 1e12:.1f} Tbit, at most {MOST_BITS / 1e12:g} are allowed; "
+            "lower duration_s or the rate"
+        )
+    return problems
+
+
+def ask_aggregate(request: AggregateSettings, *, by: str, now: datetime) -> Slot:
+    """Plan a test as soon as all its hosts are free, `slots.LEAD_S` from now at the earliest. Raises
+    `OnDemandError`."""
+    wrong = aggregate_faults(request)
+    if wrong:
+        raise OnDemandError("; ".join(wrong))
+    paths = _paths(request.host_pairs)
+    request = _with_ports(request, paths)
+    with transaction.atomic():
+        lock.hold_until_commit()
+        of_test = Slot.objects.filter(measurement__test__name=ON_DEMAND_AGGREGATE, lead=None)
+        waiting = of_test.filter(outcome=None, ends_at__gt=now)
+        if waiting.count() >= MOST_AT_A_TIME:
+            raise NoFreeSlot(
+                f"{MOST_AT_A_TIME} on-demand aggregate tests are planned or running already; wait for their end"
+            )
+        return _plan_together(paths, ON_DEMAND_AGGREGATE, request.parameters, by, now, slots.LEAD_S)
+
+
+def _paths(pairs: Sequence[tuple[str, str]]) -> list[Path]:
+    """The path of each member. Raises `UnknownPath`."""
+    rows = Path.objects.in_use().filter(
+        source__name__in={sender for sender, _ in pairs}, destination__name__in={receiver for _, receiver in pairs}
+    )
+    between = {
+        (path.source.name, path.destination.name): path
+        for path in rows.select_related(
+            "source__site", "source__uplink__site", "destination__site", "destination__uplink__site"
+        )
+    }
+    missing = [f"{sender} → {receiver}" for sender, receiver in pairs if (sender, receiver) not in between]
+    if missing:
+        raise UnknownPath(
+            f"no path in use: {', '.join(missing)}; name hosts of mesh.toml that a group or an aggregate test measures"
+        )
+    paths = [between[pair] for pair in pairs]
+    for path in paths:
+        fault = fault_of(path)
+        if fault is not None:
+            raise UnknownPath(fault)
+        if path.destination.behind_nat:
+            raise UnknownPath(f"host {path.destination} is behind NAT, and no sender can connect to it")
+    if len({path.family for path in paths}) > 1:
+        raise UnknownPath("its hosts are of different address families; name hosts of one family")
+    return paths
+
+
+def _with_ports(request: AggregateSettings, paths: Sequence[Path]) -> AggregateSettings:
+    """With the port that its servers begin at. Raises `OnDemandError` where a given one is not free."""
+    sites = list(dict.fromkeys(path.destination.site.name for path in paths))
+    taken, protocol = lasting_servers(sites), request.settings.protocol
+
+    def fault(first: int) -> str | None:
+        if first + len(paths) - 1 > LAST_PORT:
+            return f"its {len(paths)} members need the ports from {first} on, beyond {LAST_PORT}; give a lower port"
+        clashes = (
+            clash(path.destination.site.name, first + place, protocol, taken) for place, path in enumerate(paths)
+        )
+        return next((words for words in clashes if words is not None), None)
+
+    if request.has_port:
+        wrong = fault(request.settings.port)
+        if wrong is not None:
+            raise OnDemandError(wrong)
+        return request
+    first = next((port for port in range(FIRST_PORT, LAST_PORT) if fault(port) is None), None)
+    if first is None:
+        raise OnDemandError("no ports in a row are free at its receivers; give a port")
+    return replace(request, settings=structs.replace(request.settings, port=first))
 
 
 def cancel(slot_id: int, now: datetime) -> bool:
@@ -140,12 +292,12 @@ def cancel(slot_id: int, now: datetime) -> bool:
     return cancellable.delete()[0] > 0
 
 
-def plan_together(
-    paths: Sequence[Path], test: OnDemandTest, parameters: Mapping[str, Any], by: str, now: datetime, lead_s: int
+def _plan_together(
+    paths: Sequence[Path], test: str, parameters: Mapping[str, Any], by: str, now: datetime, lead_s: int
 ) -> Slot:
     """Plan a test on these paths at the same time, with the lock held; returns its first slot, which reserves the hosts
     and uplinks of all and leads the others. Raises `NoFreeSlot`."""
-    length_s = slot_s(test.kind, parameters)
+    kind, length_s = _KINDS[test], slot_s(_KINDS[test], parameters)
     names = str(paths[0]) if len(paths) == 1 else f"{len(paths)} members"
     host_ids = tuple(dict.fromkeys(host_id for path in paths for host_id in (path.source_id, path.destination_id)))
     uplink_ids = tuple(dict.fromkeys(uplink_id for path in paths for uplink_id in slots.uplinks_of(path)))
@@ -158,7 +310,7 @@ def plan_together(
     starts_at = datetime.fromtimestamp(start_s, UTC)
     spending = Spending.between(now, starts_at)
     for path in paths:
-        rule = spending.take(path, test.kind, parameters, start_s)
+        rule = spending.take(path, kind, parameters, start_s)
         if rule is not None:
             raise NoFreeSlot(rule)
     in_the_way = [
@@ -192,10 +344,10 @@ def _owed(moved: Iterable[ExistingSlot]) -> slots.Owed:
     return frozenset((pk, start_s // every_s[pk]) for pk, start_s in starts if pk in every_s)
 
 
-def _measurement(path: Path, test: OnDemandTest, now: datetime) -> Measurement:
+def _measurement(path: Path, test: str, now: datetime) -> Measurement:
     """Measurement that the on-demand slots of a path belong to; retired from the start, since it is not in
     mesh.toml."""
-    row, _ = Test.objects.get_or_create(name=test.name, defaults={"kind": test.kind, "every_s": 0, "retired_at": now})
+    row, _ = Test.objects.get_or_create(name=test, defaults={"kind": _KINDS[test], "every_s": 0, "retired_at": now})
     measurement, _ = Measurement.objects.get_or_create(
         path=path, test=row, defaults={"started_at": now, "retired_at": now}
     )

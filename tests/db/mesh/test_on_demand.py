@@ -323,14 +323,14 @@ def test_a_planned_slot_is_not_an_on_demand_test(path):
     assert on_demand(Slot.objects.first().pk, NOW) is None
     assert outcomes.latest(path.pk, NOW, NOW) is None
     with pytest.raises(LookupError, match="on-demand test 123456 not found"):
-        wait(123456, Deadline(1))
+        wait(on_demand, 123456, Deadline(1))
 
 
 def run_with(monkeypatch, *arguments, result=None):
     """The command with a stopped clock; `result` reports the slot's outcome as soon as it is waited for."""
     monkeypatch.setattr(run_command.timezone, "now", lambda: NOW)
 
-    def ended(slot_id, deadline):
+    def ended(load, slot_id, deadline):
         slot = Slot.objects.get(pk=slot_id)
         if result is not None:
             report(slot, result(slot))

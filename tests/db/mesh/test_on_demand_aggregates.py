@@ -10,29 +10,37 @@ from django.core.management import CommandError, call_command
 
 from monitor.accounts import rate_limits
 from monitor.alerts.models import AuditRecord
+from monitor.api import limited_requests as limited
 from monitor.api.throughput_commands import aggregate as command
 from monitor.archive.aggregates.settle import settle
 from monitor.archive.models import AggregateRun
 from monitor.archive.queries.throughput.aggregates import aggregate_summaries, newest_final_runs
-from monitor.archive.queries.throughput.on_demand import TestState, latest, on_demand
-from monitor.archive.queries.throughput.on_demand_aggregates import on_demand_aggregate, on_demand_aggregates
+from monitor.archive.queries.throughput.on_demand import (
+    TestState,
+    latest,
+    on_demand,
+    on_demand_aggregate,
+    on_demand_aggregates,
+)
 from monitor.mesh.kinds.throughput import ThroughputSettings
 from monitor.mesh.models import Path, Site, Slot, SlotHost, SlotUplink
 from monitor.mesh.models import Test as MeshTest
 from monitor.mesh.plan import plan_for
 from monitor.mesh.schedule import on_demand as single
 from monitor.mesh.schedule.endings import GRACE_S, close_slot, expire_slots
-from monitor.mesh.schedule.on_demand import NoFreeSlot, OnDemandError, UnknownPath, cancel
-from monitor.mesh.schedule.on_demand_aggregates import (
+from monitor.mesh.schedule.on_demand import (
     MOST_AT_A_TIME,
     MOST_BITS,
     MOST_SECONDS,
     AggregateSettings,
-    ask,
+    NoFreeSlot,
+    OnDemandError,
+    UnknownPath,
+    ask_aggregate,
+    cancel,
     settings_of,
 )
 from monitor.mesh.schedule.slots import IN_HAND_S, LEAD_S
-from monitor.overview.on_demand import aggregates
 from probes.contract import Outcome
 from tests.db.archive.test_aggregates import deliver, plan_mesh, result
 from tests.facts import lacks
@@ -58,7 +66,7 @@ def together(*senders, to=("d",), shape="many-to-one", port=None, **settings):
 
 
 def request_test(*senders, now=NOW, **fields):
-    return ask(together(*(senders or ("a", "b")), **fields), by="somebody", now=now)
+    return ask_aggregate(together(*(senders or ("a", "b")), **fields), by="somebody", now=now)
 
 
 def members_of(lead):
@@ -122,7 +130,7 @@ def test_it_waits_for_another_test_of_a_member_host(planned):
 
 
 def test_a_test_of_mesh_toml_is_run_with_its_settings(planned):
-    lead = ask(settings_of("in"), by="somebody", now=NOW)
+    lead = ask_aggregate(settings_of("in"), by="somebody", now=NOW)
 
     assert len(members_of(lead)) == 3
     assert lead.parameters["duration_s"] == 10
@@ -277,14 +285,14 @@ def test_its_run_is_in_no_figure_of_planned_tests(planned):
 
 
 def test_requests_and_cancellations_are_recorded_and_limited(planned, monkeypatch):
-    lead = aggregates.ask(together("a", "b", duration_s=100), "les", NOW)
-    second = aggregates.ask(together("b", "c"), "les", NOW)
-    assert aggregates.cancel(second.pk, "ann", NOW)
-    assert not aggregates.cancel(lead.pk, "ann", NOW)
+    lead = limited.ask_aggregate(together("a", "b", duration_s=100), "les", NOW)
+    second = limited.ask_aggregate(together("b", "c"), "les", NOW)
+    assert limited.cancel_aggregate(second.pk, "ann", NOW)
+    assert not limited.cancel_aggregate(lead.pk, "ann", NOW)
     monkeypatch.setattr(rate_limits, "wait_s", lambda key, rate: 12.3)
 
-    with pytest.raises(aggregates.AggregatesTooOften, match="wait 13 s"):
-        aggregates.ask(together("a", "b"), "les", NOW)
+    with pytest.raises(limited.TooOften, match="wait 13 s"):
+        limited.ask_aggregate(together("a", "b"), "les", NOW)
 
     assert list(AuditRecord.objects.order_by("pk").values_list("who", "what")) == [
         ("les", f"ran aggregate test {lead.pk} on demand: a, b → d, 100 s"),
@@ -297,7 +305,7 @@ def run_command(monkeypatch, *arguments, rates=()):
     """The command with a stopped clock; the members report these rates as soon as they are waited for."""
     monkeypatch.setattr(command.timezone, "now", lambda: NOW)
 
-    def ended(slot_id, deadline):
+    def ended(load, slot_id, deadline):
         lead = Slot.objects.get(pk=slot_id)
         for slot, rate_bps in zip(members_of(lead), rates, strict=False):
             deliver(slot, result(slot, rate_bps))

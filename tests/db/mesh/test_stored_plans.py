@@ -28,7 +28,7 @@ from monitor.mesh.models import (
     Test,
 )
 from monitor.mesh.plan import plan_for
-from monitor.mesh.schedule import destination_tests, endings, on_demand_pings, on_demand_traces, slots
+from monitor.mesh.schedule import destination_tests, endings, requests, slots
 from probes.contract import Outcome
 from probes.site.wire import ABILITIES_HEADER, OnDemandPingReport
 from probes.trace.spec import TraceReason
@@ -113,15 +113,15 @@ def request_of(slot):
 
 
 def ask_pings(centre):
-    with suppress(on_demand_pings.PingsRunning):
-        on_demand_pings.ask(centre.path(), by="a", now=centre.now)
+    with suppress(requests.PingsRunning):
+        requests.ask_pings(centre.path(), by="a", now=centre.now)
 
 
 def report_pings(centre):
     for site in Site.objects.all():
-        for run in on_demand_pings.hand_out(site.pk, centre.now, is_able=True):
+        for run in requests.hand_out_pings(site.pk, centre.now):
             report = OnDemandPingReport(run_id=run.run_id, started_at=centre.now, outcome=Outcome.MEASURED)
-            on_demand_pings.record(site.pk, report, centre.now)
+            requests.record(site.pk, report, centre.now)
 
 
 def tell_iperf3(version):
@@ -168,7 +168,7 @@ CHANGES = {
     "iperf3 upgraded": tell_iperf3("3.16"),
     "pings": ask_pings,
     "pings reported": report_pings,
-    "traces": lambda centre: on_demand_traces.ask([centre.path()], TraceReason.ON_DEMAND, by="a", now=centre.now),
+    "traces": lambda centre: requests.ask_traces([centre.path()], TraceReason.ON_DEMAND, by="a", now=centre.now),
     "5 s pass": lambda centre: centre.pass_time(seconds=5),
     "40 s pass": lambda centre: centre.pass_time(seconds=40),
     "3 minutes pass": lambda centre: centre.pass_time(minutes=3),

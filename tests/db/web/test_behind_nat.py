@@ -8,9 +8,8 @@ import pytest
 from monitor.mesh.apply import apply
 from monitor.mesh.document.reader import read
 from monitor.mesh.models import Path
-from monitor.mesh.schedule import on_demand_pings
-from monitor.mesh.schedule.on_demand_pings import PingsRefused
-from monitor.mesh.schedule.on_demand_traces import ask as ask_traces
+from monitor.mesh.schedule.on_demand import OnDemandError
+from monitor.mesh.schedule.requests import ask_pings, ask_traces
 from probes.trace.spec import TraceReason
 from tests.facts import lacks
 
@@ -32,9 +31,9 @@ def test_pages_give_the_reason_why_inward_paths_have_no_pings(inwards, client):
 
 
 def test_nothing_is_sent_inwards_on_demand(inwards):
-    with pytest.raises(PingsRefused, match="cern is behind NAT"):
-        on_demand_pings.ask(inwards, by="ann", now=NOW)
+    with pytest.raises(OnDemandError, match="cern is behind NAT"):
+        ask_pings(inwards, by="ann", now=NOW)
 
     outwards = Path.objects.in_use().get(source__name="cern", destination__name="slac")
-    assert [run.path for run in on_demand_pings.ask(outwards, by="ann", now=NOW).runs.all()] == [outwards]
+    assert [run.path for run in ask_pings(outwards, by="ann", now=NOW).runs.all()] == [outwards]
     assert [run.path for run in ask_traces([outwards], TraceReason.ON_DEMAND, by="ann", now=NOW)] == [outwards]

@@ -16,7 +16,7 @@ from monitor.archive.models import Burst, DirtyHour
 from monitor.archive.upkeep import records
 from monitor.mesh.apply import apply
 from monitor.mesh.models import Path, PingRequest, PingRun, Site, Slot
-from monitor.mesh.schedule.on_demand_pings import reverse_of
+from monitor.mesh.schedule.requests import reverse_of
 from probes.contract import Deadline, Outcome
 from probes.site.wire import ABILITIES_HEADER, ON_DEMAND_PINGS, ON_DEMAND_TRACES, OnDemandPingReport, Plan
 from probes.trace.spec import Hop, TraceRun

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from monitor.mesh.models import PingRun, Site
-from monitor.mesh.schedule import on_demand_pings
+from monitor.mesh.schedule import requests
 from probes.contract import Outcome
 from probes.site.wire import OnDemandPingReport
 from tests.db.incident_rows import watched
@@ -29,9 +29,9 @@ def report(path, *rtts_ms, **fields):
     """What the agent at the source of a path reports."""
     site = path.source.site
     now = timezone.now()
-    on_demand_pings.hand_out(site.pk, now, is_able=True)
+    requests.hand_out_pings(site.pk, now)
     run = PingRun.objects.get(path=path, ended_at=None)
-    on_demand_pings.record(site.pk, OnDemandPingReport(run_id=run.pk, started_at=now, rtts_ms=rtts_ms, **fields), now)
+    requests.record(site.pk, OnDemandPingReport(run_id=run.pk, started_at=now, rtts_ms=rtts_ms, **fields), now)
 
 
 def test_replies_appear_while_they_arrive(browser, served, paths):
@@ -66,7 +66,7 @@ def test_replies_appear_while_they_arrive(browser, served, paths):
 @pytest.mark.parametrize("screen", SCREENS)
 def test_the_replies_fit_the_screen_with_and_without_scripts(browser, served, paths, screen):
     there = paths["slac → cern"]
-    on_demand_pings.ask(there, by="les", now=timezone.now())
+    requests.ask_pings(there, by="les", now=timezone.now())
     report(there, *RTTS_MS, outcome=Outcome.MEASURED)
     report(paths["cern → slac"], detail="ping.min_spacing_s: 0.2 s between packets", outcome=Outcome.NOT_PERMITTED)
 

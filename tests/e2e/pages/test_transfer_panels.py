@@ -10,7 +10,7 @@ from django.utils import timezone
 from monitor.archive.models import RequestResponseResult
 from monitor.mesh.kinds.throughput import ThroughputSettings
 from monitor.mesh.models import Test as MeshTest
-from monitor.mesh.schedule.on_demand_aggregates import AggregateSettings, ask
+from monitor.mesh.schedule.on_demand import AggregateSettings, ask_aggregate
 from probes.contract import Outcome
 from probes.idle_restart.spec import IdleRestartRun
 from tests.db.any_batch import idle_restart
@@ -70,7 +70,7 @@ def requested():
     )
     settings = AggregateSettings("many-to-one", ("slac", "fnal"), ("cern",), ThroughputSettings())
     for _ in range(2):
-        ask(settings, by="les", now=timezone.now() + timedelta(seconds=60))
+        ask_aggregate(settings, by="les", now=timezone.now() + timedelta(seconds=60))
 
 
 def faults(page, screen):

@@ -1,20 +1,25 @@
 """State and result of on-demand tests (`monitor.mesh.schedule.on_demand`): planned, running, awaited, ended.
 
-In: the id of a slot. Out: an `OnDemand` with its outcome and, where measured, its figures.
+In: the id of a slot, or a time. Out: an `OnDemand` with its outcome and, where measured, its figures; an
+`OnDemandAggregate` with the outcome of each member as far as reported and, once computed, the result of the run.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from monitor.archive.models import ThroughputTest, UndiagnosedTest
+from monitor.archive.queries.throughput.aggregates import AggregateResult, aggregate_result
+from monitor.mesh.document.entries import ON_DEMAND_AGGREGATE
+from monitor.mesh.kinds.aggregate import pairs_of, place_of
 from monitor.mesh.models import KindName, Slot
 from probes.contract import Deadline
 
@@ -53,6 +58,49 @@ class OnDemand:
     sentence: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class MemberState:
+    """A member; `outcome` is None until it is reported, `detail` without a reason."""
+
+    path_id: int
+    source: str
+    destination: str
+    outcome: str | None
+    detail: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OnDemandAggregate:
+    """An on-demand aggregate test. It has ended when every member is reported, or counts as missed, and its result says
+    so; the packets of other paths are added until the result is final."""
+
+    id: int
+    asked_at: datetime
+    asked_by: str
+    starts_at: datetime
+    ends_at: datetime
+    parameters: dict[str, Any]
+    state: TestState
+    members: tuple[MemberState, ...]
+    result: AggregateResult | None
+
+    @property
+    def shape(self) -> str:
+        return str(self.parameters["shape"])
+
+    @property
+    def reported(self) -> int:
+        """Members with an outcome."""
+        return sum(member.outcome is not None for member in self.members)
+
+    @property
+    def is_over(self) -> bool:
+        return self.state is TestState.ENDED
+
+
+TestT = TypeVar("TestT", OnDemand, OnDemandAggregate)
+
+
 def on_demand(slot_id: int, now: datetime) -> OnDemand | None:
     """Load an on-demand test; None where this slot has none."""
     slot = _slots().filter(pk=slot_id).first()
@@ -66,16 +114,23 @@ def latest(path_id: int, now: datetime, since: datetime) -> OnDemand | None:
     return None if slot is None else _on_demand(slot, now)
 
 
-def _slots() -> QuerySet[Slot]:
-    slots = Slot.objects.select_related("request", "measurement").exclude(request=None)
-    return slots.filter(measurement__test__kind=KindName.THROUGHPUT)
+def on_demand_aggregate(slot_id: int, now: datetime) -> OnDemandAggregate | None:
+    """Load a test; None where this slot is not the first of a test whose members may all be read."""
+    return next(iter(_aggregates(list(_leads().filter(pk=slot_id)), now)), None)
 
 
-def wait(slot_id: int, deadline: Deadline, *, every_s: float = 0.5) -> OnDemand:
-    """Wait until the test ends or the deadline passes, and return it. Raises `LookupError` where it does not exist, as
-    when its path was removed from mesh.toml meanwhile."""
+def on_demand_aggregates(since: datetime, now: datetime) -> list[OnDemandAggregate]:
+    """Tests requested since then, newest first."""
+    return _aggregates(list(_leads().filter(request__asked_at__gte=since).order_by("-pk")), now)
+
+
+def wait(
+    load: Callable[[int, datetime], TestT | None], slot_id: int, deadline: Deadline, *, every_s: float = 0.5
+) -> TestT:
+    """Wait until the test that `load` reads ends or the deadline passes, and return it. Raises `LookupError` where it
+    does not exist, as when its path was removed from mesh.toml meanwhile."""
     while True:
-        test = on_demand(slot_id, timezone.now())
+        test = load(slot_id, timezone.now())
         if test is None:
             raise LookupError(f"on-demand test {slot_id} not found; was its path removed from mesh.toml?")
         if test.state is TestState.ENDED or deadline.passed:
@@ -83,12 +138,17 @@ def wait(slot_id: int, deadline: Deadline, *, every_s: float = 0.5) -> OnDemand:
         time.sleep(min(every_s, deadline.remaining_s))
 
 
+def _slots() -> QuerySet[Slot]:
+    slots = Slot.objects.select_related("request", "measurement").exclude(request=None)
+    return slots.filter(measurement__test__kind=KindName.THROUGHPUT)
+
+
 def _on_demand(slot: Slot, now: datetime) -> OnDemand:
-    path_id = slot.measurement.path_id
     test = _test(slot)
+    figures = ("measured_at", "throughput_bps", "average_bps", "verdict", "sentence")
     return OnDemand(
         id=slot.pk,
-        path_id=path_id,
+        path_id=slot.measurement.path_id,
         asked_at=slot.request.asked_at,
         asked_by=slot.request.asked_by,
         starts_at=slot.starts_at,
@@ -97,11 +157,7 @@ def _on_demand(slot: Slot, now: datetime) -> OnDemand:
         state=_state(slot, test, now),
         outcome=slot.outcome,
         detail=slot.detail or None,
-        measured_at=None if test is None else test.measured_at,
-        throughput_bps=None if test is None else test.throughput_bps,
-        average_bps=None if test is None else test.average_bps,
-        verdict=None if test is None else test.verdict,
-        sentence=None if test is None else test.sentence,
+        **{name: getattr(test, name, None) for name in figures},
     )
 
 
@@ -119,9 +175,55 @@ def _test(slot: Slot) -> ThroughputTest | None:
 
 def _state(slot: Slot, test: ThroughputTest | None, now: datetime) -> TestState:
     if slot.outcome is None:
-        if now < slot.starts_at:
-            return TestState.PLANNED
-        return TestState.RUNNING if now < slot.ends_at else TestState.AWAITED
+        return _state_by_time(slot, now)
     if test is not None and UndiagnosedTest.objects.filter(pk=(test.path_id, test.measured_at)).exists():
         return TestState.AWAITED
     return TestState.ENDED
+
+
+def _state_by_time(slot: Slot, now: datetime) -> TestState:
+    if now < slot.starts_at:
+        return TestState.PLANNED
+    return TestState.RUNNING if now < slot.ends_at else TestState.AWAITED
+
+
+def _leads() -> QuerySet[Slot]:
+    slots = Slot.objects.select_related("request").exclude(request=None)
+    return slots.filter(measurement__test__name=ON_DEMAND_AGGREGATE, lead=None)
+
+
+def _aggregates(leads: Sequence[Slot], now: datetime) -> list[OnDemandAggregate]:
+    ids = [lead.pk for lead in leads]
+    members: dict[int, list[Slot]] = {pk: [] for pk in ids}
+    rows = Slot.objects.filter(Q(pk__in=ids) | Q(lead__in=ids)) if ids else Slot.objects.none()
+    for slot in rows.select_related("measurement__path__source", "measurement__path__destination").order_by("pk"):
+        members[slot.lead_id or slot.pk].append(slot)
+    tests = (_aggregate(lead, members[lead.pk], now) for lead in leads)
+    return [test for test in tests if test is not None]
+
+
+def _aggregate(lead: Slot, slots: Sequence[Slot], now: datetime) -> OnDemandAggregate | None:
+    parameters = lead.request.parameters
+    if len(slots) < len(list(pairs_of(parameters["shape"], parameters["senders"], parameters["receivers"]))):
+        return None  # A reader with limits may see fewer slots.
+    result = None if all(slot.outcome is None for slot in slots) else aggregate_result(lead.pk)
+    members = [
+        MemberState(path.pk, path.source.name, path.destination.name, slot.outcome, slot.detail or None)
+        for slot in slots
+        for path in [slot.measurement.path]
+    ]
+    state = _state_by_time(lead, now)
+    outcomes = [slot.outcome for slot in slots] + [member.outcome for member in (result.members if result else ())]
+    is_reported = result is not None and None not in outcomes
+    members.sort(key=lambda member: place_of(parameters, member.source, member.destination) or 0)
+    return OnDemandAggregate(
+        id=lead.pk,
+        asked_at=lead.request.asked_at,
+        asked_by=lead.request.asked_by,
+        starts_at=lead.starts_at,
+        ends_at=lead.ends_at,
+        parameters=parameters,
+        state=TestState.ENDED if state is TestState.AWAITED and is_reported else state,
+        members=tuple(members),
+        result=result,
+    )

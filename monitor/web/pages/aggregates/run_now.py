@@ -7,23 +7,18 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django import forms
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from monitor.api.incidents import user_name
-from monitor.archive.queries.throughput.on_demand import TestState
-from monitor.archive.queries.throughput.on_demand_aggregates import OnDemandAggregate, on_demand_aggregates
+from monitor.api import limited_requests
+from monitor.archive.queries.throughput.on_demand import OnDemandAggregate, TestState, on_demand_aggregates
 from monitor.mesh.kinds.throughput import PROTOCOLS, ThroughputSettings
 from monitor.mesh.models import Host, Test
-from monitor.mesh.schedule.on_demand import NoFreeSlot, OnDemandError
-from monitor.mesh.schedule.on_demand_aggregates import AggregateSettings, planned_tests, settings_of
+from monitor.mesh.schedule.on_demand import AggregateSettings, NoFreeSlot, OnDemandError, planned_tests, settings_of
 from monitor.mesh.schedule.slots import IN_HAND_S
-from monitor.overview.on_demand import aggregates
-from monitor.overview.on_demand.aggregates import AggregatesTooOften
-from monitor.web.pages.incidents.operate import may_operate, problems, refusal
-from monitor.web.pages.path.run_now import BITS_PER_MEGABIT
+from monitor.web.pages.incidents.operate import answer, may_operate, problems
+from monitor.web.pages.path.on_demand import BITS_PER_MEGABIT
 
 SHOWN_FOR = timedelta(hours=1)
 SHAPES = (
@@ -32,7 +27,7 @@ SHAPES = (
 
 
 class HostsForm(forms.Form):
-    """Hosts and settings; values are checked by `monitor.mesh.schedule.on_demand_aggregates`."""
+    """Hosts and settings; values are checked by `monitor.mesh.schedule.on_demand`."""
 
     shape = forms.ChoiceField(label="shape", choices=SHAPES)
     senders = forms.MultipleChoiceField(label="senders")
@@ -53,6 +48,9 @@ class HostsForm(forms.Form):
 
     @property
     def settings(self) -> AggregateSettings:
+        """The settings. Raises `OnDemandError` where a field is invalid."""
+        if not self.is_valid():
+            raise OnDemandError(problems(self))
         data = self.cleaned_data
         rate_mbps = data["rate_mbps"]
         return AggregateSettings(
@@ -121,28 +119,24 @@ def test_now_of(request: HttpRequest, now: datetime) -> TestNow:
 @require_POST
 def aggregate_now(request: HttpRequest) -> HttpResponse:
     """Request a test of mesh.toml (`test`) or of the form's hosts, and redirect to the page that shows its state."""
-    back = f"{reverse('aggregates')}#test-now"
     name = request.POST.get("test")
-    form = None if name else HostsForm(request.POST, hosts=_hosts())
-    if form is not None and not form.is_valid():
-        return refusal(request, problems(form), 422, back)
-    try:
-        settings = settings_of(name or "") if form is None else form.settings
-        aggregates.ask(settings, user_name(request), timezone.now())
-    except AggregatesTooOften as error:
-        return refusal(request, str(error), 429, back)
-    except OnDemandError as error:
-        return refusal(request, str(error), 409 if isinstance(error, NoFreeSlot) else 422, back)
-    return HttpResponseRedirect(back)
+
+    def ask(who: str, now: datetime) -> None:
+        settings = settings_of(name) if name else HostsForm(request.POST, hosts=_hosts()).settings
+        limited_requests.ask_aggregate(settings, who, now)
+
+    return answer(request, ask, f"{reverse('aggregates')}#test-now")
 
 
 @require_POST
 def cancel_aggregate(request: HttpRequest, slot_id: int) -> HttpResponse:
     """Cancel a test that no agent has fetched yet."""
-    back = f"{reverse('aggregates')}#test-now"
-    if not aggregates.cancel(slot_id, user_name(request), timezone.now()):
-        return refusal(request, f"test {slot_id} has begun, or its agents have it in hand already", 409, back)
-    return HttpResponseRedirect(back)
+
+    def cancel(who: str, now: datetime) -> None:
+        if not limited_requests.cancel_aggregate(slot_id, who, now):
+            raise NoFreeSlot(f"test {slot_id} has begun, or its agents have it in hand already")
+
+    return answer(request, cancel, f"{reverse('aggregates')}#test-now")
 
 
 def _hosts() -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from monitor.alerts.incidents import actions
 from monitor.alerts.models import QuietPeriod
 from monitor.api.incidents import status_of, user_name
 from monitor.mesh.models import Group, Path, Site
+from monitor.mesh.schedule.on_demand import OnDemandError
 from monitor.web.request.zoned_forms import ZonedForm, ZonedMinute
 
 HOUR_S = 3600
@@ -170,7 +171,7 @@ def answer(request: HttpRequest, do: Callable[[str, datetime], object], to: str)
     """Run `do` as the current user and redirect to `to`; on refusal answer with the reason."""
     try:
         do(user_name(request), timezone.now())
-    except actions.ActionRefused as error:
+    except (actions.ActionRefused, OnDemandError) as error:
         return refusal(request, str(error), status_of(error), to)
     return HttpResponseRedirect(to)
 
