@@ -70,8 +70,8 @@ class Cycles:
         self._running: Counter[tuple[str, str]] = Counter()
         self._turns: dict[str, threading.Lock] = defaultdict(threading.Lock)
 
-    def run(self, kind: CycleKind, task: CycleTask, cycle: Cycle | None = None) -> None:
-        """Measure all targets of `task` and spool the results, as those of `cycle`."""
+    def run(self, kind: CycleKind, task: CycleTask, cycle: Cycle | None = None, reason: StrEnum | None = None) -> None:
+        """Measure all targets of `task` and spool the results, as those of `cycle` or with the `reason` for them."""
         key = kind.name, task.test
         with self._lock:
             busy = self._running[key] >= (2 if kind.overlaps(task) else 1)
@@ -85,13 +85,13 @@ class Cycles:
                 for target in kind.targets(task)
                 for result in self._not_measured(kind, task, target, Outcome.BUSY, "the cycle before still runs")
             ]
-            self._spool.put(results, cycle=cycle)
+            self._spool.put(_with_reason(results, reason), cycle=cycle)
             return
         try:
             if kind.one_at_a_time:
                 self._measure_in_turn(kind, task, cycle, turn)
             else:
-                measured = self._measure(kind, task, kind.targets(task))
+                measured = _with_reason(self._measure(kind, task, kind.targets(task)), reason)
                 self._spool.put(measured, cycle=cycle)
                 self._note(measured)
         finally:
@@ -104,14 +104,8 @@ class Cycles:
         planned: Any = task
         # Another name, so that the cycle of the test may run meanwhile.
         apart = msgspec.structs.replace(planned, test=f"{task.test} {reason}")
-        results = []
-        for delivered in self._measure(kind, apart, targets):
-            if isinstance(delivered, BurstBlock):
-                raise ValueError(f"{kind.name}: bursts have no reason")
-            result: Any = delivered.result
-            with_reason = msgspec.structs.replace(result, reason=reason)
-            results.append(msgspec.structs.replace(delivered, test=task.test, result=with_reason))
-        self._spool.put(results)
+        results: Any = _with_reason(self._measure(kind, apart, targets), reason)
+        self._spool.put([msgspec.structs.replace(delivered, test=task.test) for delivered in results])
 
     def _measure_in_turn(self, kind: CycleKind, task: CycleTask, cycle: Cycle | None, turn: threading.Lock) -> None:
         """Measure the paths in turn, in random order, so that two agents do not always meet at the same far end."""
@@ -199,6 +193,19 @@ class Cycles:
         return self._own_tests.overlap(began_at, now) or any(
             since <= now and until >= began_at for since, until in there
         )
+
+
+def _with_reason(results: Sequence[ToDeliver], reason: StrEnum | None) -> Sequence[ToDeliver]:
+    """The results, with the reason for their measurement where there is one."""
+    if reason is None:
+        return results
+    with_reason = []
+    for delivered in results:
+        if isinstance(delivered, BurstBlock):
+            raise ValueError(f"{delivered.test}: bursts have no reason")
+        result: Any = delivered.result
+        with_reason.append(msgspec.structs.replace(delivered, result=msgspec.structs.replace(result, reason=reason)))
+    return with_reason
 
 
 def _delivered(

@@ -10,17 +10,14 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 
-from probes.contract import CycleKind, Deadline, LoadPeriods, Outcome, Target
 from probes.site.runner.cycle import Cycles
 from probes.site.wire import OnDemandTrace
 from probes.trace.kind import KIND
-from probes.trace.spec import ON_DEMAND_TEST, TraceReason, TraceRun, TraceTask
+from probes.trace.spec import ON_DEMAND_TEST, TraceReason, TraceTask
 
 logger = logging.getLogger(__name__)
 
@@ -48,19 +45,4 @@ class OnDemandTraces:
                 targets = tuple(target for request in together for target in request.spec.targets)
                 spec = msgspec.structs.replace(together[0].spec, targets=targets)
                 logger.info("on-demand traces (%s) of %d paths", reason, len(targets))
-                self._cycles.run(_with_reason(reason), TraceTask(test=ON_DEMAND_TEST, every_s=3600, spec=spec))
-
-
-def _with_reason(reason: TraceReason) -> CycleKind:
-    """The kind of traces, with this reason in every result."""
-
-    def run(probe: Any, spec: Any, deadline: Deadline, load_periods: LoadPeriods) -> tuple[TraceRun, ...]:
-        return _marked(KIND.run(probe, spec, deadline, load_periods))
-
-    def not_measured(task: Any, target: Target, at: datetime, outcome: Outcome, detail: str) -> tuple[TraceRun, ...]:
-        return _marked(KIND.not_measured(task, target, at, outcome, detail))
-
-    def _marked(runs: Any) -> tuple[TraceRun, ...]:
-        return tuple(msgspec.structs.replace(run, reason=reason) for run in runs)
-
-    return replace(KIND, run=run, not_measured=not_measured)
+                self._cycles.run(KIND, TraceTask(test=ON_DEMAND_TEST, every_s=3600, spec=spec), reason=reason)
