@@ -16,11 +16,13 @@ from ninja import Query, Router, Schema
 from ninja.errors import HttpError
 
 from monitor.api.parameters import Limit, ProblemOut, Range
+from monitor.api.record_schemas import with_fields_of
 from monitor.api.routes.downloads import AS_CSV
 from monitor.archive.queries.throughput.aggregates import (
     MEMBER_COLUMNS,
     MOST_IN_CSV,
     AggregateResult,
+    HarmedPath,
     aggregate_result,
     aggregate_results,
     member_rows,
@@ -49,24 +51,10 @@ class AggregateMemberOut(Schema):
     rtt_mean_ms: float | None
 
 
+@with_fields_of(HarmedPath, harm=str)
 class HarmedPathOut(Schema):
     """Another path that shares a host or an uplink with the test: its packets under load, and those of the hour before
     that were not."""
-
-    path_id: int
-    source: str
-    destination: str
-    shares: str
-    packet_bytes: int
-    harm: str
-    loaded_sent: int
-    loaded_received: int
-    loaded_rtt_median_ms: float | None
-    loaded_rtt_p95_ms: float | None
-    rest_sent: int
-    rest_received: int
-    rest_rtt_median_ms: float | None
-    rest_rtt_p95_ms: float | None
 
 
 class AggregateOut(Schema):
@@ -110,11 +98,7 @@ def list_aggregates(request: HttpRequest, between: Query[Range], limit: Limit = 
     summary="Aggregate tests of a period as CSV: a row for each member",
 )
 def aggregates_csv(request: HttpRequest, between: Query[Range]) -> HttpResponse:
-    since, until = between.resolve_at(timezone.now())
-    rows = member_rows(aggregate_results(since, until, MOST_IN_CSV))
-    answer = HttpResponse(csv_text(MEMBER_COLUMNS, rows), content_type="text/csv; charset=utf-8")
-    answer["Content-Disposition"] = 'attachment; filename="aggregates.csv"'
-    return answer
+    return members_csv(*between.resolve_at(timezone.now()))
 
 
 @router.get(
@@ -127,6 +111,14 @@ def get_aggregate(request: HttpRequest, aggregate_id: int) -> dict[str, Any]:
     if result is None:
         raise HttpError(404, f"there is no aggregate test {aggregate_id}; /api/v1/aggregates lists them")
     return aggregate_out(result)
+
+
+def members_csv(since: datetime, until: datetime) -> HttpResponse:
+    """A row for each member of the runs of a period, for the API and for the page."""
+    rows = member_rows(aggregate_results(since, until, MOST_IN_CSV))
+    answer = HttpResponse(csv_text(MEMBER_COLUMNS, rows), content_type="text/csv; charset=utf-8")
+    answer["Content-Disposition"] = 'attachment; filename="aggregates.csv"'
+    return answer
 
 
 def aggregate_out(result: AggregateResult) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
@@ -214,25 +214,9 @@ def newest_of_path(path_id: int, since: datetime, until: datetime, most: int) ->
 
 def _result(row: AggregateRun) -> AggregateResult:
     details = msgspec.convert(row.details, AggregateDetails)
-    return AggregateResult(
-        slot_id=row.slot_id,
-        test=row.test,
-        shape=row.shape,
-        starts_at=row.starts_at,
-        ends_at=row.ends_at,
-        state=AggregateState(row.state),
-        is_final=row.is_final,
-        member_count=row.members,
-        measured=row.measured,
-        sum_bps=row.sum_bps,
-        partial_sum_bps=row.partial_sum_bps,
-        fairness=row.fairness,
-        common_began_at=row.common_began_at,
-        common_s=row.common_s,
-        start_spread_s=row.start_spread_s,
-        members=details.members,
-        harm=details.harm,
-    )
+    values: dict[str, Any] = {field.name: getattr(row, field.name, None) for field in fields(AggregateResult)}
+    values |= {"state": AggregateState(row.state), "member_count": row.members}
+    return AggregateResult(**values | {"members": details.members, "harm": details.harm})
 
 
 MOST_IN_CSV = 5000

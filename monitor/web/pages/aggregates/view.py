@@ -7,15 +7,9 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from monitor.archive.queries.throughput.aggregates import (
-    MEMBER_COLUMNS,
-    MOST_IN_CSV,
-    aggregate_result,
-    aggregate_results,
-    member_rows,
-)
+from monitor.api.throughput.aggregates import members_csv
+from monitor.archive.queries.throughput.aggregates import aggregate_result, aggregate_results
 from monitor.mesh.models import Measurement, Mesh
-from monitor.overview.csv_text import csv_text
 from monitor.overview.grid import HistoryPeriod
 from monitor.web.pages.aggregates.run_now import test_now_of
 from monitor.web.request import parameters
@@ -48,10 +42,7 @@ def aggregates_page(request: HttpRequest) -> HttpResponse:
 def aggregates_csv(request: HttpRequest) -> HttpResponse:
     """A row for each member of the runs of the period."""
     shown = shown_period(request, timezone.now())
-    rows = member_rows(aggregate_results(shown.since, shown.until, MOST_IN_CSV))
-    answer = HttpResponse(csv_text(MEMBER_COLUMNS, rows), content_type="text/csv; charset=utf-8")
-    answer["Content-Disposition"] = 'attachment; filename="aggregates.csv"'
-    return answer
+    return members_csv(shown.since, shown.until)
 
 
 @require_safe
