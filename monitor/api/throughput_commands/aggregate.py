@@ -13,11 +13,10 @@ from monitor.analysis.aggregate import AggregateState
 from monitor.api.limited_requests import ask_aggregate
 from monitor.api.throughput.aggregates import aggregate_out
 from monitor.api.throughput_commands.aggregates import result_lines
-from monitor.api.throughput_commands.run import BITS_PER_MEGABIT
 from monitor.archive.queries.throughput.on_demand import OnDemandAggregate, on_demand_aggregate, wait
-from monitor.mesh.kinds.throughput import ThroughputSettings
+from monitor.mesh.kinds.throughput import ThroughputSettings, bits
 from monitor.mesh.schedule.endings import GRACE_S
-from monitor.mesh.schedule.on_demand import FIRST_PORT, AggregateSettings, OnDemandError, settings_of
+from monitor.mesh.schedule.on_demand import FIRST_PORT, AggregateSettings, settings_of
 from probes.contract import Deadline
 
 SUMMARY = "run an aggregate test as soon as all its hosts are free"
@@ -45,15 +44,12 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(command: BaseCommand, options: dict[str, Any]) -> None:
-    """Raises `CommandError`."""
+    """Raises `CommandError` and `OnDemandError`."""
     now = timezone.now()
     if (options["test"] is None) == (not options["senders"] and not options["receivers"]):
         raise CommandError("give the name of a test of mesh.toml, or --senders and --receivers")
-    try:
-        settings = _settings(options) if options["test"] is None else settings_of(options["test"])
-        slot = ask_aggregate(settings, f"{getpass.getuser()}, manage.py", now)
-    except OnDemandError as error:
-        raise CommandError(str(error)) from error
+    settings = _settings(options) if options["test"] is None else settings_of(options["test"])
+    slot = ask_aggregate(settings, f"{getpass.getuser()}, manage.py", now)
     if not options["as_json"]:
         begins_s = (slot.starts_at - now).total_seconds()
         members = len(settings.host_pairs)
@@ -81,7 +77,7 @@ def run(command: BaseCommand, options: dict[str, Any]) -> None:
 
 def _settings(options: dict[str, Any]) -> AggregateSettings:
     senders, receivers = tuple(options["senders"]), tuple(options["receivers"])
-    port, rate_mbps = options["port"], options["rate_mbps"]
+    port = options["port"]
     return AggregateSettings(
         shape="pairs" if options["pairs"] else "many-to-one" if len(receivers) == 1 else "one-to-many",
         senders=senders,
@@ -90,7 +86,7 @@ def _settings(options: dict[str, Any]) -> AggregateSettings:
             duration_s=options["duration_s"],
             streams=options["streams"],
             protocol="udp" if options["udp"] else "tcp",
-            rate_bps=None if rate_mbps is None else round(rate_mbps * BITS_PER_MEGABIT),
+            rate_bps=bits(options["rate_mbps"]),
             port=FIRST_PORT if port is None else port,
         ),
         has_port=port is not None,

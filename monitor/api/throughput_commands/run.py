@@ -12,8 +12,9 @@ from django.utils import timezone
 from monitor.analysis import figures
 from monitor.archive.outcomes import outcome_words
 from monitor.archive.queries.throughput.on_demand import OnDemand, TestState, on_demand, wait
+from monitor.mesh.kinds.throughput import bits
 from monitor.mesh.schedule.endings import GRACE_S
-from monitor.mesh.schedule.on_demand import OnDemandError, Settings, ask, find_path
+from monitor.mesh.schedule.on_demand import Settings, ask, find_path
 from probes.contract import Deadline, Outcome
 
 SUMMARY = "run a throughput test as soon as the agents are free"
@@ -21,7 +22,6 @@ EXIT_STATUS = "0 requested, with --wait measured; 1 not possible, or not measure
 
 REPORTED_S = 60
 """Time to wait for the result after the end of a test; agents deliver every few seconds."""
-BITS_PER_MEGABIT = 1e6
 
 
 def add_arguments(parser: CommandParser) -> None:
@@ -52,13 +52,10 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(command: BaseCommand, options: dict[str, Any]) -> None:
-    """Raises `CommandError`."""
+    """Raises `CommandError` and `OnDemandError`."""
     now = timezone.now()
-    try:
-        path = find_path(options["source"], options["destination"], options["family"])
-        slot = ask(path, _settings(options), by=f"{getpass.getuser()}, manage.py", now=now)
-    except OnDemandError as error:
-        raise CommandError(str(error)) from error
+    path = find_path(options["source"], options["destination"], options["family"])
+    slot = ask(path, _settings(options), by=f"{getpass.getuser()}, manage.py", now=now)
     if not options["as_json"]:
         begins_s = (slot.starts_at - now).total_seconds()
         command.stdout.write(f"test {slot.pk} of {path} begins at {slot.starts_at:%H:%M:%S} UTC, in {begins_s:.0f} s")
@@ -79,20 +76,11 @@ def run(command: BaseCommand, options: dict[str, Any]) -> None:
 
 
 def _settings(options: dict[str, Any]) -> Settings:
-    rate_mbps = options["rate_mbps"]
     return Settings(
-        duration_s=options["duration_s"],
-        omit_s=options["omit_s"],
-        streams=options["streams"],
-        port=options["port"],
         protocol="udp" if options["udp"] else "tcp",
-        rate_bps=None if rate_mbps is None else round(rate_mbps * BITS_PER_MEGABIT),
-        window_bytes=options["window_bytes"],
+        rate_bps=bits(options["rate_mbps"]),
         congestion_control=options["cc"],
-        mss_bytes=options["mss_bytes"],
-        block_bytes=options["block_bytes"],
-        reverse=options["reverse"],
-        capture_packets=options["capture_packets"],
+        **{name: options[name] for name in Settings.__struct_fields__ if name in options},
     )
 
 

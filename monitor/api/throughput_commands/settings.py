@@ -15,7 +15,7 @@ from monitor.analysis.sweeps.best_setting import BestSetting, part_text, setting
 from monitor.analysis.tcp import wording
 from monitor.api.sweeps import best_settings_out
 from monitor.archive.scheduled_settings import scheduled_settings
-from monitor.mesh.schedule.on_demand import OnDemandError, find_path
+from monitor.mesh.schedule.on_demand import find_path
 
 SUMMARY = "show the best settings of a path over the day, from the sweeps of mesh.toml"
 EXIT_STATUS = "0 shown; 1 no scheduled sweep has tested the path, or no such path; 2 usage"
@@ -30,11 +30,8 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(command: BaseCommand, options: dict[str, Any]) -> None:
-    """Raises `CommandError`."""
-    try:
-        path = find_path(options["source"], options["destination"], options["family"])
-    except OnDemandError as error:
-        raise CommandError(str(error)) from error
+    """Raises `CommandError` and `OnDemandError`."""
+    path = find_path(options["source"], options["destination"], options["family"])
     rows = scheduled_settings(path.pk, timezone.now(), UTC)
     if not rows:
         raise CommandError(f"no scheduled sweep has tested {path}; add a [[sweep]] to mesh.toml (docs/throughput.md)")

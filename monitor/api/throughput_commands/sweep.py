@@ -63,7 +63,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(command: BaseCommand, options: dict[str, Any]) -> None:
-    """Raises `CommandError`, with exit status 2 for invalid options."""
+    """Raises `OnDemandError`, and `CommandError`, with exit status 2 for invalid options."""
     sweep_id = _resumed(options) if options["resume"] is not None else _created(options)
     console = Console(file=cast("IO[str]", command.stdout))
     if not console.is_terminal:
@@ -89,14 +89,11 @@ def _created(options: dict[str, Any]) -> int:
         raise CommandError("give the grid, as in: --windows 256K,1M,4M --streams 1,4", returncode=2)
     if options["retry"]:
         raise CommandError("--retry goes with --resume NUMBER", returncode=2)
-    try:
-        path = find_path(options["source"], options["destination"], options["family"])
-        base = Settings(duration_s=options["duration_s"], omit_s=options["omit_s"])
-        settings = throughput_sweeps.settings_of(
-            base, options["windows"], options["streams"], options["cc"], options["mss"], options["blocks"]
-        )
-    except OnDemandError as error:
-        raise CommandError(str(error)) from error
+    path = find_path(options["source"], options["destination"], options["family"])
+    base = Settings(duration_s=options["duration_s"], omit_s=options["omit_s"])
+    settings = throughput_sweeps.settings_of(
+        base, options["windows"], options["streams"], options["cc"], options["mss"], options["blocks"]
+    )
     name = options["name"] or f"{options['source']} to {options['destination']}"
     return throughput_sweeps.create(path, settings, name=name, by=f"{getpass.getuser()}, manage.py", now=timezone.now())
 

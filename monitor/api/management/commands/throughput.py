@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from monitor.api.throughput_commands import aggregate, aggregates, packets, run, settings, sweep
+from monitor.mesh.schedule.on_demand import OnDemandError
 from probes.commands.subcommands import add_subcommand
 
 COMMANDS = {
@@ -28,4 +29,7 @@ class Command(BaseCommand):
             module.add_arguments(add_subcommand(commands, name, module.SUMMARY, exit_status=module.EXIT_STATUS))
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:
-        COMMANDS[action].run(self, options)
+        try:
+            COMMANDS[action].run(self, options)
+        except OnDemandError as error:
+            raise CommandError(str(error)) from error

@@ -13,12 +13,11 @@ from django.views.decorators.http import require_POST
 
 from monitor.api import limited_requests
 from monitor.archive.queries.throughput.on_demand import OnDemandAggregate, TestState, on_demand_aggregates
-from monitor.mesh.kinds.throughput import PROTOCOLS, ThroughputSettings
+from monitor.mesh.kinds.throughput import PROTOCOLS, ThroughputSettings, bits
 from monitor.mesh.models import Host, Test
 from monitor.mesh.schedule.on_demand import AggregateSettings, NoFreeSlot, OnDemandError, planned_tests, settings_of
 from monitor.mesh.schedule.slots import IN_HAND_S
 from monitor.web.pages.incidents.operate import answer, may_operate, problems
-from monitor.web.pages.path.on_demand import BITS_PER_MEGABIT
 
 SHOWN_FOR = timedelta(hours=1)
 SHAPES = (
@@ -51,18 +50,12 @@ class HostsForm(forms.Form):
         """The settings. Raises `OnDemandError` where a field is invalid."""
         if not self.is_valid():
             raise OnDemandError(problems(self))
-        data = self.cleaned_data
-        rate_mbps = data["rate_mbps"]
+        data = dict(self.cleaned_data)
         return AggregateSettings(
-            shape=data["shape"],
-            senders=tuple(data["senders"]),
-            receivers=tuple(data["receivers"]),
-            settings=ThroughputSettings(
-                duration_s=data["duration_s"],
-                streams=data["streams"],
-                protocol=data["protocol"],
-                rate_bps=None if rate_mbps is None else round(rate_mbps * BITS_PER_MEGABIT),
-            ),
+            shape=data.pop("shape"),
+            senders=tuple(data.pop("senders")),
+            receivers=tuple(data.pop("receivers")),
+            settings=ThroughputSettings(rate_bps=bits(data.pop("rate_mbps")), **data),
         )
 
 

@@ -20,7 +20,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from monitor.api.limited_requests import ask_pings, ask_traces
-from monitor.mesh.kinds.throughput import PROTOCOLS
+from monitor.mesh.kinds.throughput import PROTOCOLS, bits
 from monitor.mesh.models import Path
 from monitor.mesh.schedule import on_demand, requests
 from monitor.mesh.schedule.on_demand import OnDemandError, Settings
@@ -31,7 +31,6 @@ from probes.throughput.spec import MOST_CAPTURED_PACKETS
 
 PINGS_FIRST_S = 20
 """Lead of a throughput test that begins after the pings: 10 s for the plan, 7 s for the pings, and a reserve."""
-BITS_PER_MEGABIT = 1e6
 
 
 class SettingsForm(forms.Form):
@@ -55,19 +54,12 @@ class SettingsForm(forms.Form):
         """The settings. Raises `OnDemandError` where a field is invalid."""
         if not self.is_valid():
             raise OnDemandError(problems(self))
-        data = self.cleaned_data
-        rate_mbps = data["rate_mbps"]
+        data = dict(self.cleaned_data)
         return Settings(
-            duration_s=data["duration_s"],
-            streams=data["streams"],
-            window_bytes=data["window_bytes"],
-            congestion_control=data["congestion_control"] or None,
-            mss_bytes=data["mss_bytes"],
-            block_bytes=data["block_bytes"],
-            protocol=data["protocol"],
-            rate_bps=None if rate_mbps is None else round(rate_mbps * BITS_PER_MEGABIT),
-            reverse=data["reverse"],
-            capture_packets=MOST_CAPTURED_PACKETS if data["capture"] else None,
+            congestion_control=data.pop("congestion_control") or None,
+            rate_bps=bits(data.pop("rate_mbps")),
+            capture_packets=MOST_CAPTURED_PACKETS if data.pop("capture") else None,
+            **data,
         )
 
 
