@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 from django.db import IntegrityError, transaction
-from django.db.models import Prefetch
+from django.db.models import Prefetch, prefetch_related_objects
 
 from monitor.mesh.kinds.kind import ends
 from monitor.mesh.models import Measurement, Mesh, Path, PingRequest, PingRun, TraceRequest
@@ -230,18 +230,22 @@ def record(site_id: int, report: OnDemandPingReport, now: datetime) -> None:
 
 def pings_of(request_id: int, now: datetime) -> PingRequest | None:
     """Load on-demand pings with their runs; None where there are none of this number."""
-    runs = Prefetch("runs", PingRun.objects.select_related(*_HOSTS).order_by("pk"))
-    request = PingRequest.objects.filter(pk=request_id).prefetch_related(runs).first()
-    for run in () if request is None else request.runs.all():
-        _is_over(run, now)
-    return request
+    request = PingRequest.objects.filter(pk=request_id).first()
+    return None if request is None else _with_runs(request, now)
 
 
 def latest_pings(path_id: int, now: datetime, since: datetime) -> PingRequest | None:
     """The newest on-demand pings requested since then that cover this path: requested for it, or for the path back."""
-    runs = PingRun.objects.filter(path=path_id, request__asked_at__gte=since).order_by("request__asked_at", "pk")
-    run = runs.last()
-    return None if run is None else pings_of(run.request_id, now)
+    runs = PingRun.objects.filter(path=path_id, request__asked_at__gte=since).select_related("request")
+    run = runs.order_by("request__asked_at", "pk").last()
+    return None if run is None else _with_runs(run.request, now)
+
+
+def _with_runs(request: PingRequest, now: datetime) -> PingRequest:
+    prefetch_related_objects([request], Prefetch("runs", PingRun.objects.select_related(*_HOSTS).order_by("pk")))
+    for run in request.runs.all():
+        _is_over(run, now)
+    return request
 
 
 def _is_over(run: PingRun, now: datetime) -> bool:

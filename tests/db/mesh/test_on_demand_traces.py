@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
-from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.utils import timezone
 
@@ -22,6 +21,7 @@ from monitor.mesh.models import Path, Site, TraceRequest
 from probes.contract import Deadline
 from probes.site.wire import ABILITIES_HEADER, ON_DEMAND_PINGS, ON_DEMAND_TRACES, Plan
 from probes.trace.spec import TraceReason
+from tests.db.logins import logged_in
 from tests.db.mesh.test_slots import document
 from tests.db.mesh_of_three import batch
 from tests.db.trace_rows import delivered, trace
@@ -63,14 +63,6 @@ def traces_of(name):
     return [(trace.spec.targets[0].path_id, trace.reason) for trace in plan.traces_to_run]
 
 
-def operator():
-    user = User.objects.create_user("ann")
-    user.groups.add(Group.objects.get(name="operator"))
-    client = Client()
-    client.force_login(user)
-    return client
-
-
 def ask(client, path):
     return client.post(f"/api/v1/paths/{path.pk}/on-demand-traces", {}, content_type="application/json")
 
@@ -80,7 +72,7 @@ def finding(path, rule="loss"):
 
 
 def test_a_request_reaches_the_agents_of_both_ends(path, clock):
-    answer = ask(operator(), path)
+    answer = ask(logged_in("operator"), path)
 
     back = path_between("s2", "s1")
     assert answer.status_code == 201, answer.content
@@ -97,7 +89,7 @@ def test_a_request_reaches_the_agents_of_both_ends(path, clock):
 
 
 def test_a_path_is_traced_on_demand_once_a_minute(path, clock):
-    client = operator()
+    client = logged_in("operator")
     ask(client, path)
 
     second = ask(client, path)
@@ -109,7 +101,7 @@ def test_a_path_is_traced_on_demand_once_a_minute(path, clock):
 
 def test_an_agent_of_an_earlier_version_gets_its_plan_as_before(path):
     before = plan_of("s1", {ABILITIES_HEADER: ON_DEMAND_PINGS})
-    ask(operator(), path)
+    ask(logged_in("operator"), path)
 
     assert plan_of("s1", {ABILITIES_HEADER: ON_DEMAND_PINGS}) == plan_of("s1", {}) == before
     assert b"on_demand_traces" in plan_of("s1")
@@ -182,7 +174,7 @@ def test_a_path_without_traces_back_is_traced_one_way(path):
 
 def test_old_requests_are_deleted(path, settings):
     settings.RETENTION_DAYS = settings.RETENTION_DAYS | {"traces": 1}
-    ask(operator(), path)
+    ask(logged_in("operator"), path)
 
     records.delete_old(NOW + timedelta(days=3), Deadline(60))
 

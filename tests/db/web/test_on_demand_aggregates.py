@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from html import unescape
 
 import pytest
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
@@ -14,6 +14,7 @@ from monitor.alerts.models import AuditRecord
 from monitor.archive.aggregates.settle import settle
 from monitor.mesh.models import Mesh, Site, Slot
 from tests.db.archive.test_aggregates import deliver, plan_mesh, result
+from tests.db.logins import logged_in
 from tests.db.web.test_pages_aggregates import words
 from tests.facts import lacks
 
@@ -41,14 +42,6 @@ def waits(monkeypatch):
     waits = {}
     monkeypatch.setattr(rate_limits, "wait_s", lambda key, rate, client=None: waits.get(key.partition(":")[0], 0.0))
     return waits
-
-
-def logged_in(role, **options):
-    user = User.objects.create_user(role, password="long and winding")
-    user.groups.add(Group.objects.get(name=role))
-    client = Client(**options)
-    client.force_login(user)
-    return client
 
 
 def post(client, **body):

@@ -5,7 +5,6 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.utils import timezone
 
@@ -16,6 +15,7 @@ from monitor.mesh.plan import plan_for
 from monitor.mesh.schedule.on_demand import find_path
 from probes.contract import Outcome
 from probes.throughput.spec import ThroughputRun
+from tests.db.logins import logged_in
 from tests.db.mesh.test_slots import document
 from tests.db.mesh_of_three import batch, delivered
 from tests.deliveries import store
@@ -42,14 +42,6 @@ def clock(monkeypatch):
 @pytest.fixture(autouse=True)
 def noon(clock):
     return clock
-
-
-def logged_in(role, **options):
-    user = User.objects.create_user(role, password="long and winding")
-    user.groups.add(Group.objects.get(name=role))
-    client = Client(**options)
-    client.force_login(user)
-    return client
 
 
 def post(client, path, **settings):

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
@@ -20,6 +20,7 @@ from monitor.mesh.schedule.requests import reverse_of
 from probes.contract import Deadline, Outcome
 from probes.site.wire import ABILITIES_HEADER, ON_DEMAND_PINGS, ON_DEMAND_TRACES, OnDemandPingReport, Plan
 from probes.trace.spec import Hop, TraceRun
+from tests.db.logins import logged_in
 from tests.db.mesh.test_slots import document
 from tests.db.mesh_of_three import batch
 from tests.db.trace_rows import delivered
@@ -51,14 +52,6 @@ def without_rate_limit(monkeypatch):
     waits = {}
     monkeypatch.setattr(rate_limits, "wait_s", lambda key, rate, client=None: waits.get(key.partition(":")[0], 0.0))
     return waits
-
-
-def logged_in(role, **options):
-    user = User.objects.create_user(role, password="long and winding")
-    user.groups.add(Group.objects.get(name=role))
-    client = Client(**options)
-    client.force_login(user)
-    return client
 
 
 def agent_of(name):
