@@ -1,9 +1,9 @@
 """Limits of what a reader may read: paths between the sites of a `ReadLimit`.
 
 PostgreSQL enforces them. While a limited request is answered, the connection has the role `LIMITED` of
-`monitor.stack.access`, and row-level security (`migrations/0004_read_policies.py`) hides the rows of other sites from
-every query, of the hypertables by the views of `limited_role`: pages, charts, API, exports and metrics need no
-condition of their own. The tables' owner, as which everything else runs, sees all rows.
+`monitor.stack.access`, and row-level security (migration `0002_squashed_0006_read_policies`) hides the rows of other
+sites from every query, of the hypertables by the views of `limited_role`: pages, charts, API, exports and metrics need
+no condition of their own. The tables' owner, as which everything else runs, sees all rows.
 
 In: a user, and the token of a program. Out: the ids of the readable sites, None for all.
 """

@@ -4,9 +4,9 @@ In: a site. Out: the version of its plan, None where it must be built; or the pl
 
 A plan is made of the mesh (`plan_epoch`), of rows that concern few sites (`plan_change`), of the code and the secret
 key (`maker`), and of the time: `valid_until` is when a slot enters or leaves it, or the window of destination tests
-ends. Triggers note changes in the transaction that makes them (migration `0012_site_plan`). `build` takes the marks
-away, and reads the epoch, before it reads anything else: a change that is committed meanwhile leaves a mark or a later
-epoch behind, and the plan is built again.
+ends. Triggers note changes in the transaction that makes them (migration `0002_squashed_0014_plans`). `build` takes the
+marks away, and reads the epoch, before it reads anything else: a change that is committed meanwhile leaves a mark or a
+later epoch behind, and the plan is built again.
 """
 
 from __future__ import annotations

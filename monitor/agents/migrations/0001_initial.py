@@ -6,7 +6,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ("mesh", "0001_mesh"),
+        ("mesh", "0001_squashed_0014_tables"),
     ]
 
     operations = [

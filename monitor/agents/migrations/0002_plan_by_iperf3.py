@@ -30,6 +30,6 @@ DROP = "DROP FUNCTION note_iperf3_change CASCADE"
 
 
 class Migration(migrations.Migration):
-    dependencies = [("agents", "0001_initial"), ("mesh", "0012_site_plan")]
+    dependencies = [("agents", "0001_initial"), ("mesh", "0002_squashed_0014_plans")]
 
     operations = [migrations.RunSQL(CREATE, DROP)]

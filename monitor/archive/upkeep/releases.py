@@ -10,6 +10,7 @@ from pkgutil import iter_modules
 
 from django.apps import apps
 from django.db import OperationalError, connection
+from django.db.migrations.autodetector import MigrationAutodetector
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
@@ -22,11 +23,17 @@ class LaterRelease(Exception):
 
 
 def compare_migrations(applied: frozenset[Migration]) -> tuple[list[Migration], list[Migration]]:
-    """The applied migrations that this release does not have, and those of this release that are not applied. A
-    migration whose `replaces` are all applied counts as applied."""
+    """The applied migrations that are newer than those of this release, and those of this release that are not applied.
+
+    A migration whose `replaces` are all applied counts as applied. An unknown migration with a number that this release
+    has was replaced earlier on.
+    """
     here = MigrationLoader(None, ignore_no_migrations=True).disk_migrations
     replaced = {key: frozenset(migration.replaces) for key, migration in here.items() if migration.replaces}
-    later = applied - here.keys() - frozenset().union(*replaced.values())
+    newest: dict[str, int] = {}
+    for app, name in here.keys() | frozenset().union(*replaced.values()):
+        newest[app] = max(newest.get(app, 0), _number(name))
+    later = {(app, name) for app, name in applied if _number(name) > newest.get(app, 0)}
     missing = here.keys() - applied - {key for key, keys in replaced.items() if keys <= applied}
     return sorted(later), sorted(missing)
 
@@ -67,6 +74,11 @@ def later_release_text(later: list[Migration]) -> str:
         "does not have. Nothing was changed. Install that release again, or restore the backup from before the upgrade "
         'into an empty database (docs/upgrade.md, "Going back")'
     )
+
+
+def _number(name: str) -> int:
+    """The number in a migration's name; of a squashed migration that of the last which it replaces."""
+    return MigrationAutodetector.parse_number(name) or 0
 
 
 def _names_here() -> set[Migration]:

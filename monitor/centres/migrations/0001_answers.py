@@ -6,7 +6,7 @@ from monitor.accounts import row_policies
 class Migration(migrations.Migration):
     initial = True
 
-    dependencies = [("accounts", "0004_read_policies")]
+    dependencies = [("accounts", "0002_squashed_0006_read_policies")]
 
     operations = [
         migrations.CreateModel(

@@ -1,7 +1,7 @@
 """Versions of the sites' plans, stored so that a plan need not be built to see that it has not changed.
 
-Triggers of the database (migration `0012_site_plan`) write `PlanEpoch` and `SitePlanChange`, whoever changes a row.
-`monitor.mesh.stored_plans` reads them.
+Triggers of the database (migration `0002_squashed_0014_plans`) write `PlanEpoch` and `SitePlanChange`, whoever changes
+a row. `monitor.mesh.stored_plans` reads them.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from monitor.accounts import row_policies
 
 
 class Migration(migrations.Migration):
-    dependencies = [("reports", "0001_subscribers"), ("accounts", "0004_read_policies")]
+    dependencies = [("reports", "0001_subscribers"), ("accounts", "0002_squashed_0006_read_policies")]
 
     operations = [
         migrations.CreateModel(

@@ -9,10 +9,14 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
 from monitor.archive.management.commands.migrate import LAST_UNSQUASHED
-from monitor.archive.upkeep.releases import compare_migrations
+from monitor.archive.upkeep.releases import compare_migrations, require_no_later_release
+from tests.db.scratch import TOP
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 SQUASHED = MigrationLoader(None).replacements
+REPLACED = {key for migration in SQUASHED.values() for key in migration.replaces}
+REPLACED_EARLIER = [("archive", "0003_what_a_burst_says"), ("mesh", "0008_any_kind_of_test")]
+"""Migrations that those of `REPLACED` had replaced; databases still name them."""
 
 
 def forget(*keys):
@@ -20,13 +24,21 @@ def forget(*keys):
         MigrationRecorder(connection).record_unapplied(app, name)
 
 
+def remember(*keys):
+    for app, name in keys:
+        MigrationRecorder(connection).record_applied(app, name)
+
+
 def recorded():
     return set(MigrationRecorder(connection).applied_migrations())
 
 
-def test_a_database_with_all_replaced_migrations_has_none_to_run():
+@pytest.mark.parametrize("earlier", [[], REPLACED_EARLIER], ids=["", "and those replaced before"])
+def test_a_database_with_all_replaced_migrations_has_none_to_run(earlier):
     forget(*SQUASHED)
-    assert {key for migration in SQUASHED.values() for key in migration.replaces} <= recorded()
+    remember(*earlier)
+    assert recorded() >= REPLACED
+    require_no_later_release()
     output = StringIO()
 
     call_command("migrate", stdout=output)
@@ -48,10 +60,24 @@ def test_a_database_without_some_of_them_is_refused(key):
     assert recorded() == before
 
 
-def test_a_backup_of_that_time_can_be_restored():
+def test_a_database_of_none_of_them_but_of_earlier_ones_is_refused():
+    forget(*SQUASHED, *REPLACED)
+    remember(*REPLACED_EARLIER)
+
+    with pytest.raises(CommandError, match=rf"before 0.1.0, .* {LAST_UNSQUASHED}"):
+        call_command("migrate", verbosity=0)
+
+
+@pytest.mark.parametrize("later", [("archive", "0035_later"), ("archive", "0002_squashed_0036_later")], ids=".".join)
+def test_a_backup_of_that_time_can_be_restored(later):
     before = frozenset(recorded() - SQUASHED.keys())
-    replaced = SQUASHED["archive", "0002_reporting"].replaces[-1]
+    squashed = ("archive", "0002_squashed_0034_reporting")
+    replaced = SQUASHED[squashed].replaces[-1]
 
     assert compare_migrations(before) == ([], [])
-    assert compare_migrations(before - {replaced}) == ([], [("archive", "0002_reporting")])
-    assert compare_migrations(before | {("archive", "0999_later")}) == ([("archive", "0999_later")], [])
+    assert compare_migrations(before - {replaced}) == ([], [squashed])
+    assert compare_migrations(before | {later}) == ([later], [])
+
+
+def test_the_page_for_maintainers_names_the_same_commit():
+    assert f"`{LAST_UNSQUASHED}`" in (TOP / "docs" / "migrations.md").read_text()

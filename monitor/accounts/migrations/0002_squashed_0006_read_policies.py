@@ -14,14 +14,14 @@ QUIET_OR_ANNOTATION = f"(path_id IS NULL OR path_id IN ({PATHS})) AND (site_id I
 
 BY_SITE = (
     "host", "uplink", "site_group_sites", "agent_token", "enrolment_code", "agent_health", "clock_off_period",
-    "received_batch", "refused_result", "agent_gap", "agent_account", "delivered_day",
+    "received_batch", "refused_result", "agent_gap", "agent_account", "delivered_day", "site_plan", "plan_change",
 )  # fmt: skip
 BY_PATH = (
     "measurement", "ping_request", "ping_run", "trace_request", "aggregate_member", "cycle_day", "direction_hour",
     "direction_day", "direction_month", "direction_year", "throughput_capture", "undiagnosed_test", "disk_to_disk_test",
     "policer_result", "request_response", "route", "path_route", "burst_day", "burst_month", "burst_year",
     "throughput_hour", "throughput_day", "throughput_month", "throughput_year", "dirty_hour", "dirty_summary",
-    "throughput_sweep", "judged_path", "judged_delays",
+    "throughput_sweep", "judged_path", "judged_delays", "idle_restart", "interface_week",
 )  # fmt: skip
 BY_INCIDENT = ("incident_path", "incident_evidence", "incident_turn", "notification")
 
@@ -71,17 +71,19 @@ CREATE_FUNCTIONS = [
 
 
 class Migration(migrations.Migration):
+    replaces = [("accounts", "0004_read_policies")]
+
     dependencies = [
-        ("accounts", "0003_read_limits"),
-        ("mesh", "0011_slot_by_lead"),
-        ("archive", "0026_aggregates"),
+        ("accounts", "0001_squashed_0006_users"),
+        ("mesh", "0002_squashed_0014_plans"),
+        ("archive", "0001_squashed_0034_tables"),
         ("agents", "0001_initial"),
-        ("alerts", "0010_annotation"),
+        ("alerts", "0001_squashed_0017_incidents"),
         ("reports", "0001_subscribers"),
     ]
 
     operations = [
-        migrations.RunSQL(CREATE_FUNCTIONS, [f"DROP FUNCTION {name}(bigint)" for name in FUNCTIONS]),
+        migrations.RunSQL(CREATE_FUNCTIONS),
         by_site(*BY_SITE),
         by_path(*BY_PATH),
         by_host("slot_host"),

@@ -8,10 +8,7 @@ and one that it is taking away already does not count. ON CONFLICT locks the mar
 a restored database may have marks of an equal number.
 """
 
-import django.db.models.deletion
 from django.db import migrations, models
-
-from monitor.accounts import row_policies
 
 MESH_TABLES = ("site", "host", "path", "test", "measurement")
 SLOT_COLUMNS = ("measurement_id", "starts_at", "ends_at", "outcome")
@@ -124,81 +121,58 @@ CREATE = [
         f"CREATE TRIGGER {name} {event} FOR EACH ROW WHEN ({condition}) EXECUTE FUNCTION {function}()"
         for name, (event, condition, function) in EVENTS.items()
     ),
-    "INSERT INTO plan_epoch (id, epoch, slots_epoch) "
-    "SELECT 1, 1, CASE WHEN EXISTS (SELECT FROM slot_host) THEN 1 ELSE 0 END",
+    "INSERT INTO plan_epoch (id, epoch, slots_epoch) VALUES (1, 1, 0)",
 ]
-DROP = [
-    "DROP FUNCTION raise_plan_epoch CASCADE",
-    "DROP FUNCTION raise_slots_epoch CASCADE",
-    *(f"DROP FUNCTION {name} CASCADE" for name in FUNCTIONS),
-    "DROP FUNCTION mark_plans",
+
+
+def key(*columns):
+    """The primary key of these columns."""
+    return models.CompositePrimaryKey(*columns, blank=True, editable=False, primary_key=True, serialize=False)
+
+
+TABLES = [
+    migrations.CreateModel(
+        "PlanEpoch",
+        {
+            "id": models.SmallIntegerField(default=1, primary_key=True, serialize=False),
+            "epoch": models.BigIntegerField(
+                db_default=0, help_text="grows with each change of sites, hosts, paths and tests"
+            ),
+            "slots_epoch": models.BigIntegerField(db_default=0, help_text="grows with each change of slot_host"),
+        }.items(),
+        {
+            "db_table": "plan_epoch",
+            "constraints": [models.CheckConstraint(condition=models.Q(("id", 1)), name="only_one_plan_epoch")],
+        },
+    ),
+    migrations.CreateModel(
+        "SitePlanChange",
+        {
+            "pk": key("site_id", "xact"),
+            "site_id": models.BigIntegerField(),
+            "xact": models.BigIntegerField(help_text="the transaction: two of them never wait for each other here"),
+        }.items(),
+        {"db_table": "plan_change"},
+    ),
+    migrations.CreateModel(
+        "SitePlan",
+        {
+            "site": models.OneToOneField(
+                "mesh.site", models.CASCADE, primary_key=True, related_name="+", serialize=False
+            ),
+            "version": models.TextField(help_text="null while the plan changes with every moment", null=True),
+            "maker": models.TextField(help_text="digest of the code and the secret key that made it"),
+            "epoch": models.BigIntegerField(),
+            "valid_until": models.DateTimeField(),
+        }.items(),
+        {"db_table": "site_plan"},
+    ),
 ]
 
 
 class Migration(migrations.Migration):
-    dependencies = [("mesh", "0011_slot_by_lead")]
+    replaces = [("mesh", "0012_site_plan")]
 
-    operations = [
-        migrations.CreateModel(
-            name="PlanEpoch",
-            fields=[
-                ("id", models.SmallIntegerField(default=1, primary_key=True, serialize=False)),
-                (
-                    "epoch",
-                    models.BigIntegerField(
-                        db_default=0, help_text="grows with each change of sites, hosts, paths and tests"
-                    ),
-                ),
-                (
-                    "slots_epoch",
-                    models.BigIntegerField(db_default=0, help_text="grows with each change of slot_host"),
-                ),
-            ],
-            options={
-                "db_table": "plan_epoch",
-                "constraints": [models.CheckConstraint(condition=models.Q(("id", 1)), name="only_one_plan_epoch")],
-            },
-        ),
-        migrations.CreateModel(
-            name="SitePlanChange",
-            fields=[
-                (
-                    "pk",
-                    models.CompositePrimaryKey(
-                        "site_id", "xact", blank=True, editable=False, primary_key=True, serialize=False
-                    ),
-                ),
-                ("site_id", models.BigIntegerField()),
-                (
-                    "xact",
-                    models.BigIntegerField(help_text="the transaction: two of them never wait for each other here"),
-                ),
-            ],
-            options={"db_table": "plan_change"},
-        ),
-        migrations.CreateModel(
-            name="SitePlan",
-            fields=[
-                (
-                    "site",
-                    models.OneToOneField(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        primary_key=True,
-                        related_name="+",
-                        serialize=False,
-                        to="mesh.site",
-                    ),
-                ),
-                (
-                    "version",
-                    models.TextField(help_text="null while the plan changes with every moment", null=True),
-                ),
-                ("maker", models.TextField(help_text="digest of the code and the secret key that made it")),
-                ("epoch", models.BigIntegerField()),
-                ("valid_until", models.DateTimeField()),
-            ],
-            options={"db_table": "site_plan"},
-        ),
-        row_policies.by_site("site_plan", "plan_change"),
-        migrations.RunSQL(CREATE, DROP),
-    ]
+    dependencies = [("mesh", "0001_squashed_0014_tables")]
+
+    operations = [*TABLES, migrations.RunSQL(CREATE)]
