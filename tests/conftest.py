@@ -10,14 +10,17 @@ from collections.abc import Iterator
 
 import pytest
 from django.conf import settings as django_settings
+from django.db import connection
 from django.template.base import Template
 from django.test.utils import _TestState
 from hypothesis import HealthCheck, settings
+from pytest_django.plugin import DjangoDbBlocker
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from monitor.stack import broker
 from probes.lab.namespaces import namespaces_available
+from tests import template_cluster
 from tests.flush import flush_filled_tables
 from tests.postgres import given_database_url
 
@@ -105,6 +108,17 @@ def django_db_modify_db_settings(postgres_server: str, request: pytest.FixtureRe
     given server have a database each."""
     if given_database_url is not None:
         request.getfixturevalue("django_db_modify_db_settings_parallel_suffix")
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(postgres_server: str, request: pytest.FixtureRequest, django_db_blocker: DjangoDbBlocker) -> None:
+    """The tests' database: migrated already in a cluster of ours, made by pytest-django on a given server."""
+    if given_database_url is not None:
+        request.getfixturevalue("django_db_setup")
+    else:
+        with django_db_blocker.unblock():
+            connection.close()
+            connection.settings_dict["NAME"] = template_cluster.DATABASE
 
 
 @pytest.fixture(scope="session")
