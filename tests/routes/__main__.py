@@ -16,9 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from monitor.analysis.routes.changes import find_changes
+from monitor.analysis.routes.crossings import find_crossings
 from monitor.analysis.routes.effects import effect_of, loss_step, rtt_step
 from monitor.analysis.routes.onset import LossOnset, by_as, find_onset
-from monitor.analysis.routes.suspects import CERTAIN, find_suspects
+from monitor.analysis.routes.suspects import CERTAIN, rank_suspects
 from tests.reproduce.table import Table, placed
 from tests.routes.balanced import START, balanced_traces
 from tests.routes.incidents import incidents_of
@@ -181,7 +182,7 @@ def suspects(share: float) -> Table:
         names = []
         for seed in range(number):
             mesh = faulty_mesh(seed, **settings)  # type: ignore[arg-type]
-            result = find_suspects(mesh.paths, mesh.as_of)
+            result = rank_suspects(mesh.paths, find_crossings(mesh.paths, mesh.as_of), mesh.as_of)
             verdict = result.certain()
             first += bool(result.parts) and mesh.is_right(result.parts[0])
             certain += verdict is not None

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.analysis.routes.crossings import SILENT, Level, MeshPath, Part, PartCrossings, find_crossings
+from monitor.analysis.routes.crossings import SILENT, Level, MeshPath, Part, PartCrossings
 from monitor.analysis.routes.posterior import path_states, posterior
 
 Floats = NDArray[np.float64]
@@ -62,13 +62,8 @@ class Suspects:
         return None
 
 
-def find_suspects(paths: Sequence[MeshPath], as_of: Callable[[str], int | None] = lambda address: None) -> Suspects:
-    """Suspects of the bad paths. `as_of` gives the AS of an address, None where unknown."""
-    return rank_suspects(paths, find_crossings(paths, as_of), as_of)
-
-
 def rank_suspects(paths: Sequence[MeshPath], crossings: PartCrossings, as_of: Callable[[str], int | None]) -> Suspects:
-    """Suspects of the bad paths, of the parts that they cross."""
+    """Rank the parts that bad paths cross. `as_of` gives the AS of an address, None where unknown."""
     bad = frozenset(place for place, path in enumerate(paths) if path.is_bad)
     if len(bad) < LEAST_BAD:
         return Suspects((), ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from monitor.analysis.routes.crossings import Level, MeshPath, Part, fill_silent, find_crossings
-from monitor.analysis.routes.suspects import find_suspects
+from monitor.analysis.routes.suspects import rank_suspects
 from tests.routes.meshes import faulty_mesh
 
 
@@ -15,11 +15,15 @@ def mesh(routes, bad):
     ]
 
 
+def suspects(paths, as_of=lambda address: None):
+    return rank_suspects(paths, find_crossings(paths, as_of), as_of)
+
+
 ROUTES = ("AxyB", "AxyC", "DxyB", "DxzC", "AxzE", "DwzE", "FwyB", "FwzC", "AwzC", "FxzE")
 
 
 def test_the_link_that_bad_paths_share_is_named():
-    result = find_suspects(mesh(ROUTES, {0, 1, 2}))
+    result = suspects(mesh(ROUTES, {0, 1, 2}))
 
     assert Part(Level.LINK, ("x", "y")) in result.parts[0].parts
     assert result.parts[0].probability > 0.8
@@ -27,7 +31,7 @@ def test_the_link_that_bad_paths_share_is_named():
 
 
 def test_parts_that_the_same_paths_cross_are_named_together():
-    result = find_suspects(mesh(("AuvxB", "AuvxC", "AuvyD", "EwxB", "EwyC", "EwyD", "GwxC", "GwyB"), {0, 1, 2}))
+    result = suspects(mesh(("AuvxB", "AuvxC", "AuvyD", "EwxB", "EwyC", "EwyD", "GwxC", "GwyB"), {0, 1, 2}))
 
     certain = result.certain()
     assert certain is not None
@@ -35,11 +39,11 @@ def test_parts_that_the_same_paths_cross_are_named_together():
 
 
 def test_bad_paths_without_a_common_part_are_not_explained():
-    assert find_suspects(mesh(ROUTES, {0, 5, 8})).certain() is None
+    assert suspects(mesh(ROUTES, {0, 5, 8})).certain() is None
 
 
 def test_a_single_bad_path_has_no_common_part():
-    assert find_suspects(mesh(ROUTES, {0})).parts == ()
+    assert suspects(mesh(ROUTES, {0})).parts == ()
 
 
 def test_silent_hops_are_filled_from_paths_beside_them():
@@ -85,7 +89,7 @@ def test_a_path_of_unknown_state_does_not_speak_against_a_part():
             MeshPath(None if place in unknown else path.is_bad, path.source, path.destination, path.forward)
             for place, path in enumerate(mesh(routes, {0, 1}))
         ]
-        entries = find_suspects(paths).parts
+        entries = suspects(paths).parts
         return next(entry.probability for entry in entries if Part(Level.LINK, ("x", "y")) in entry.parts)
 
     assert probability({2, 3}) > probability(()) + 0.05
@@ -94,7 +98,7 @@ def test_a_path_of_unknown_state_does_not_speak_against_a_part():
 def test_the_as_of_the_suspects_has_their_probability():
     numbers = {"x": 20965, "y": 20965, "w": 174, "z": 513}
 
-    result = find_suspects(mesh(ROUTES, {0, 1, 2}), numbers.get)
+    result = suspects(mesh(ROUTES, {0, 1, 2}), numbers.get)
 
     assert result.places[0].parts == (Part(Level.AS, ("20965",)),)
     assert result.places[0].probability >= result.parts[0].probability
@@ -105,7 +109,7 @@ def test_planted_links_of_simulated_meshes_are_named():
     right, wrong = 0, 0
     for seed in range(25):
         simulated = faulty_mesh(seed)
-        result = find_suspects(simulated.paths, simulated.as_of)
+        result = suspects(simulated.paths, simulated.as_of)
         right += simulated.is_right(result.parts[0])
         certain = result.certain()
         wrong += certain is not None and not simulated.is_right(certain)
@@ -116,5 +120,5 @@ def test_planted_links_of_simulated_meshes_are_named():
 def test_either_of_two_planted_links_is_named():
     for seed in range(10):
         simulated = faulty_mesh(seed, faults=2)
-        certain = find_suspects(simulated.paths, simulated.as_of).certain()
+        certain = suspects(simulated.paths, simulated.as_of).certain()
         assert certain is None or simulated.is_right(certain)
