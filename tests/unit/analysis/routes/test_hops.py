@@ -1,11 +1,10 @@
-"""Figures of hops and differences of delay, on planted loss, rate limits and delays."""
+"""Figures of hops, on planted loss and rate limits."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from monitor.analysis.routes.hops import delay_differences, delay_rises, hop_figures
+from monitor.analysis.routes.hops import hop_figures
 
 
 def traces(rtts_ms, loss, seed=1, count=60, noise_ms=0.2):
@@ -50,34 +49,5 @@ def test_probes_beyond_the_end_of_a_trace_are_lost():
     assert [(hop.sent, hop.lost) for hop in figures] == [(4, 0), (4, 2), (4, 2)]
 
 
-def test_delay_differences_skip_silent_hops_and_may_be_negative():
-    result = delay_differences(traces([10, 25, 18, 30], [0, 0, 1, 0]))
-
-    assert [(entry.near_ttl, entry.far_ttl) for entry in result] == [(1, 2), (2, 4)]
-    assert [round(entry.interval_ms.median) for entry in result] == [15, 5]
-    negative = delay_differences(traces([10, 40, 31], [0, 0, 0]))[1].interval_ms
-    assert negative.low < -9.0 < negative.high
-    assert negative.high < 0.0
-
-
-def test_added_delay_is_found_between_its_hops():
-    before, after = traces([1, 5, 9, 20], [0] * 4, seed=2), traces([1, 5, 17, 28], [0] * 4, seed=3)
-
-    (rise,) = delay_rises(before, after)
-
-    assert (rise.near_ttl, rise.far_ttl) == (2, 3)
-    assert rise.shift_ms == pytest.approx(8.0, abs=0.2)
-
-
-def test_the_same_delay_rarely_rises():
-    rises = [
-        delay_rises(traces([1, 5, 9], [0] * 3, seed, 20, 3.0), traces([1, 5, 9], [0] * 3, seed + 500, 20, 3.0))
-        for seed in range(40)
-    ]
-
-    assert sum(bool(rise) for rise in rises) <= 2
-
-
 def test_no_traces_have_no_hops():
     assert hop_figures([]) == []
-    assert delay_differences([]) == []
