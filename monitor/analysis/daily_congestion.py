@@ -78,12 +78,8 @@ class DailyCongestion:
     hours: tuple[RecurringHours, ...]
 
 
-def congested_slots(minimum_ms: Floats, slots_a_day: int) -> Bools:
-    """Which slots of a series, of shape (slots,), are congested."""
-    return _congested(above_base(minimum_ms, slots_a_day), slots_a_day)
-
-
-def _congested(rise: Floats, slots_a_day: int) -> Bools:
+def congested_slots(rise: Floats, slots_a_day: int) -> Bools:
+    """The slots of a series that are congested, by their rise in ms above the base, of shape (slots,)."""
     quiet = rise[rise <= np.nanmedian(rise)] if np.isfinite(rise).any() else rise[:0]
     # Half of the quiet slots lie below their median: 1.4826 times that deviation is the standard deviation.
     sigma = 1.4826 * float(np.median(np.nanmedian(rise) - quiet)) * 2.0 if len(quiet) else 0.0
@@ -116,7 +112,7 @@ def daily_congestion(minimum_ms: Floats, weekdays: Sequence[int]) -> DailyConges
         if (coarse_ms > np.nanmin(coarse_ms) + LEAST_RISE_MS).sum() < LEAST_RECURRENCES:
             return DailyCongestion(True, ())  # most paths, at little cost
     rise = above_base(coarse_ms.ravel(), slots)
-    is_congested = _congested(rise, slots).reshape(days, slots)
+    is_congested = congested_slots(rise, slots).reshape(days, slots)
     recurs = _recurring(is_congested, ~np.isnan(coarse_ms), weekdays)
     # The base of a quarter of an hour is that of its parts.
     per_slot = minimum_ms.shape[1] // slots

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from monitor.analysis.daily_congestion import RecurringHours, congested_slots, daily_congestion, in_words
+from monitor.analysis.daily_congestion import RecurringHours, above_base, congested_slots, daily_congestion, in_words
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "congestion"
 SLOTS = 96
@@ -18,7 +18,7 @@ def test_slots_agree_with_jitterbugs_periods():
     lengths = np.round(np.diff(periods[:, :2], axis=1)[:, 0] / 900).astype(int)
     by_jitterbug = np.repeat(periods[:, 2] > 0, lengths)[: len(minimum_ms)]
 
-    agreement = (congested_slots(minimum_ms, SLOTS) == by_jitterbug[: len(minimum_ms)]).mean()
+    agreement = (congested_slots(above_base(minimum_ms, SLOTS), SLOTS) == by_jitterbug[: len(minimum_ms)]).mean()
 
     assert (len(minimum_ms), by_jitterbug.sum() / 4) == (1324, pytest.approx(100.0, abs=0.5))
     assert agreement >= 0.95
@@ -63,7 +63,8 @@ class Week:
     def found(self):
         """The slots of the recurring hours, on the days on which they are congested."""
         slots = np.zeros(self.minimum_ms.shape, dtype=bool)
-        is_congested = congested_slots(self.minimum_ms.ravel(), self.minimum_ms.shape[1]).reshape(slots.shape)
+        rise_ms = above_base(self.minimum_ms.ravel(), slots.shape[1])
+        is_congested = congested_slots(rise_ms, slots.shape[1]).reshape(slots.shape)
         for hours in daily_congestion(self.minimum_ms, WEEKDAYS).hours:
             per_hour = slots.shape[1] / 24
             of_day = np.arange(round(hours.begin_h * per_hour), round(hours.end_h * per_hour)) % slots.shape[1]
