@@ -15,7 +15,6 @@ from monitor.archive.queries.routes.flow_effects import newest_flow_effects
 from monitor.archive.queries.routes.periods import (
     changes_between,
     paths_through,
-    route_at,
     routes_at,
     routes_between,
     stored_routes,
@@ -194,6 +193,10 @@ def test_planned_traces_are_counted_by_their_outcome(mesh):
 
 def at(minute, hops, **fields):
     return trace(hops, at=HOUR + minute * MINUTE, **fields)
+
+
+def route_at(path_id, moment):
+    return routes_at([path_id], moment).get(path_id)
 
 
 @pytest.fixture

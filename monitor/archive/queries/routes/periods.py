@@ -129,11 +129,6 @@ def routes_at(path_ids: Sequence[int], at: datetime) -> dict[int, RoutePeriod]:
     return {period.path_id: period for period in select(RoutePeriod, "routes_at", path_ids=list(path_ids), at=at)}
 
 
-def route_at(path_id: int, at: datetime) -> RoutePeriod | None:
-    """The route of a path at a moment, such as that of a burst, a throughput test or an incident."""
-    return routes_at([path_id], at).get(path_id)
-
-
 def changes_between(since: datetime, until: datetime, path_ids: Sequence[int] | None = None) -> list[RouteChange]:
     """The changes of route that began in a period, in order of time; of all paths by default."""
     check_period(since, until)
