@@ -212,11 +212,6 @@ def read_scenario(path: Path) -> Scenario:
         raise ScenarioError(f"{path}: {error}") from error
 
 
-def parse_scenario(name: str, text: str) -> Scenario:
-    """Parse a scenario in TOML. Raises `ScenarioError` with the reason."""
-    return _scenario(name, tables.parse(text.encode(), f"{name}.toml", _Document, InvalidScenario))
-
-
 def _scenario(name: str, table: Table) -> Scenario:
     table.raise_problems()
     document: _Document = table.entry()

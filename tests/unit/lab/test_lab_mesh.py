@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from probes.lab.mesh import limits_toml, loopback_addresses, mesh_toml, namespace_addresses
-from probes.lab.scenario import load_scenario, parse_scenario, shipped_scenarios
+from probes.lab.scenario import load_scenario, shipped_scenarios
 from probes.site.limits.read import read_limits
+from tests.scenario_text import scenario_of
 
 
 def test_three_sites_give_the_expected_mesh() -> None:
@@ -85,7 +86,7 @@ def test_a_scenario_without_measurements_has_no_tests() -> None:
         f'[[site]]\nname = "{name}"\ntitle = "T"\nregion = "R"\ncountry = "XX"\nlatitude_deg = 0\nlongitude_deg = 1\n'
         for name in ("a", "b")
     )
-    scenario = parse_scenario("bare", 'title = "A \\"bare\\" één"\n' + sites)
+    scenario = scenario_of('title = "A \\"bare\\" één"\n' + sites)
 
     mesh = tomllib.loads(mesh_toml(scenario, namespace_addresses(scenario)))
 

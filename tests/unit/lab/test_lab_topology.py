@@ -7,9 +7,10 @@ import ipaddress
 import pytest
 
 from probes.lab.routing.topology import resolve_link
-from probes.lab.scenario import Scenario, ScenarioError, load_scenario, parse_scenario
+from probes.lab.scenario import ScenarioError, load_scenario
 from probes.lab.settings import LabError, PathSettings
 from tests.facts import lacks
+from tests.scenario_text import scenario_of
 
 SITES = "".join(
     f"""[[site]]
@@ -61,12 +62,8 @@ between = ["slac", "cern"]
 TEXT = 'title = "Test"\n' + SITES + ROUTERS + LINKS
 
 
-def parse(text: str) -> Scenario:
-    return parse_scenario("test", text)
-
-
 def test_a_route_goes_backwards_for_the_return() -> None:
-    scenario = parse(TEXT + PATH + 'route = ["gw", "core-a"]')
+    scenario = scenario_of(TEXT + PATH + 'route = ["gw", "core-a"]')
 
     assert scenario.topology.routes == {("slac", "cern"): (("gw", "core-a"),), ("cern", "slac"): (("core-a", "gw"),)}
     assert scenario.paths["slac", "cern"] == PathSettings(delay_ms=0.0)
@@ -76,26 +73,26 @@ def test_a_direction_may_have_its_own_route() -> None:
     own = '[[path]]\nfrom = "cern"\nto = "slac"\nroute = ["core-b", "gw"]\n'
 
     for text in (TEXT + own + PATH + 'route = ["gw", "core-a"]\n', TEXT + PATH + 'route = ["gw", "core-a"]\n' + own):
-        routes = parse(text).topology.routes
+        routes = scenario_of(text).topology.routes
         assert routes == {("slac", "cern"): (("gw", "core-a"),), ("cern", "slac"): (("core-b", "gw"),)}
 
 
 def test_several_routes_share_the_flows() -> None:
-    routes = parse(TEXT + PATH + 'routes = [["gw", "core-a"], ["gw", "core-b"]]').topology.routes
+    routes = scenario_of(TEXT + PATH + 'routes = [["gw", "core-a"], ["gw", "core-b"]]').topology.routes
 
     assert routes["slac", "cern"] == (("gw", "core-a"), ("gw", "core-b"))
     assert routes["cern", "slac"] == (("core-a", "gw"), ("core-b", "gw"))
 
 
 def test_a_link_is_set_for_both_directions_or_for_one() -> None:
-    links = parse(TEXT + '[[link]]\nfrom = "core-a"\nto = "gw"\nloss_ratio = 0.02').topology.links
+    links = scenario_of(TEXT + '[[link]]\nfrom = "core-a"\nto = "gw"\nloss_ratio = 0.02').topology.links
 
     assert links["gw", "core-a"] == PathSettings(delay_ms=10.0, rate_mbps=100.0)
     assert links["core-a", "gw"] == PathSettings(delay_ms=10.0, rate_mbps=100.0, loss_ratio=0.02)
 
 
 def test_a_router_has_the_settings_of_its_table() -> None:
-    router = parse(TEXT).topology.routers[1]
+    router = scenario_of(TEXT).topology.routers[1]
 
     assert (router.address, router.address6, router.asn, router.as_name) == ("192.0.2.2", "2001:db8::2", 293, "ESnet")
     assert (router.icmp_per_s, router.is_silent, router.mpls) == (0.5, True, (24001, 16004))
@@ -153,10 +150,10 @@ def test_a_router_has_the_settings_of_its_table() -> None:
 )
 def test_errors_name_the_line_and_the_fix(text: str, facts: tuple[str, ...]) -> None:
     with pytest.raises(ScenarioError) as raised:
-        parse(TEXT + text)
+        scenario_of(TEXT + text)
 
     message = str(raised.value)
-    assert message.startswith("test.toml:")
+    assert "/test.toml:" in message
     assert int(message.split(":")[1]) > TEXT.count("\n")
     assert lacks(message, *facts) == []
 
@@ -172,7 +169,7 @@ def test_a_route_without_a_way_back_is_refused() -> None:
     )
 
     with pytest.raises(ScenarioError) as raised:
-        parse('title = "Test"\n' + SITES + ROUTERS + there + paths)
+        scenario_of('title = "Test"\n' + SITES + ROUTERS + there + paths)
 
     assert lacks(str(raised.value), "gw has no way back to slac", "add the links back") == []
 
