@@ -116,9 +116,6 @@ class DirectionLosses:
         )
 
 
-NOTHING_COUNTED = DirectionLosses(0, 0, 0, 0, 0, 0)
-
-
 def loss_direction(counts: DirectionLosses, before: DirectionLosses | None = None) -> LostDirection:
     """The direction of a path that loses more than usual, as `lost_direction`."""
     if before is None:

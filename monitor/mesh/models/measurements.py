@@ -27,10 +27,6 @@ class KindName(StrEnum):
 
 
 class MeasurementQuerySet(InUseQuerySet["Measurement"]):
-    def from_site(self, site_id: int) -> Self:
-        """Measurements whose source is a host of this site."""
-        return self.filter(path__source__site=site_id)
-
     def with_hosts(self) -> Self:
         """With the test, the path, both its hosts and their sites, in the same query."""
         return self.select_related("test", "path__source__site", "path__destination__site")
