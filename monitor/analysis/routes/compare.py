@@ -46,11 +46,6 @@ def merge(first: RouteHops, second: RouteHops) -> RouteHops:
     return RouteHops(hops, first.reached or second.reached)
 
 
-def is_part(part: RouteHops, whole: RouteHops) -> bool:
-    """Whether `whole` knows every hop of `part`, so that merging them changes nothing."""
-    return is_compatible(part, whole) and merge(whole, part) == whole
-
-
 def trimmed(hops: Sequence[str | None], *, reached: bool) -> RouteHops:
     """The route of a trace: without the silent hops at its end, where it did not reach the destination."""
     end = len(hops)
