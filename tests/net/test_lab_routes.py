@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from monitor.analysis.routes.compare import trimmed
-from monitor.analysis.routes.timeline import Flow, RouteTrace, Timeline
+from monitor.analysis.routes.timeline import Flow, RouteTrace, Timeline, find_routes
 from probes.lab.scenario import load_scenario
 from probes.trace.spec import TraceRun
 from tests.lab import RunningLab
@@ -261,8 +261,9 @@ def test_a_route_changes_one_way_and_back(lab: RunningLab) -> None:
     assert "changed" not in restored.stdout
     traces.append(our_trace(lab, "slac", target))
     # Back is the route of before, not a third.
-    followed = Timeline().follow(traces)
-    assert [route and route.number for route in followed] == [1, 2, 1]
+    periods = Timeline().follow(traces)
+    find_routes((), [period for period in periods if period])
+    assert [period and period.route and period.route.number for period in periods] == [1, 2, 1]
     assert len(traceroute(lab, "slac", target)) == 8
 
 

@@ -6,22 +6,21 @@ The tables go to docs/method/routes.md. Needs neither a database nor a network.
 from __future__ import annotations
 
 import argparse
-import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from monitor.analysis.routes.changes import find_changes
 from monitor.analysis.routes.crossings import find_crossings
 from monitor.analysis.routes.effects import effect_of, loss_step, rtt_step
 from monitor.analysis.routes.onset import LossOnset, by_as, find_onset
 from monitor.analysis.routes.suspects import CERTAIN, rank_suspects
+from monitor.analysis.routes.timeline import FlowPeriod, RouteTrace, Timeline
 from tests.reproduce.table import Table, placed
-from tests.routes.balanced import START, balanced_traces
+from tests.routes.balanced import START, balanced_traces, planted_at
 from tests.routes.incidents import incidents_of
 from tests.routes.lossy_paths import LossyPath, is_right, lossy_path
 from tests.routes.meshes import faulty_mesh
@@ -57,24 +56,33 @@ def main() -> int:
 
 def changes(share: float) -> Table:
     table = Table(("flows", "traces every", "days without change", "changes raised", "planted", "found within bounds",
-                   "shown by the first trace"))  # fmt: skip
+                   "shown by the first trace", "changes raised for each"))  # fmt: skip
     for flows, every_min in ((1, 10), (4, 1), (16, 1)):
         days = _count(50, share)
-        raised = sum(len(find_changes(balanced_traces(seed, flows=flows, every_min=every_min))) for seed in range(days))
-        right = first = 0
+        raised = sum(len(_ended(balanced_traces(seed, flows=flows, every_min=every_min))) for seed in range(days))
+        right = first = of_planted = 0
         for seed in range(days, 3 * days):
-            change_at = random.Random(seed).randrange(300, 1100, every_min)
+            change_at = planted_at(seed, every_min)
             truth = START + timedelta(minutes=change_at)
-            result = find_changes(balanced_traces(seed, flows=flows, every_min=every_min, change_at=change_at))
-            right += len(result) == 1 and result[0].earliest < truth <= result[0].latest
-            first += len(result) == 1 and result[0].latest == truth
-        row = (flows, f"{every_min} min", days, raised, 2 * days, right, first)
-        table.rows.append(tuple(str(entry) for entry in row))
+            ended = _ended(balanced_traces(seed, flows=flows, every_min=every_min, change_at=change_at))
+            is_once = sorted(period.flow.number for period in ended) == list(range(flows))
+            right += is_once and all(period.last_at < truth <= (period.until or START) for period in ended)
+            first += is_once and truth in {period.until for period in ended}
+            of_planted += len(ended)
+        counts = (days, raised, 2 * days, right, first)
+        table.rows.append((str(flows), f"{every_min} min", *map(str, counts), f"{of_planted / (2 * days):.1f}"))
         if raised:
             table.failures.append(f"{raised} changes on days of load balancing with {flows} flows")
         if right < 0.95 * 2 * days:
             table.failures.append(f"{right} of {2 * days} changes found with {flows} flows")
     return table
+
+
+def _ended(traces: Sequence[RouteTrace]) -> list[FlowPeriod]:
+    """The periods that ended with a change of the flow's route."""
+    timeline = Timeline()
+    timeline.follow(traces)
+    return timeline.ended
 
 
 def effects(share: float) -> Table:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import random
 from datetime import UTC, datetime, timedelta
 
-from monitor.analysis.routes.changes import FlowTrace
 from monitor.analysis.routes.compare import RouteHops
+from monitor.analysis.routes.timeline import Flow, RouteTrace
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def planted_at(seed: int, every_min: int) -> int:
+    """The minute of the change that is planted in a day of traces."""
+    return random.Random(seed).randrange(300, 1100, every_min)
 
 
 def balanced_traces(
@@ -19,7 +24,7 @@ def balanced_traces(
     flows: int = 16,
     minutes: int = 1440,
     every_min: int = 1,
-) -> list[FlowTrace]:
+) -> list[RouteTrace]:
     """Traces of a path with two stages of routers that balance flows by a hash; at `change_at` minutes the route
     changes in a stage: other routers, or another hash."""
     generator = random.Random(seed)
@@ -44,5 +49,6 @@ def balanced_traces(
         length = len(hops) if reached else generator.randrange(len(hops))
         while not reached and length and hops[length - 1] is None:
             length -= 1
-        result.append(FlowTrace(START + timedelta(minutes=minute), flow, RouteHops(tuple(hops[:length]), reached)))
+        route = RouteHops(tuple(hops[:length]), reached)
+        result.append(RouteTrace(START + timedelta(minutes=minute), Flow("icmp", flow), route))
     return result

@@ -1,18 +1,21 @@
 """Follow the routes of a path through its traces, in order of time.
 
-In: traces of a path, each with its flow. Out: the distinct routes of the path, and the periods in which each flow took
-them. A flow stays on its route while its traces are compatible with it; else it takes the first route of the path that
-is compatible, or a new one. Load balancing over flows is no change of any flow.
+In: traces of a path, each with its flow. Out: the periods in which each flow took one route, and the distinct routes of
+the path. Load balancers send each flow its own way, so a trace is compared with those of its own flow alone: the flow's
+period ends with the first trace that contradicts what the traces of the period showed. The map from flow to route is
+that of Shao, Rougier, Paris, Devienne and Viste, "One-to-One Matching of RTT and Path Changes" (ITC 29, 2017, arXiv
+1709.04819), with silent hops as unknown. Flows share a route where all that their periods showed is compatible.
 
-Each hop of a route has the time from which it is known. So the state at any time in the past can be restored,
-and a trace that comes late need only be followed from its own time on.
+Each hop has the time from which it is known. So the state at any time in the past can be restored, and a trace that
+comes late need only be followed from its own time on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import zip_longest
 from typing import NamedTuple
 
 from monitor.analysis.routes.compare import RouteHops, is_compatible
@@ -38,39 +41,42 @@ class RouteTrace:
         return self.at, self.flow
 
 
-@dataclass(slots=True, eq=False)
-class TimelineRoute:
-    """A route of a path, filled in by its traces. `number` is its place among those of the path, in order of their
-    first traces; `learned_at` the time of the trace from which each hop is known, `reached_at` that for the
-    destination; `row_id` its identifier in the archive, None for a new route."""
+@dataclass(slots=True)
+class KnownHops:
+    """What compatible traces showed of a route: `learned_at` is the time of the first trace with each hop, `reached_at`
+    that of the first that reached the destination."""
 
-    number: int
-    first_at: datetime
     hops: list[str | None] = field(default_factory=list)
     learned_at: list[datetime | None] = field(default_factory=list)
     reached_at: datetime | None = None
-    row_id: int | None = None
 
     @property
     def route(self) -> RouteHops:
         return RouteHops(tuple(self.hops), self.reached_at is not None)
 
-    def learn(self, route: RouteHops, at: datetime) -> bool:
-        """Fill in from a compatible route; returns whether anything was new."""
-        is_new = False
-        more = len(route.hops) - len(self.hops)
-        if more > 0:
-            self.hops += [None] * more
-            self.learned_at += [None] * more
-        for place, address in enumerate(route.hops):
-            if address is not None and self.hops[place] is None:
-                self.hops[place], self.learned_at[place], is_new = address, at, True
-        if route.reached and self.reached_at is None:
-            self.reached_at, is_new = at, True
-        return is_new or more > 0
+    def learn(self, route: RouteHops, at: datetime) -> None:
+        """Fill in from a compatible trace, later than all before."""
+        learned_at = [None if address is None else at for address in route.hops]
+        self.add(KnownHops(list(route.hops), learned_at, at if route.reached else None))
+
+    def add(self, other: KnownHops) -> None:
+        """Fill in from compatible hops; the earlier time of each counts."""
+        both = zip_longest(self.hops, other.hops)
+        self.hops = [mine if mine is not None else theirs for mine, theirs in both]
+        times = zip_longest(self.learned_at, other.learned_at)
+        self.learned_at = [_earlier(mine, theirs) for mine, theirs in times]
+        self.reached_at = _earlier(self.reached_at, other.reached_at)
+
+    def knows(self, route: RouteHops) -> bool:
+        """Whether a compatible trace adds nothing."""
+        return (
+            len(route.hops) <= len(self.hops)
+            and (self.reached_at is not None or not route.reached)
+            and all(address is None or known is not None for address, known in zip(route.hops, self.hops, strict=False))
+        )
 
     def knew(self, route: RouteHops, before: datetime) -> bool:
-        """Whether everything that a compatible route has was known before this time."""
+        """Whether a compatible trace adds nothing to what was known before this time."""
         if len(route.hops) > len(self.hops) or (route.reached and not _is_before(self.reached_at, before)):
             return False
         return all(
@@ -78,8 +84,8 @@ class TimelineRoute:
             for address, learned_at in zip(route.hops, self.learned_at, strict=False)
         )
 
-    def before(self, at: datetime) -> TimelineRoute:
-        """This route with what was known of it before a time."""
+    def before(self, at: datetime) -> KnownHops:
+        """What was known before a time."""
         is_reached = _is_before(self.reached_at, at)
         hops = [
             hop if _is_before(learned, at) else None for hop, learned in zip(self.hops, self.learned_at, strict=True)
@@ -87,55 +93,134 @@ class TimelineRoute:
         while hops and hops[-1] is None and not is_reached:
             hops.pop()
         learned_at = [learned if hop is not None else None for hop, learned in zip(hops, self.learned_at, strict=False)]
-        reached_at = self.reached_at if is_reached else None
-        return TimelineRoute(self.number, self.first_at, hops, learned_at, reached_at, self.row_id)
+        return KnownHops(hops, learned_at, self.reached_at if is_reached else None)
+
+
+@dataclass(slots=True, eq=False)
+class TimelineRoute:
+    """A route of a path. `number` is its place among those of the path, in order of their first traces; `row_id` its
+    identifier in the archive, None for a new route."""
+
+    number: int
+    first_at: datetime
+    known: KnownHops = field(default_factory=KnownHops)
+    row_id: int | None = None
+
+    def before(self, at: datetime) -> TimelineRoute:
+        """This route with what was known of it before a time."""
+        return TimelineRoute(self.number, self.first_at, self.known.before(at), self.row_id)
+
+
+@dataclass(slots=True)
+class Sightings:
+    """The last trace of a period that showed each hop, and the last that reached the destination."""
+
+    hops_at: list[datetime | None] = field(default_factory=list)
+    reached_at: datetime | None = None
+
+    @property
+    def last_at(self) -> datetime | None:
+        return max((at for at in (*self.hops_at, self.reached_at) if at is not None), default=None)
+
+    def take(self, trace: RouteTrace) -> None:
+        self.hops_at += [None] * (len(trace.route.hops) - len(self.hops_at))
+        for place, address in enumerate(trace.route.hops):
+            if address is not None:
+                self.hops_at[place] = trace.at
+        if trace.route.reached:
+            self.reached_at = trace.at
+
+    def contradicted_at(self, known: RouteHops, route: RouteHops) -> datetime | None:
+        """The last of the traces, which showed the known hops, that contradicts a route; None if that is unknown."""
+        contrary = [
+            at
+            for place, (address, at) in enumerate(zip(known.hops, self.hops_at, strict=False))
+            if (place >= len(route.hops) and route.reached)
+            or (place < len(route.hops) and route.hops[place] not in (None, address))
+        ]
+        if len(route.hops) > len(known.hops) or (route.reached and len(route.hops) != len(known.hops)):
+            contrary.append(self.reached_at)
+        return max((at for at in contrary if at is not None), default=None)
 
 
 @dataclass(slots=True, eq=False)
 class FlowPeriod:
-    """A flow's uninterrupted time on a route: its first trace there, its last, and the first on the next route."""
+    """A flow's uninterrupted time on a route, from `since`, its first trace there, to `until`, the first elsewhere.
+
+    `last_at` is the last trace there; once the period has ended, the last that contradicts the trace at `until`, as the
+    flow may have left before a trace that was silent where the routes differ. `shown` is what its own traces showed.
+    """
 
     flow: Flow
-    route: TimelineRoute
     since: datetime
     last_at: datetime
+    shown: KnownHops = field(default_factory=KnownHops)
     until: datetime | None = None
+    route: TimelineRoute | None = None
+    sightings: Sightings = field(default_factory=Sightings)
+
+    def take(self, trace: RouteTrace) -> None:
+        """Add a trace that is compatible with those before."""
+        if not self.shown.knows(trace.route):
+            self.shown.learn(trace.route, trace.at)
+        self.sightings.take(trace)
+        self.last_at = trace.at
+
+    def end(self, trace: RouteTrace) -> None:
+        """End the period by a trace that contradicts those before."""
+        self.until = trace.at
+        self.last_at = self.sightings.contradicted_at(self.shown.route, trace.route) or self.last_at
 
 
 @dataclass(slots=True)
 class Timeline:
-    """The routes of a path by number, and the period that each flow is in;
-    `ended` are periods that ended while the traces were followed."""
+    """The period that each flow of a path is in; `ended` are periods that ended while the traces were followed."""
 
-    routes: list[TimelineRoute] = field(default_factory=list)
     present: dict[Flow, FlowPeriod] = field(default_factory=dict)
     ended: list[FlowPeriod] = field(default_factory=list)
 
-    def follow(self, traces: Iterable[RouteTrace]) -> list[TimelineRoute | None]:
-        """Advance through traces in order of time, all later than those before. Returns the route of each; None for
+    @property
+    def periods(self) -> list[FlowPeriod]:
+        return [*self.ended, *self.present.values()]
+
+    def follow(self, traces: Iterable[RouteTrace]) -> list[FlowPeriod | None]:
+        """Advance through traces in order of time, all later than those before. Returns the period of each; None for
         a trace that shows no hop."""
         return [None if trace.route.is_unknown else self._advance(trace) for trace in traces]
 
-    def _advance(self, trace: RouteTrace) -> TimelineRoute:
+    def _advance(self, trace: RouteTrace) -> FlowPeriod:
         period = self.present.get(trace.flow)
-        if period is None or not is_compatible(trace.route, period.route.route):
-            if period is not None:
-                period.until = trace.at
-                self.ended.append(period)
-            period = FlowPeriod(trace.flow, self._route_of(trace), trace.at, trace.at)
-            self.present[trace.flow] = period
-        period.route.learn(trace.route, trace.at)
-        period.last_at = trace.at
-        return period.route
+        if period is not None and not is_compatible(trace.route, period.shown.route):
+            period.end(trace)
+            self.ended.append(period)
+            period = None
+        if period is None:
+            period = self.present[trace.flow] = FlowPeriod(trace.flow, trace.at, trace.at)
+        period.take(trace)
+        return period
 
-    def _route_of(self, trace: RouteTrace) -> TimelineRoute:
-        for route in self.routes:
-            if is_compatible(trace.route, route.route):
-                return route
-        number = self.routes[-1].number + 1 if self.routes else 1
-        route = TimelineRoute(number, first_at=trace.at)
-        self.routes.append(route)
-        return route
+
+def find_routes(earlier: Sequence[TimelineRoute], periods: Collection[FlowPeriod]) -> list[TimelineRoute]:
+    """Give each period its route, and return all routes of the path by number.
+
+    In order of their begin, each has the first route that is compatible with all that its traces showed, or a new one.
+    `earlier` are the routes of the periods that began before these; they are filled in.
+    """
+    routes = list(earlier)
+    for period in sorted(periods, key=lambda period: (period.since, period.flow)):
+        shown = period.shown.route
+        route = next((route for route in routes if is_compatible(shown, route.known.route)), None)
+        if route is None:
+            number = routes[-1].number + 1 if routes else 1
+            route = TimelineRoute(number, first_at=period.since)
+            routes.append(route)
+        route.known.add(period.shown)
+        period.route = route
+    return routes
+
+
+def _earlier(first: datetime | None, second: datetime | None) -> datetime | None:
+    return min((at for at in (first, second) if at is not None), default=None)
 
 
 def _is_before(learned_at: datetime | None, at: datetime) -> bool:

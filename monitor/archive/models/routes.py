@@ -41,7 +41,8 @@ class Route(models.Model):
 class PathRoute(models.Model):
     """An uninterrupted period in which the traces of a flow showed the same route.
 
-    The flow left the route between `last_at`, its last trace there, and `until`, the first trace elsewhere.
+    The flow left the route between `last_at` and `until`: once the period has ended, `last_at` is the last trace that
+    contradicts the one at `until`, and traces between them were silent where the routes differ.
     """
 
     path_id = models.IntegerField()
@@ -51,6 +52,12 @@ class PathRoute(models.Model):
     since = models.DateTimeField(help_text="first trace")
     last_at = models.DateTimeField(help_text="last trace")
     until = models.DateTimeField(null=True, help_text="first trace on the next route; null for the present route")
+    learned_at = ArrayField(
+        models.DateTimeField(null=True),
+        null=True,
+        help_text="first trace of the flow that showed each hop; null for periods from before 0035",
+    )
+    reached_at = models.DateTimeField(null=True, help_text="first trace of the flow that reached the destination")
 
     class Meta:
         db_table = "path_route"

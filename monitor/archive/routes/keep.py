@@ -3,6 +3,7 @@
 In: new traces of a batch, within its transaction; deliveries of a site, and so all traces of a path, come one after
 the other. Out: the route of each, and the tables `route` and `path_route`, which are always as if all traces had come
 in order of time: a trace that is older than others is followed from its time on, together with the stored traces.
+Where a trace shows more of a period, the routes are found anew for all periods from the begin of that one on.
 Most traces confirm the present route of their flow and cost one update for the whole batch.
 """
 
@@ -10,21 +11,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db import connection
 
 from monitor.analysis.routes.compare import is_compatible
-from monitor.analysis.routes.timeline import FlowPeriod, RouteTrace, Timeline, TimelineRoute
+from monitor.analysis.routes.timeline import FlowPeriod, RouteTrace, Timeline, TimelineRoute, find_routes
 from monitor.archive.models import PathRoute as PathRouteRow
 from monitor.archive.models import Route as RouteRow
-from monitor.archive.routes.known import PresentRoutes, StoredRoutes, present_routes, stored_routes
+from monitor.archive.routes.known import PresentRoutes, StoredRoutes, present_routes, read_periods, stored_routes
 from monitor.archive.statements import statement
 from monitor.prepared import array_text, run_prepared
 
 PathTrace = tuple[int, RouteTrace]
+NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 def keep_routes(traces: Sequence[PathTrace]) -> list[int | None]:
@@ -45,38 +47,42 @@ def keep_routes(traces: Sequence[PathTrace]) -> list[int | None]:
             changing[path_id] = of_path
             continue
         for place, trace, period in zip(of_path, followed, confirmed, strict=True):
-            route_ids[place] = period.route.row_id
+            route_ids[place] = _route(period).row_id
             last_at[present[path_id].ids[trace.flow]] = period.last_at
     if last_at:
         moved = {"ids": array_text(last_at), "last_at": list(last_at.values())}
         run_prepared(statement("move_last_traces"), moved)
     if changing:
         since_of = {path_id: traces[of_path[0]][1].at for path_id, of_path in changing.items()}
+        stored = stored_routes(since_of)
         followed_paths = [
-            _follow(path_id, stored, [traces[place][1] for place in changing[path_id]])
-            for path_id, stored in stored_routes(since_of).items()
+            _follow(path_id, stored[path_id], [traces[place][1] for place in places])
+            for path_id, places in changing.items()
         ]
+        if earlier := {path.path_id: path.found_from for path in followed_paths if path.found_from < path.stored.since}:
+            read_periods(stored, earlier)
+        for path in followed_paths:
+            path.find_routes()
         _store_routes(followed_paths)
         _store_periods(followed_paths)
         _move_traces(followed_paths)
         for path in followed_paths:
-            for place, route_id in zip(changing[path.path_id], path.new_route_ids(), strict=True):
-                route_ids[place] = route_id
+            for place, trace in zip(changing[path.path_id], path.new, strict=True):
+                route_ids[place] = path.route_id_of(trace)
     return route_ids
 
 
 def _confirmed(present: PresentRoutes | None, traces: Sequence[RouteTrace]) -> list[FlowPeriod] | None:
-    """The present period of each trace's flow, if all traces are on its route and tell nothing new of it; else None."""
+    """The present period of each trace's flow, if all traces are in it and show nothing new of it; else None."""
     if present is None:
         return None
     periods = []
-    newest = present.newest
     for trace in traces:
         period = present.periods.get(trace.flow)
-        if period is None or trace.at < period.since or not is_compatible(trace.route, period.route.route):
+        if period is None or trace.at < period.since or not is_compatible(trace.route, period.shown.route):
             return None
-        is_newest = newest is None or trace.order > newest
-        if not period.route.knew(trace.route, trace.at) and not (is_newest and _adds_nothing(period.route, trace)):
+        is_newest = trace.at > period.last_at
+        if not (period.shown.knows(trace.route) if is_newest else period.shown.knew(trace.route, trace.at)):
             return None
         periods.append(period)
     for trace, period in zip(traces, periods, strict=True):
@@ -84,40 +90,47 @@ def _confirmed(present: PresentRoutes | None, traces: Sequence[RouteTrace]) -> l
     return periods
 
 
-def _adds_nothing(route: TimelineRoute, trace: RouteTrace) -> bool:
-    """Whether the route, as it is now, knows everything that a trace shows. Right for the newest trace alone: for an
-    older one the route may not have known it yet."""
-    seen = trace.route
-    return (
-        len(seen.hops) <= len(route.hops)
-        and (route.reached_at is not None or not seen.reached)
-        and all(address is None or known is not None for address, known in zip(seen.hops, route.hops, strict=False))
-    )
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _FollowedPath:
-    """The stored routes of a path, its timeline with the new traces, and the route of each trace. New routes get their
-    identifiers when they are stored."""
+    """The stored routes of a path, its timeline with the new traces, and the period of each trace.
+
+    `found_from` is the begin of the first period that is new or of which more or less is known: routes are found anew
+    from there on. New routes get their identifiers when they are stored.
+    """
 
     path_id: int
     stored: StoredRoutes
     timeline: Timeline
     new: Sequence[RouteTrace]
-    route_of: Mapping[int, TimelineRoute]
+    period_of: Mapping[int, FlowPeriod]
+    found_from: datetime
+    routes: list[TimelineRoute] = field(default_factory=list)
+    periods: list[FlowPeriod] = field(default_factory=list)
 
-    def new_route_ids(self) -> list[int | None]:
-        """The route of each new trace."""
-        return [self.route_of[id(trace)].row_id for trace in self.new]
+    def find_routes(self) -> None:
+        """Find `routes`, and `periods` with theirs. The periods from `found_from` on must have been read."""
+        self.routes = self.stored.routes_before(self.found_from)
+        self.periods = [*self.stored.ended_periods(self.found_from), *self.timeline.periods]
+        self.routes = find_routes(self.routes, [period for period in self.periods if period.since >= self.found_from])
+        by_row = {route.row_id: route for route in self.routes}
+        for period in self.periods:
+            if period.since < self.found_from:
+                period.route = by_row[self.stored.periods[period.flow, period.since].route_id]
+
+    def route_id_of(self, trace: RouteTrace) -> int | None:
+        return _route(self.period_of[id(trace)]).row_id
 
 
 def _follow(path_id: int, stored: StoredRoutes, new: Sequence[RouteTrace]) -> _FollowedPath:
     """Follow the new traces with the stored ones from the first of them on."""
     timeline = stored.before()
     traces = sorted([*(trace for trace, _ in stored.traces), *new], key=lambda trace: trace.order)
-    routes = timeline.follow(traces)
-    route_of = {id(trace): route for trace, route in zip(traces, routes, strict=True) if route is not None}
-    return _FollowedPath(path_id, stored, timeline, new, route_of)
+    periods = timeline.follow(traces)
+    period_of = {id(trace): period for trace, period in zip(traces, periods, strict=True) if period is not None}
+    shown = {(period.flow, period.since): period.shown for period in timeline.periods}
+    old = {key: before.period.shown for key, before in stored.periods.items()}
+    changed = [key[1] for key in shown | old if shown.get(key) != old.get(key)]
+    return _FollowedPath(path_id, stored, timeline, new, period_of, min(changed, default=NEVER))
 
 
 def _store_routes(paths: Sequence[_FollowedPath]) -> None:
@@ -126,27 +139,21 @@ def _store_routes(paths: Sequence[_FollowedPath]) -> None:
     added: list[tuple[TimelineRoute, RouteRow]] = []
     for path in paths:
         stored = path.stored
-        replaced = [route for route in stored.routes if route.first_at >= stored.since]
-        for route in path.timeline.routes:
+        replaced = [route for route in stored.routes if route.first_at >= path.found_from]
+        for route in path.routes:
             if route.row_id is None:
-                same = next((old for old in replaced if is_compatible(old.route, route.route)), None)
+                same = next((old for old in replaced if is_compatible(old.known.route, route.known.route)), None)
                 if same is not None:
                     route.row_id = same.row_id
                     replaced.remove(same)
         if replaced:
             RouteRow.objects.filter(pk__in=[route.row_id for route in replaced]).delete()
         before: Mapping[int | None, TimelineRoute] = {route.row_id: route for route in stored.routes}
-        for route in path.timeline.routes:
-            fields = {
-                "number": route.number,
-                "hops": route.hops,
-                "learned_at": route.learned_at,
-                "reached_at": route.reached_at,
-                "first_at": route.first_at,
-            }
+        for route in path.routes:
+            fields = _route_fields(route)
             if route.row_id is None:
                 added.append((route, RouteRow(path_id=path.path_id, **fields)))
-            elif any(getattr(before[route.row_id], name) != value for name, value in fields.items()):
+            elif _route_fields(before[route.row_id]) != fields:
                 RouteRow.objects.filter(pk=route.row_id).update(**fields)
     RouteRow.objects.bulk_create(row for _, row in added)
     for route, row in added:
@@ -159,31 +166,25 @@ def _store_periods(paths: Sequence[_FollowedPath]) -> None:
     added = []
     for path in paths:
         stored = path.stored.periods
-        periods = {
-            (period.flow, period.since): period for period in [*path.timeline.ended, *path.timeline.present.values()]
-        }
-        gone = [row_id for key, (row_id, _) in stored.items() if key not in periods]
+        keys = {(period.flow, period.since) for period in path.periods}
+        gone = [old.row_id for key, old in stored.items() if key[1] >= path.stored.since and key not in keys]
         if gone:
             PathRouteRow.objects.filter(pk__in=gone).delete()
-        for key, period in periods.items():
-            fields = {"route_id": period.route.row_id, "last_at": period.last_at, "until": period.until}
-            if key not in stored:
+        for period in path.periods:
+            fields = _period_fields(period)
+            old = stored.get((period.flow, period.since))
+            if old is None:
                 flow = {"protocol": period.flow.protocol, "flow": period.flow.number}
                 added.append(PathRouteRow(path_id=path.path_id, since=period.since, **flow, **fields))
-                continue
-            row_id, old = stored[key]
-            if (old.route.row_id, old.last_at, old.until) != tuple(fields.values()):
-                PathRouteRow.objects.filter(pk=row_id).update(**fields)
+            elif fields != _period_fields(old.period):
+                PathRouteRow.objects.filter(pk=old.row_id).update(**fields)
     PathRouteRow.objects.bulk_create(added)
 
 
 def _move_traces(paths: Sequence[_FollowedPath]) -> None:
     """Give stored traces that are on other routes now their identifiers."""
     moved = [
-        (path, trace)
-        for path in paths
-        for trace, route_id in path.stored.traces
-        if path.route_of[id(trace)].row_id != route_id
+        (path, trace) for path in paths for trace, route_id in path.stored.traces if path.route_id_of(trace) != route_id
     ]
     if moved:
         _run(
@@ -192,8 +193,53 @@ def _move_traces(paths: Sequence[_FollowedPath]) -> None:
             measured_at=[trace.at for _, trace in moved],
             protocols=[trace.flow.protocol for _, trace in moved],
             flows=[trace.flow.number for _, trace in moved],
-            route_ids=[path.route_of[id(trace)].row_id for path, trace in moved],
+            route_ids=[path.route_id_of(trace) for path, trace in moved],
         )
+    earlier = [
+        (path, period)
+        for path in paths
+        for period in path.periods
+        if path.found_from <= period.since < path.stored.since
+        and path.stored.periods[period.flow, period.since].route_id != _route(period).row_id
+    ]
+    if earlier:
+        _run(
+            "move_periods",
+            path_ids=[path.path_id for path, _ in earlier],
+            protocols=[period.flow.protocol for _, period in earlier],
+            flows=[period.flow.number for _, period in earlier],
+            since=[period.since for _, period in earlier],
+            until=[min(period.until or path.stored.since, path.stored.since) for path, period in earlier],
+            route_ids=[_route(period).row_id for _, period in earlier],
+            first=min(period.since for _, period in earlier),
+        )
+
+
+def _route(period: FlowPeriod) -> TimelineRoute:
+    if period.route is None:
+        raise ValueError(f"the route of {period} has not been found")
+    return period.route
+
+
+def _route_fields(route: TimelineRoute) -> dict[str, Any]:
+    known = route.known
+    return {
+        "number": route.number,
+        "hops": known.hops,
+        "learned_at": known.learned_at,
+        "reached_at": known.reached_at,
+        "first_at": route.first_at,
+    }
+
+
+def _period_fields(period: FlowPeriod) -> dict[str, Any]:
+    return {
+        "route_id": _route(period).row_id,
+        "last_at": period.last_at,
+        "until": period.until,
+        "learned_at": period.shown.learned_at,
+        "reached_at": period.shown.reached_at,
+    }
 
 
 def _run(name: str, **parameters: Any) -> None:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from monitor.analysis.routes.compare import RouteHops, trimmed
-from monitor.analysis.routes.timeline import Flow, FlowPeriod, RouteTrace, Timeline, TimelineRoute
+from monitor.analysis.routes.timeline import (
+    Flow,
+    FlowPeriod,
+    KnownHops,
+    RouteTrace,
+    Sightings,
+    Timeline,
+    TimelineRoute,
+)
 from monitor.archive.statements import run_statement, statement
 from monitor.prepared import array_text, run_prepared
+
+PeriodKey = tuple[Flow, datetime]
 
 
 @dataclass(slots=True)
@@ -20,36 +30,62 @@ class PresentRoutes:
     periods: dict[Flow, FlowPeriod] = field(default_factory=dict)
     ids: dict[Flow, int] = field(default_factory=dict)
 
-    @property
-    def newest(self) -> tuple[datetime, Flow] | None:
-        """The last trace of the path, in the order of traces."""
-        return max(((period.last_at, flow) for flow, period in self.periods.items()), default=None)
+
+@dataclass(slots=True)
+class StoredPeriod:
+    """A period as it is stored, with its identifiers, and what its traces from before the first new one saw last."""
+
+    row_id: int
+    route_id: int
+    period: FlowPeriod
+    sightings: Sightings
+
+    def before(self, at: datetime) -> FlowPeriod:
+        """The period as it was just before a time, to be followed from there."""
+        period = self.period
+        last_at = self.sightings.last_at
+        if last_at is None:
+            last_at = period.last_at if period.last_at < at else period.since
+        shown = period.shown.before(at)
+        return FlowPeriod(period.flow, period.since, last_at, shown, sightings=self.sightings)
 
 
 @dataclass(slots=True)
 class StoredRoutes:
     """The stored routes and periods of a path, as far as a trace from `since` on can change them.
 
-    `periods` are those that reach `since` or begin later, by flow and beginning, with their identifiers; `traces` those
-    from `since` on, with the identifiers of their routes.
+    `periods` are those that reach `since` or begin later, by flow and begin; `traces` those from `since` on, with the
+    identifiers of their routes.
     """
 
     since: datetime
     routes: list[TimelineRoute] = field(default_factory=list)
-    periods: dict[tuple[Flow, datetime], tuple[int, FlowPeriod]] = field(default_factory=dict)
-    last_before: dict[tuple[Flow, datetime], datetime] = field(default_factory=dict)
+    periods: dict[PeriodKey, StoredPeriod] = field(default_factory=dict)
     traces: list[tuple[RouteTrace, int]] = field(default_factory=list)
 
     def before(self) -> Timeline:
-        """The state just before `since`."""
-        routes = {route.row_id: route.before(self.since) for route in self.routes if route.first_at < self.since}
-        timeline = Timeline(list(routes.values()))
-        for (flow, begun_at), (_, period) in self.periods.items():
-            if begun_at < self.since:
-                route = routes[period.route.row_id]
-                last_at = self.last_before.get((flow, begun_at), begun_at)
-                timeline.present[flow] = FlowPeriod(flow, route, begun_at, last_at)
-        return timeline
+        """The periods just before `since`."""
+        reaching = (stored for (_, begun_at), stored in self.periods.items() if begun_at < self.since)
+        return Timeline({stored.period.flow: stored.before(self.since) for stored in reaching})
+
+    def routes_before(self, begun_at: datetime) -> list[TimelineRoute]:
+        """The routes of the periods that began before a time, with all that these periods showed, also later.
+
+        The periods that reach that time must have been read.
+        """
+        routes = {route.row_id: route.before(begun_at) for route in self.routes if route.first_at < begun_at}
+        for (_, since), stored in self.periods.items():
+            if since < begun_at:
+                routes[stored.route_id].known.add(stored.period.shown)
+        return list(routes.values())
+
+    def ended_periods(self, begun_at: datetime) -> list[FlowPeriod]:
+        """The periods that began at a time or later and ended before `since`."""
+        return [
+            replace(stored.period)
+            for (_, since), stored in self.periods.items()
+            if since >= begun_at and stored.period.until is not None and stored.period.until < self.since
+        ]
 
 
 def present_routes(path_ids: Collection[int]) -> dict[int, PresentRoutes]:
@@ -58,11 +94,13 @@ def present_routes(path_ids: Collection[int]) -> dict[int, PresentRoutes]:
     rows = run_prepared(statement("present_routes"), wanted, is_binary=True).fetchall()
     present: dict[int, PresentRoutes] = defaultdict(PresentRoutes)
     routes: dict[int, TimelineRoute] = {}
-    for path_id, protocol, number, period_id, since, last_at, route_id, *rest in rows:
+    for path_id, protocol, number, period_id, since, last_at, learned_at, reached_at, route_id, *rest in rows:
         if route_id not in routes:
             routes[route_id] = _route(route_id, *rest)
         flow = Flow(protocol, number)
-        present[path_id].periods[flow] = FlowPeriod(flow, routes[route_id], since, last_at)
+        shown = _shown(routes[route_id], learned_at, reached_at)
+        period = FlowPeriod(flow, since, last_at, shown, route=routes[route_id])
+        present[path_id].periods[flow] = period
         present[path_id].ids[flow] = period_id
     return present
 
@@ -75,19 +113,25 @@ def stored_routes(since_of: Mapping[int, datetime]) -> dict[int, StoredRoutes]:
     for path_id, row_id, *rest in run_statement("routes_of_paths", path_ids=list(since_of))[1]:
         by_row[row_id] = _route(row_id, *rest)
         stored[path_id].routes.append(by_row[row_id])
-    for row in run_statement("periods_reaching", path_ids=late["path_ids"], since=late["since"])[1]:
-        path_id, protocol, flow_number, period_id, route_id, since, last_at, until, last_before = row
-        flow = Flow(protocol, flow_number)
-        period = FlowPeriod(flow, by_row[route_id], since, last_at, until)
-        stored[path_id].periods[flow, since] = period_id, period
-        if last_before is not None:
-            stored[path_id].last_before[flow, since] = last_before
+    read_periods(stored, since_of)
     for path_id, at, protocol, flow_number, route_id, length, unknown_ttls, reached in run_statement(
         "traces_since", **late
     )[1]:
-        route = traced_route(by_row[route_id].hops, length, unknown_ttls, reached=reached)
+        route = traced_route(by_row[route_id].known.hops, length, unknown_ttls, reached=reached)
         stored[path_id].traces.append((RouteTrace(at, Flow(protocol, flow_number), route), route_id))
     return stored
+
+
+def read_periods(stored: Mapping[int, StoredRoutes], since_of: Mapping[int, datetime]) -> None:
+    """Add the periods of each of these paths that reach a time or begin later, without those that have been read."""
+    times = {"path_ids": list(since_of), "since": list(since_of.values())}
+    routes = {route.row_id: route for path_id in since_of for route in stored[path_id].routes}
+    for row in run_statement("periods_reaching", **times)[1]:
+        path_id, protocol, flow_number, row_id, route_id, since, last_at, until, *learned, seen_at, reached_at = row
+        flow = Flow(protocol, flow_number)
+        period = FlowPeriod(flow, since, last_at, _shown(routes[route_id], *learned), until, routes[route_id])
+        sightings = Sightings(seen_at, reached_at)
+        stored[path_id].periods.setdefault((flow, since), StoredPeriod(row_id, route_id, period, sightings))
 
 
 def traced_route(hops: list[str | None], length: int, unknown_ttls: list[int] | None, *, reached: bool) -> RouteHops:
@@ -105,4 +149,13 @@ def _route(
     learned_at: list[datetime | None],
     reached_at: datetime | None,
 ) -> TimelineRoute:
-    return TimelineRoute(number, first_at, hops, learned_at, reached_at, row_id)
+    return TimelineRoute(number, first_at, KnownHops(hops, learned_at, reached_at), row_id)
+
+
+def _shown(route: TimelineRoute, learned_at: list[datetime | None] | None, reached_at: datetime | None) -> KnownHops:
+    """What the traces of a period showed of its route: of a period from before that was stored, all that is known."""
+    known = route.known
+    if learned_at is None:
+        return KnownHops(list(known.hops), list(known.learned_at), known.reached_at)
+    hops = [hop if learned is not None else None for hop, learned in zip(known.hops, learned_at, strict=False)]
+    return KnownHops(hops, learned_at, reached_at)

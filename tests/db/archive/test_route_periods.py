@@ -100,6 +100,43 @@ def test_a_router_that_refuses_is_no_hop_of_the_route(path):
     assert Trace.objects.get(measured_at=refused.started_at).errors == {"3": ["host_unreachable", address("B")]}
 
 
+def test_a_trace_that_is_silent_where_the_routes_differ_is_no_bound(path):
+    store(path, at(0, "ABD"), at(10, "ABD"), at(20, "A*D"))
+    store(path, at(30, "ACD"))
+
+    assert periods() == [(1, "ABD", 0, 10, 30), (1, "ACD", 30, 30, None)]
+
+
+def test_the_silent_hops_of_a_flow_are_not_those_of_another(path):
+    """The first traces of flow 2 might be of the route of flow 1; the last is not, and the flow has not changed."""
+    store(path, at(0, "ABD", flow=1), at(0, "A*D", flow=2))
+    store(path, at(10, "A*D", flow=2))
+    store(path, at(20, "ACD", flow=2))
+
+    assert periods() == [(1, "ABD", 0, 0, None), (2, "ACD", 0, 20, None)]
+    assert hops_of_traces() == ["ABD", "A*D", "A*D", "ACD"]
+    assert set(Trace.objects.filter(flow=2).values_list("route_id", flat=True)) == {Route.objects.get(number=2).pk}
+
+
+def test_a_hop_that_an_old_period_shows_late_parts_it_from_a_newer(path):
+    store(path, at(0, "A*D", flow=1), at(10, "ABD", flow=2))
+    store(path, at(20, "ACD", flow=1))
+    store(path, at(30, "ABD", flow=2))
+
+    assert [route[:4] for route in routes()] == [(1, "ACD", True, 0), (2, "ABD", True, 10)]
+    assert periods() == [(1, "ACD", 0, 20, None), (2, "ABD", 10, 30, None)]
+    assert hops_of_traces() == ["A*D", "ABD", "ACD", "ABD"]
+
+
+def test_periods_from_before_their_hops_were_kept_show_those_of_the_route(path):
+    store(path, at(0, "ABD"), at(10, "A*D"))
+    PathRoute.objects.update(learned_at=None, reached_at=None)
+    store(path, at(20, "*BD"))
+    store(path, at(30, "ACD"))
+
+    assert periods() == [(1, "ABD", 0, 20, 30), (1, "ACD", 30, 30, None)]
+
+
 def test_a_late_trace_divides_a_period(path):
     store(path, at(0, "ABD"), at(10, "ABD"), at(30, "ABD"))
     store(path, at(20, "ACD"))
@@ -118,32 +155,40 @@ def test_a_route_keeps_its_row_when_an_earlier_trace_comes(path):
 
 
 def expected(traces):
-    """The routes and periods by definition: one trace after the other, in order of time and flow."""
-    known, spans, current = [], [], {}
-    for run in sorted(traces, key=lambda run: (run.started_at, run.flow)):
-        hops = letters([hop.address for hop in run.hops])
-        hops = hops if run.reached else hops.rstrip("*")
-        if not hops:
-            continue
-        span = current.get(run.flow)
-        if span is None or not fits(hops, run.reached, *span[1]):
-            if span is not None:
-                span[4] = minutes(run.started_at)
-            route = next((route for route in known if fits(hops, run.reached, *route)), None)
-            if route is None:
-                route = ["", False]
-                known.append(route)
-            span = current[run.flow] = [run.flow, route, minutes(run.started_at), None, None]
-            spans.append(span)
-        route = span[1]
-        length = max(len(route[0]), len(hops))
-        both = zip(route[0].ljust(length, "*"), hops.ljust(length, "*"), strict=True)
-        route[:] = ["".join(old if old != "*" else new for old, new in both), route[1] or run.reached]
-        span[3] = minutes(run.started_at)
-    return (
-        [tuple(route) for route in known],
-        [(flow, route[0], *times) for flow, route, *times in sorted(spans, key=lambda span: (span[0], span[2]))],
-    )
+    """The routes and periods by definition: those of each flow, and then a route for each in order of their begin."""
+    spans = []
+    for flow in {run.flow for run in traces}:
+        of_flow = []
+        for run in sorted((run for run in traces if run.flow == flow), key=lambda run: run.started_at):
+            seen = seen_in(run)
+            if seen[0] and of_flow and all(fits(*seen, *other) for _, other in of_flow[-1]):
+                of_flow[-1].append((minutes(run.started_at), seen))
+            elif seen[0]:
+                of_flow.append([(minutes(run.started_at), seen)])
+        for span, following in zip(of_flow, [*of_flow[1:], None], strict=True):
+            until = following and following[0][0]
+            lasts = [at for at, seen in span if following is None or not fits(*seen, *following[0][1])]
+            spans.append((span[0][0], flow, lasts[-1], until, merged(seen for _, seen in span)))
+    known, placed = [], []
+    for since, flow, last_at, until, shown in sorted(spans, key=lambda span: span[:2]):
+        place = next((place for place, route in enumerate(known) if fits(*shown, *route)), len(known))
+        known[place:] = [merged([*known[place : place + 1], shown]), *known[place + 1 :]]
+        placed.append((flow, place, since, last_at, until))
+    return known, [
+        (flow, known[place][0], *times) for flow, place, *times in sorted(placed, key=lambda p: (p[0], p[2]))
+    ]
+
+
+def seen_in(run):
+    hops = letters([hop.address for hop in run.hops])
+    return (hops if run.reached else hops.rstrip("*")), run.reached
+
+
+def merged(routes):
+    routes = list(routes)
+    length = max(len(hops) for hops, _ in routes)
+    columns = zip(*(hops.ljust(length, "*") for hops, _ in routes), strict=True)
+    return "".join(next((hop for hop in column if hop != "*"), "*") for column in columns), any(r for _, r in routes)
 
 
 def fits(hops, reached, known, known_reached):
@@ -173,7 +218,7 @@ def at_end(run):
 
 
 @given(some_traces, st.data())
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_order_and_repetition_gives_the_same_periods(path, traces, data):
     for model in (Trace, PathRoute, Route):
         model.objects.all().delete()

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from monitor.analysis.routes.compare import trimmed
-from monitor.analysis.routes.timeline import Flow, RouteTrace, Timeline
+from monitor.analysis.routes.timeline import Flow, RouteTrace, Timeline, find_routes
 from probes.trace.kind import longest_s
 from probes.trace.probe import not_reached_text
 from probes.trace.round import TraceRound, TtlProbe
@@ -60,7 +60,7 @@ def test_traces_over_a_lossy_link_are_of_a_single_route():
         hops = trimmed([hop.address for hop in round_.hops(0)], reached=round_.searches[0].reached_at is not None)
         timeline.follow([RouteTrace(START + number * timedelta(minutes=10), Flow("icmp", 1), hops)])
 
-    assert [tuple(route.hops) for route in timeline.routes] == [ROUTE]
+    assert [route.known.route.hops for route in find_routes((), timeline.periods)] == [ROUTE]
     assert timeline.ended == []
 
 

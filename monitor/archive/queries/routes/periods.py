@@ -36,7 +36,8 @@ class StoredRoute:
 @dataclass(frozen=True, slots=True)
 class RoutePeriod:
     """A period in which a flow was on a route: from its first trace there to the first on another, None for the present
-    route. `last_at` is its last trace there; `flow` is None where the traces had none."""
+    route. `last_at` is its last trace there, once it has ended the last that contradicts the next; `flow` is None where
+    the traces had none."""
 
     path_id: int
     protocol: str
@@ -67,7 +68,8 @@ class TraceGap:
 
 @dataclass(frozen=True, slots=True)
 class RouteChange:
-    """A change of the route of a flow, between its last trace on the route before and its first on the route after.
+    """A change of the route of a flow: after `last_before_at`, the last trace that contradicts the one at `at`, and by
+    that, the first on the route after.
 
     `before_since` is the first trace after the change before it, `after_until` that of the change after it; None
     without such a change.
