@@ -168,9 +168,10 @@ class LossFilter:
         return at_s, min(earliest_s, at_s), max(latest_s, at_s)
 
     def newest(self, rows: Rows, state: int) -> Floats:
-        """The sums of the newest stretch of each path in this state, by its likeliest hypothesis."""
-        likeliest = np.where(self.states[rows] == state, self.log_weights[rows], -np.inf).argmax(axis=1)
-        return np.asarray(self.sums[:, rows, likeliest])
+        """The sums of the newest stretch of each path in this state, by its likeliest hypothesis; 0 without any."""
+        weights = np.where(self.states[rows] == state, self.log_weights[rows], -np.inf)
+        likeliest = weights.argmax(axis=1)
+        return np.where(np.isfinite(weights.max(axis=1)), self.sums[:, rows, likeliest], 0.0)
 
     def begun_after(self, rows: Rows, at_s: ArrayLike) -> Floats:
         """Probability of each path that its newest stretch began after its moment."""

@@ -114,10 +114,10 @@ class LossSegments:
         """Take one burst of each of these paths, as `LossFilter.take`. `replies_s`, shape (2, rows), are its first and
         last reply, NaN without any; `silence`, (2, rows), its first request after the last reply, NaN where there is
         none, and the number of its packets after that reply; `again` its sums from the first reply on."""
-        self.sums[:, rows] += sums
         (first_s, last_s), (silent_s, silent) = replies_s, silence
         is_answered = ~np.isnan(last_s)
         self._note_outages(rows[is_answered], first_s[is_answered])
+        self.sums[:, rows] += sums
         # A burst of another size may have begun, and been answered, before the silence: it goes on.
         is_reply = is_answered & ~(last_s < self._silent_s[rows])
         before = np.where(is_reply, 0.0, self._unanswered[:, rows])
@@ -166,12 +166,14 @@ class LossSegments:
         return Moment(*self._since[:, row].tolist())
 
     def _note_outages(self, rows: Rows, first_s: Floats) -> None:
-        """Note the outages that ended with these replies."""
+        """Note the outages that ended with these replies; one that was too short to be told is told now."""
         is_after = (self._unanswered[0, rows] > 0.0) & (first_s - self._silent_s[rows] >= SHORTEST_OUTAGE_S)
         is_after &= (self.states[rows] == DEAD) | self._is_no_chance(rows)
         for row, end_s in zip(rows[is_after].tolist(), first_s[is_after].tolist(), strict=True):
             begin_s = self._silent_s[row] if np.isnan(self._replied_s[row]) else self._replied_s[row]
             self.outages.setdefault(row, deque(maxlen=MOST_SEGMENTS)).append((float(begin_s), end_s))
+            if self.states[row] != DEAD:
+                self._change(row, DEAD)
 
     def _tell(self, rows: Rows) -> None:
         """Tell the states of these paths anew."""
