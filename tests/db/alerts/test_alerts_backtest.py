@@ -55,6 +55,7 @@ def test_a_replay_equals_the_live_evaluation_and_writes_nothing(path):
     assert figures["rules"][0]["incidents_per_path_week"] == pytest.approx(1 / figures["path_weeks"])
 
 
+@pytest.mark.timeout(900)
 def test_a_finding_ends_before_the_others_of_its_incident():
     paths = make_mesh(["slac", "cern"], NOW - timedelta(days=2), loss={}, no_data={})
     make_bursts(paths["slac → cern"], [0] * 30 + [2] * 10 + [0] * 50 + [3] * 15 + [0] * 75, NOW)
