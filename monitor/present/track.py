@@ -257,7 +257,7 @@ class Track:
         return replace(self, condition=Condition.NORMAL, segments=self.segments[: clean[-1] + 1])
 
     def _is_clean(self, segment: AnySegment) -> bool:
-        """Whether a segment is no trouble: clean, or the loss of now within what is normal."""
+        """Whether a segment is clean, or the present loss of a track whose condition is normal."""
         is_within = self.condition in (Condition.NORMAL, Condition.AWAITED) and isinstance(segment, LossSegment)
         return segment.state == CLEAN or (is_within and segment is self.now)
 

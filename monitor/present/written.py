@@ -36,7 +36,7 @@ AWAY_S = 300.0
 """Calm tracks that say the same are written once in this time, or in half of it; a process that has not looked for so
 long begins anew."""
 LEVEL_S = 60.0
-"""Levels are told anew once in this time, all at once, or when something else is: each burst has its own."""
+"""Each burst changes the level of a track, which is stored once in this time, for all tracks together."""
 MOST_AT_ONCE = 1000
 """Rows of a statement: at the start of a process all tracks are written."""
 

@@ -1,4 +1,4 @@
-"""The cluster of the tests is a copy of a template, of which there is one for each state of the migrations."""
+"""The tests run on a copy of a template cluster; each state of the migrations has its own template."""
 
 import os
 import shutil

@@ -76,7 +76,7 @@ class KnownHops:
         )
 
     def knew(self, route: RouteHops, before: datetime) -> bool:
-        """Whether a compatible trace adds nothing to what was known before this time."""
+        """Whether a compatible trace shows only hops that were known before this time."""
         if len(route.hops) > len(self.hops) or (route.reached and not _is_before(self.reached_at, before)):
             return False
         return all(
@@ -85,7 +85,7 @@ class KnownHops:
         )
 
     def before(self, at: datetime) -> KnownHops:
-        """What was known before a time."""
+        """The hops that were known before a time."""
         is_reached = _is_before(self.reached_at, at)
         hops = [
             hop if _is_before(learned, at) else None for hop, learned in zip(self.hops, self.learned_at, strict=True)
@@ -107,7 +107,7 @@ class TimelineRoute:
     row_id: int | None = None
 
     def before(self, at: datetime) -> TimelineRoute:
-        """This route with what was known of it before a time."""
+        """This route with the hops that were known before a time."""
         return TimelineRoute(self.number, self.first_at, self.known.before(at), self.row_id)
 
 

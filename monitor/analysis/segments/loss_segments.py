@@ -166,7 +166,7 @@ class LossSegments:
         return Moment(*self._since[:, row].tolist())
 
     def _note_outages(self, rows: Rows, first_s: Floats) -> None:
-        """Note the outages that ended with these replies; one that was too short to be told is told now."""
+        """Store the outages that these replies end. One too short to be told while it lasted becomes a segment now."""
         is_after = (self._unanswered[0, rows] > 0.0) & (first_s - self._silent_s[rows] >= SHORTEST_OUTAGE_S)
         is_after &= (self.states[rows] == DEAD) | self._is_no_chance(rows)
         for row, end_s in zip(rows[is_after].tolist(), first_s[is_after].tolist(), strict=True):

@@ -88,7 +88,8 @@ def ask_pings(path: Path, *, by: str, now: datetime) -> PingRequest:
         with transaction.atomic():
             # Reports of a silent agent no longer come, so new pings can begin.
             for run in PingRun.objects.filter(path__in=pinged, ended_at=None).select_related("request"):
-                if _is_over(run, now):
+                _end_if_overdue(run, now)
+                if run.outcome is not None:
                     PingRun.objects.filter(pk=run.pk, ended_at=None).update(
                         outcome=run.outcome, detail=run.detail, ended_at=now, awaited=[]
                     )
@@ -244,12 +245,12 @@ def latest_pings(path_id: int, now: datetime, since: datetime) -> PingRequest | 
 def _with_runs(request: PingRequest, now: datetime) -> PingRequest:
     prefetch_related_objects([request], Prefetch("runs", PingRun.objects.select_related(*_HOSTS).order_by("pk")))
     for run in request.runs.all():
-        _is_over(run, now)
+        _end_if_overdue(run, now)
     return request
 
 
-def _is_over(run: PingRun, now: datetime) -> bool:
-    """Whether a run has ended, or its agent has missed a deadline, which ends it here and is not stored.
+def _end_if_overdue(run: PingRun, now: datetime) -> None:
+    """End a run whose agent has missed a deadline, without storing it.
 
     A report that comes later, but before `REPORTED_BY_S`, still counts.
     """
@@ -262,4 +263,3 @@ def _is_over(run: PingRun, now: datetime) -> bool:
         run.outcome, run.detail = NOT_REPORTED, "the agent stopped reporting"
     if run.outcome is not None:
         run.awaited = []
-    return run.outcome is not None
