@@ -75,11 +75,12 @@ test-ha: setup system-test ## a centre with two of everything, killed process by
 test-compose: setup ## docker-compose.yml on a Docker engine of its own, as root on Debian 12, and upgraded from an earlier commit; 20 minutes, 8 GB of disk; needs git
 	$(BIN)/python -m tests.compose --write
 
-lint: setup ## style, types and import contracts
+lint: setup ## style, types, import contracts and unused code
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy $(if $(CI),--cache-dir=/dev/null)
 	$(BIN)/lint-imports
+	! $(BIN)/vulture | grep -vE 'unused (variable|attribute|property)'  # templates read properties
 
 check: ## what CI runs: style, types, all tests, those of the database on TimescaleDB too
 	@$(MAKE) --no-print-directory system-test

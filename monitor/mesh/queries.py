@@ -186,12 +186,6 @@ def ping_parameters(path_ids: Iterable[int]) -> list[tuple[int, dict[str, Any]]]
     ]
 
 
-def stamp_parameters(path_ids: Iterable[int]) -> list[tuple[int, dict[str, Any]]]:
-    """The parameters of the STAMP tests of these paths, with the path."""
-    tests = Measurement.objects.filter(retired_at=None, path__in=set(path_ids), test__kind=KindName.STAMP)
-    return list(tests.order_by("path_id", "test_id").values_list("path_id", "test__parameters"))
-
-
 def sizes_sent(packet_bytes: Sequence[int] | int | None) -> Sequence[int]:
     """Packet sizes of a test by its parameter: pings have several, others a single one or none."""
     if packet_bytes is None:

@@ -40,11 +40,6 @@ class RouteEffects:
     steps: int
     explained: int
 
-    @property
-    def explained_ratio(self) -> float | None:
-        """None without a step."""
-        return self.explained / self.steps if self.steps else None
-
 
 def route_effects(since: datetime, until: datetime, path_ids: Sequence[int] | None = None) -> RouteEffects:
     """The route changes and RTT steps in [since, until) of these paths, of all by default."""

@@ -138,10 +138,6 @@ class TraceRound:
         for rank in self._waiting_for.pop(probe.rank, ()):
             self._advance(rank, now_s)
 
-    def abandon(self, rank: int) -> None:
-        """End the search for a target, such as when there is no route to it."""
-        self._open.discard(rank)
-
     def hops(self, rank: int) -> tuple[Hop, ...]:
         """The hops of a target."""
         return made_hops(self.searches, rank)

@@ -103,7 +103,7 @@ def test_a_change_without_effect_is_counted_once(mesh):
 
     effects = route_effects(HOUR - DAY, HOUR + DAY)
 
-    assert (len(effects.changes), effects.with_effect, effects.explained_ratio) == (1, (), None)
+    assert (len(effects.changes), effects.with_effect, effects.steps) == (1, (), 0)
 
 
 def test_loss_on_the_new_route_is_an_effect(mesh):
@@ -132,4 +132,5 @@ def test_steps_are_explained_by_changes_at_their_time(mesh):
     effects = route_effects(HOUR - DAY, HOUR + DAY)
 
     assert (effects.steps, effects.explained) == (3, 2)
-    assert route_effects(HOUR - DAY, HOUR + DAY, [mesh.cern_slac.pk]).explained_ratio == 1.0
+    effects = route_effects(HOUR - DAY, HOUR + DAY, [mesh.cern_slac.pk])
+    assert effects.explained == effects.steps > 0
