@@ -1,7 +1,7 @@
 """The figures of evidence from raw bursts: a path over a period, and when its trouble began. Arrays in, values out.
 
 In: `monitor.archive.queries.around.BurstColumns`. Out: `PeriodFigures` and `Beginning`. No database, no clock.
-`monitor.alerts.evidence.gather` chooses the period.
+`monitor.alerts.evidence.collect` chooses the period.
 """
 
 from __future__ import annotations

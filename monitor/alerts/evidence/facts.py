@@ -1,7 +1,7 @@
 """Measurements around the beginning of an incident: the values behind its evidence.
 
 They are stored as JSON with the incident (`as_json`, `from_json`, VERSION), since raw bursts expire before incidents
-do. `monitor.alerts.evidence.gather` gathers them, `monitor.alerts.evidence.likely_cause` interprets them. Ratios are 0
+do. `monitor.alerts.evidence.collect` gathers them, `monitor.alerts.evidence.likely_cause` interprets them. Ratios are 0
 to 1, times aware UTC; None means unknown.
 """
 
