@@ -43,7 +43,7 @@ def limits_of(
             loss[row.path_id] = min(end, loss.get(row.path_id, np.inf))
     rows = [row for incident in lasting for row in incident.paths.all() if not row.is_over]
     lossy = {(row.path_id, way_of(row)) for row in rows if signal_of(row) is Signal.LOSS}
-    found = _found(rows, snapshot, settings)
+    found = _found(rows, firing, snapshot, settings)
     return TrackLimits(
         loss, _usual_losses(snapshot), in_maintenance, lossy, _rtt_limits(settings, [*rows, *firing]), found
     )
@@ -68,12 +68,15 @@ def _rtt_limits(settings: Settings, rows: Iterable[IncidentPath | RuleFinding]) 
     return limits
 
 
-def _found(rows: Iterable[IncidentPath], snapshot: Snapshot, settings: Settings) -> dict[tuple[int, Signal], Condition]:
-    """The conditions by findings of signals that are not followed: bad until they are normal again; and of the paths
-    that are tested without pings whether they have a current test."""
+def _found(
+    rows: Iterable[IncidentPath], firing: Iterable[RuleFinding], snapshot: Snapshot, settings: Settings
+) -> dict[tuple[int, Signal], Condition]:
+    """The conditions by findings of signals that are not followed: suspect once they fire, bad until they are normal
+    again; and of the paths that are tested without pings whether they have a current test."""
     tested = {(path_id, Signal.RATE): condition for path_id, condition in _tested(snapshot).items()}
     tested |= {(path_id, Signal.RATE): Condition.SUSPECT for path_id in slow_paths(snapshot, settings)}
-    found: dict[tuple[int, Signal], Condition] = {}
+    signals = ((finding.path_id, signal_of(finding)) for finding in firing)
+    found = {key: Condition.SUSPECT for key in signals if key[1] > Signal.RTT}
     for row in rows:
         signal = signal_of(row)
         if signal > Signal.RTT:

@@ -53,8 +53,8 @@ def measure(path, rates_mbps, *, test="tcp", newest_ago=MINUTE):
     )  # fmt: skip
 
 
-def state_of(paths, newest_s=50):
-    """Without loss, until so many seconds ago."""
+def state_of(paths, newest_s=50, looks=2):
+    """Without loss, until so many seconds ago, after so many evaluations."""
     copy_rows(
         Burst(
             path_id=path.pk, packet_bytes=100, measured_at=NOW - timedelta(seconds=ago_s), outcome="measured", sent=10,
@@ -63,8 +63,8 @@ def state_of(paths, newest_s=50):
         for path in paths.values()
         for ago_s in range(newest_s, newest_s + 1900, 60)
     )  # fmt: skip
-    evaluate(NOW)
-    evaluate(NOW)
+    for _ in range(looks):
+        evaluate(NOW)
     return load_mesh_state(freshness.load(), NOW)
 
 
@@ -124,6 +124,15 @@ def test_the_incident_says_it_once_it_is_open(paths):
 
     assert lacks(state.title, "1 of 2 paths has a problem: nersc → cern", "Mbit/s (was") == []
     assert (state.tally.with_problems, state.tally.checked) == (1, 0)
+
+
+def test_a_second_low_test_is_told_by_the_evaluation_that_judges_it(paths):
+    measure(paths["nersc → cern"], [*USUAL, 3.1, 3.3])
+    measure(paths["cern → nersc"], USUAL)
+
+    state = state_of(paths, looks=1)
+
+    assert state.tally.with_problems + state.tally.checked == 1
 
 
 @pytest.mark.parametrize(
