@@ -148,8 +148,7 @@ def _checked_first(now: datetime) -> tuple[str, dict[str, int]]:
     own, place = pair[worst.path_id], str(pair[worst.path_id])
     if worst.worst.signal in OF_ROUND_TRIPS:
         place = words.place(worst, str(own.source), str(own.destination))
-    alike = [path for path in paths if path.path_id in pair and path.condition == worst.condition]
-    return words.clause(place, alike, at=now), {place: worst.path_id}
+    return words.clause(place, [path for path in paths if path.path_id in pair], at=now), {place: worst.path_id}
 
 
 def _has_rules(mesh: Mesh) -> bool:

@@ -31,8 +31,7 @@ OTHER = {
 def clause(place: str, paths: Sequence[PresentPath], of_paths: int | None = None, at: datetime | None = None) -> str:
     """What these paths, which have one trouble, are like now: `ornl → slac loses 3% since 13:34:02 UTC`, or how the
     trouble ended. `of_paths` is how many paths the place has, where fewer are named by it, `at` the time of reading."""
-    worst = max((path.condition for path in paths if path.condition.is_trouble), default=None)
-    bad = [path for path in paths if path.condition == worst]
+    worst, bad = _worst_paths(paths)
     tracks = [path.worst for path in bad]
     match worst:
         case None:
@@ -50,14 +49,22 @@ def clause(place: str, paths: Sequence[PresentPath], of_paths: int | None = None
 def begun(paths: Sequence[PresentPath]) -> datetime | None:
     """When the trouble began that these paths are in now: the newest outage, the first of several in a row, or the
     onset, as the clause has it; None where they are in none, or no track tells."""
-    worst = max((path.condition for path in paths if path.condition.is_trouble), default=None)
-    tracks = [path.worst for path in paths if path.condition == worst]
+    worst, bad = _worst_paths(paths)
+    tracks = [path.worst for path in bad]
     if worst is Condition.FLAPS:
         begun_s = _first_outage_s(_most_outages(tracks))
     else:
         onset = _narrowest(map(_silence, tracks)) if worst is Condition.DEAD else _onset(_gravest(tracks))
         begun_s = None if onset is None else onset.at_s
     return None if begun_s is None else datetime.fromtimestamp(begun_s, UTC)
+
+
+def _worst_paths(paths: Iterable[PresentPath]) -> tuple[Condition | None, list[PresentPath]]:
+    """The worst condition of these paths that is a trouble, and the paths whose trouble has the same words."""
+    troubled = [path for path in paths if path.condition.is_trouble]
+    worst = max((path.condition for path in troubled), default=None)
+    # A path whose loss is about at its limit is bad at one look and suspect at the next: the figure would jump.
+    return worst, [path for path in troubled if max(path.condition, Condition.BAD) == max(worst or 0, Condition.BAD)]
 
 
 def place(path: PresentPath, source: str, destination: str) -> str:

@@ -55,8 +55,12 @@ def test_a_loss_of_few_packets_is_told_as_about():
     assert "loses about 20% since" in clause("ornl → slac", [path], at=AT)
 
 
-def test_the_loss_of_a_pair_is_that_of_the_packets_of_both():
-    paths = [of_loss(Condition.BAD, lossy(LOSSY, since(34, 2), 10_000, lost), path_id=lost) for lost in (200, 400)]
+@pytest.mark.parametrize("lower", [Condition.BAD, Condition.SUSPECT])
+def test_the_loss_of_a_pair_is_that_of_the_packets_of_both(lower):
+    paths = [
+        of_loss(condition, lossy(LOSSY, since(34, 2), 10_000, lost), path_id=lost)
+        for condition, lost in ((lower, 200), (Condition.BAD, 400))
+    ]
 
     assert "loses 3% since" in clause("ornl ↔ slac", paths, at=AT)
 
