@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.analysis.changes.present import LostPackets
+from monitor.analysis.changes.present import LostPackets, summed
 from monitor.analysis.segments.chain_sums import LOST_AFTER_LOST, LOST_AFTER_RECEIVED
 from monitor.analysis.segments.look_back import onset_of_loss
 from monitor.analysis.segments.loss_filter import lost_of_stretch
@@ -262,10 +262,22 @@ class LossTracks:
             size,
             condition,
             newest_s,
-            segments.segments(row) if np.isfinite(newest_s) else (),
+            as_told(condition, segments.segments(row)) if np.isfinite(newest_s) else (),
             newest_of([*segments.outages.get(row, ())], self._every_s[row]),
             segments.filter.interval(row) if may_be_above else None,
         )
+
+
+def as_told(condition: Condition, segments: tuple[LossSegment, ...]) -> tuple[LossSegment, ...]:
+    """The segments of a track as its condition tells them: a newest loss that is no trouble is clean, and goes on with
+    the clean segment before it. On its own it would be too high: packets that happened to be lost together begin it."""
+    *earlier, newest = segments
+    if condition not in (Condition.NORMAL, Condition.AWAITED) or newest.state != LOSSY:
+        return segments
+    if not earlier or earlier[-1].state != CLEAN:
+        return *earlier, replace(newest, state=CLEAN)
+    *earlier, clean = earlier
+    return *earlier, replace(clean, lost=summed([clean.lost, newest.lost]))
 
 
 def onset_in(bursts: LostOrder, path_ids: Collection[int], size: int, lasts_s: float) -> Moment | None:

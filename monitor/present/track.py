@@ -190,7 +190,7 @@ class Track:
     @property
     def troubles(self) -> list[tuple[AnySegment, ...]]:
         """The troubles, the newest last: segments in a row that are not clean."""
-        rows = groupby(self.segments, key=self._is_clean)
+        rows = groupby(self.segments, key=_is_clean)
         return [tuple(of_row) for is_clean, of_row in rows if not is_clean]
 
     @property
@@ -207,7 +207,7 @@ class Track:
     def end(self) -> Moment | None:
         """When the last trouble ended; None while it lasts, or without any."""
         # A loss that was told and is not there any more leaves two clean segments in a row.
-        clean = [*takewhile(self._is_clean, reversed(self.segments))]
+        clean = [*takewhile(_is_clean, reversed(self.segments))]
         return clean[-1].since if clean and len(clean) < len(self.segments) else None
 
     @property
@@ -251,15 +251,10 @@ class Track:
     @property
     def before(self) -> Track | None:
         """The track as it was before the trouble that lasts; None without one, or without a clean segment before."""
-        clean = [number for number, segment in enumerate(self.segments) if self._is_clean(segment)]
+        clean = [number for number, segment in enumerate(self.segments) if _is_clean(segment)]
         if not clean or clean[-1] == len(self.segments) - 1:
             return None
         return replace(self, condition=Condition.NORMAL, segments=self.segments[: clean[-1] + 1])
-
-    def _is_clean(self, segment: AnySegment) -> bool:
-        """Whether a segment is clean, or the present loss of a track whose condition is normal."""
-        is_within = self.condition in (Condition.NORMAL, Condition.AWAITED) and isinstance(segment, LossSegment)
-        return segment.state == CLEAN or (is_within and segment is self.now)
 
     def since(self, moment_s: float) -> Track:
         """The track without the troubles that had ended at a moment."""
@@ -272,3 +267,7 @@ class Track:
         """The trouble that was, or had begun last, at a moment; the first where none had begun, empty without any."""
         begun = [of for of in self.troubles if of[0].since.at_s <= at_s]
         return next(iter([*begun[-1:], *self.troubles]), ())
+
+
+def _is_clean(segment: AnySegment) -> bool:
+    return segment.state == CLEAN

@@ -1,13 +1,12 @@
 """What a track tells of its segments."""
 
-from dataclasses import replace
-
 import pytest
 
 from monitor.analysis.changes.present import LostPackets
 from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.analysis.segments.segment import Moment
 from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
+from monitor.present.loss_tracks import as_told
 from monitor.present.track import Condition, Signal, Track, newest_of
 
 
@@ -45,20 +44,25 @@ def test_a_trouble_lasts_from_its_first_segment_to_the_next_that_is_clean(states
 
 
 @pytest.mark.parametrize(
-    ("states", "condition", "onset_s", "end_s"),
+    ("states", "condition", "told"),
     [
-        ((CLEAN, DEAD, LOSSY), Condition.BAD, 100.0, None),
-        ((CLEAN, DEAD, LOSSY), Condition.NORMAL, 100.0, 200.0),
-        ((CLEAN, DEAD, LOSSY), Condition.AWAITED, 100.0, 200.0),
-        ((CLEAN, DEAD, LOSSY), Condition.OVERDUE, 100.0, None),
-        ((CLEAN, LOSSY), Condition.NORMAL, None, None),
+        ((CLEAN, DEAD, LOSSY), Condition.BAD, [CLEAN, DEAD, LOSSY]),
+        ((CLEAN, DEAD, LOSSY), Condition.NORMAL, [CLEAN, DEAD, CLEAN]),
+        ((CLEAN, DEAD, LOSSY), Condition.AWAITED, [CLEAN, DEAD, CLEAN]),
+        ((CLEAN, DEAD, LOSSY), Condition.OVERDUE, [CLEAN, DEAD, LOSSY]),
+        ((CLEAN, LOSSY), Condition.NORMAL, [CLEAN]),
+        ((LOSSY,), Condition.NORMAL, [CLEAN]),
+        ((LOSSY, CLEAN), Condition.NORMAL, [LOSSY, CLEAN]),
     ],
 )
-def test_a_loss_within_what_is_normal_is_no_trouble(states, condition, onset_s, end_s):
-    of = replace(track(*states), condition=condition)
+def test_a_loss_within_what_is_normal_goes_on_with_the_clean_segment(states, condition, told):
+    segments = track(*states).segments
 
-    assert (None if of.onset is None else of.onset.at_s) == onset_s
-    assert (None if of.end is None else of.end.at_s) == end_s
+    of = as_told(condition, segments)
+
+    assert [segment.state for segment in of] == told
+    assert sum(segment.lost.lost for segment in of) == sum(segment.lost.lost for segment in segments)
+    assert of[0].since == segments[0].since
 
 
 @pytest.mark.parametrize(
