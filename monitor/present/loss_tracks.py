@@ -132,8 +132,11 @@ class LossTracks:
         packets exclude that loss: those since it was told, which nobody chose."""
         segments, newest_s, now_s = self._followed.segments, self._followed.newest_s, now.timestamp()
         others = np.flatnonzero(self._is_part & (decided == Condition.NORMAL) & np.isin(self._path_ids, list(lost)))
-        self._compared = {row: self._compared.get(row, segments.sums[:, row].copy()) for row in others.tolist()}
-        for row, before in self._compared.items():
+        # A loss whose newer packets are late goes on: what excludes it is not to be proven again.
+        going_on = set(self._path_ids[self._is_part & (segments.states != CLEAN)].tolist())
+        self._compared = {row: of for row, of in self._compared.items() if self.keys[row][0] in going_on}
+        for row in others.tolist():
+            before = self._compared.setdefault(row, segments.sums[:, row].copy())
             if before is not EXCLUDED:
                 of, since = lost[self.keys[row][0]], np.maximum(segments.sums[:, row] - before, 0.0)
                 own = LostPackets(since[0] + since[2], since[1] + since[3], of.together)

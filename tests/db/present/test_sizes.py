@@ -22,8 +22,9 @@ PACKETS, EVERY_S, LASTS_S = 5, 10, 480
 LOOKS_S = range(0, LASTS_S, EVERY_S)
 
 
-def sizes_told(ratios, seed):
-    """What each look at a path with these losses, by size, tells: the packet size that loses packets, 0 for all."""
+def sizes_told(ratios, seed, late_s=range(0)):
+    """What each look at a path with these losses, by size, tells: the packet size that loses packets, 0 for all. None
+    without a trouble, as where nothing is delivered, which is so at the looks of `late_s`."""
     path = make_mesh(["cern", "slac"], ONSET - timedelta(days=2), loss={})["cern → slac"]
     Test.objects.update(every_s=EVERY_S, parameters={"count": PACKETS, "packet_bytes": [*SIZES], "spacing_s": 1.0})
     MeasurementPeriod.objects.update(every_s=EVERY_S, packet_bytes=[*SIZES])
@@ -34,17 +35,22 @@ def sizes_told(ratios, seed):
         for size, ratio in zip(SIZES, ratios, strict=True)
     ]
     for at_s in LOOKS_S:
-        until_s = at_s - DELIVERED.total_seconds()
+        until_s = taken if at_s in late_s else at_s - DELIVERED.total_seconds()
         arrived = [row for row in rows if at(taken) <= row.measured_at < at(until_s)]
         copy_rows(arrived)
-        ReceivedBatch.objects.create(
-            site=path.source.site, spool="test", number=at_s, received_at=at(at_s), sent_at=at(at_s), agent_version="",
-            accepted=len(arrived), refused=0, queued=0, dropped=0, measured_from=arrived[0].measured_at,
-        )  # fmt: skip
+        if arrived:
+            _store_batch(path, arrived, at_s)
         taken = until_s
         follower.follow(at(at_s), limits)
         present = read.load([path.pk])[path.pk]
         yield present.size if present.condition.is_trouble else None
+
+
+def _store_batch(path, bursts, at_s):
+    ReceivedBatch.objects.create(
+        site=path.source.site, spool="test", number=at_s, received_at=at(at_s), sent_at=at(at_s), agent_version="",
+        accepted=len(bursts), refused=0, queued=0, dropped=0, measured_from=bursts[0].measured_at,
+    )  # fmt: skip
 
 
 def burst(path, size, at_s, lost):
@@ -70,3 +76,12 @@ def test_a_loss_of_large_packets_is_said_to_be_of_these(ratio, within_s):
     told = [*sizes_told((0.0, ratio), 0)]
 
     assert set(told[within_s // EVERY_S :]) == {1000}
+
+
+def test_the_size_is_still_told_once_late_packets_have_arrived():
+    late_s = range(240, 310)
+
+    told = dict(zip(LOOKS_S, sizes_told((0.0, 1.0), 0, late_s), strict=True))
+
+    assert None in {told[at_s] for at_s in late_s if at_s in told}
+    assert {told[at_s] for at_s in LOOKS_S if at_s >= late_s.stop} == {1000}
