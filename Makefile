@@ -26,9 +26,9 @@ system-test: ## add the system packages that the tests need, where it may
 run: setup system ## five sites measuring each other on this machine; prints the address of the page. PORT=8001 DATA=DIR LAB=SCENARIO
 	@exec $(BIN)/python manage.py up --lab $(LAB) $(if $(PORT),--port $(PORT)) $(if $(DATA),--data "$(DATA)")
 
-# What mostly waits, stacks and timed packets, runs beside what computes, which yields to it. With -Otarget make shows the
-# output of each target once that ends; a failure stops no other tests. Targets of targets run beside each other too.
-BESIDE := $(MAKE) --no-print-directory -k -j4 -Otarget
+# What mostly waits, stacks and timed packets, runs beside what computes, which yields to it; tests.repeat prints each line
+# behind the name of its run. A failure stops no other tests. Targets of targets run beside each other too.
+BESIDE := $(MAKE) --no-print-directory -k -j4
 each = status=0; for target in $(1); do $(MAKE) --no-print-directory $$target || status=1; done; exit $$status
 
 test: setup system-test ## the whole test suite but the tests of TimescaleDB, database and namespaces included

@@ -38,11 +38,12 @@ fi
 export DEBIAN_FRONTEND=noninteractive
 echo "system: updating the list of packages (usually under half a minute)"
 $sudo apt-get update -qq
-number=0
+install() { $sudo apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1; }
+echo "system: installing ${missing[*]} (usually half a minute)"
+install "${missing[@]}" && exit 0
+# A single one that is not to be had stops them all.
 for package in "${missing[@]}"; do
-    number=$((number + 1))
-    echo "system: installing $package, $number of ${#missing[@]} (usually some seconds)"
-    if ! $sudo apt-get install -y -qq --no-install-recommends "$package" >/dev/null 2>&1; then
+    if ! install "$package"; then
         echo "system: $package could not be installed; try: sudo apt-get install $package. Going on without it." >&2
     fi
 done

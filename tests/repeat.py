@@ -36,16 +36,27 @@ def run(name: str, arguments: Sequence[str], environment: Mapping[str, str] | No
     (cache / "v" / "cache" / "lastfailed").unlink(missing_ok=True)
     pytest = [sys.executable, "-m", "pytest", "-o", f"cache_dir={cache}", *arguments]
     env = {**os.environ, **(environment or {})}
-    status = subprocess.run(pytest, env=env, check=False).returncode
+    status = _run(name, pytest, env)
     failed = failed_tests(cache)
     if status != TESTS_FAILED or not 0 < len(failed) <= MOST_REPEATED:
         return status
-    print(f"repeat: {len(failed)} tests failed and run again, alone: {', '.join(failed)}", flush=True)
+    print(f"{name}: {len(failed)} tests failed and run again, alone: {', '.join(failed)}", flush=True)
     again = [*pytest, "-n", "0", "--last-failed", "--last-failed-no-failures", "none"]
-    status = subprocess.run(again, env=env, check=False).returncode
+    status = _run(name, again, env)
     verdict = "passed the second time, to be mended all the same" if status == 0 else "failed twice"
-    print(f"repeat: {verdict}: {', '.join(failed if status == 0 else failed_tests(cache))}", flush=True)
+    print(f"{name}: {verdict}: {', '.join(failed if status == 0 else failed_tests(cache))}", flush=True)
     return status
+
+
+def _run(name: str, command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Print each line as it comes, behind the name: several runs write to one terminal."""
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(f"{name}: {line}", end="", flush=True)
+    return process.returncode
 
 
 if __name__ == "__main__":

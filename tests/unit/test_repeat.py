@@ -50,6 +50,7 @@ def test_a_test_that_fails_once_is_listed_and_no_failure(tmp_path):
     assert status == 0, output
     assert "passed the second time" in output.splitlines()[-1]
     assert "test_fails_once" in output.splitlines()[-1]
+    assert "it: " in output.splitlines()[0]
     assert "1 failed, 1 passed" in output
     assert "1 passed" in output
 
@@ -68,11 +69,11 @@ def test_many_failures_are_not_repeated(tmp_path):
     status, output = repeated(tmp_path, "".join(f"def test_{n}(): assert False\n" for n in range(6)))
 
     assert status == repeat.TESTS_FAILED
-    assert "repeat:" not in output
+    assert "run again" not in output
 
 
 def test_a_run_that_broke_is_not_repeated(tmp_path):
     status, output = repeated(tmp_path, "import nowhere_to_be_had\n")
 
     assert status not in (0, repeat.TESTS_FAILED)
-    assert "repeat:" not in output
+    assert "run again" not in output
