@@ -180,13 +180,15 @@ def _loss_over(place: str, tracks: Sequence[Track], at: datetime | None) -> str:
     if any(segment.state == DEAD for segment in troubles):
         silence = _clock(_narrowest(map(_silence, tracks)), at)
         return f"{place} answers again since {moment(end_s, at)}; dead from {silence}"
-    return f"{place}: no more loss since {moment(end_s, at)}; {_worst(troubles)} from {_clock(_onset(tracks), at)}"
+    return f"{place}: no more loss since {moment(end_s, at)}; {_worst(tracks)} from {_clock(_onset(tracks), at)}"
 
 
-def _worst(segments: Iterable[LossSegment]) -> str:
-    """The worst loss of these segments, by the least that its packets prove."""
-    losses = [segment.lost for segment in segments if segment.lost.lost]
-    return lost_text(max(losses, key=lambda lost: lost.interval[0])) if losses else "packets"
+def _worst(tracks: Iterable[Track]) -> str:
+    """The worst loss of the troubles of these tracks, by the least that its packets prove; of several tracks their
+    packets together, as while it lasts: the highest of two alike is too high by chance."""
+    losses = [[of.lost for of in track.trouble if isinstance(of, LossSegment) and of.lost.lost] for track in tracks]
+    worst = [max(of_track, key=lambda lost: lost.interval[0]) for of_track in losses if of_track]
+    return lost_text(summed(worst)) if worst else "packets"
 
 
 def _rtt_over(place: str, tracks: Sequence[Track], at: datetime | None) -> str:
@@ -227,13 +229,12 @@ def _clock(of: Moment | None, at: datetime | None) -> str:
 def past(place: str, paths: Sequence[PresentPath], of_paths: int | None = None) -> str:
     """What the trouble of these paths was, in short, for a title of something that has ended: `ornl → slac lost 3%`."""
     tracks = [track for path in paths for track in path.tracks if track.packet_bytes == 0 and track.trouble]
-    losses = [segment for track in tracks for segment in track.trouble if isinstance(segment, LossSegment)]
     dead = [track for track in tracks if any(segment.state == DEAD for segment in track.trouble)]
     if dead:
         named = f"{place}: {len(dead)} of {of_paths} paths" if of_paths is not None and of_paths > 2 else place
         return f"{named} dead" if len(dead[0].outages) < FLAPS else f"{place} flapped: {len(dead[0].outages)} outages"
-    if losses:
-        return f"{place} lost {_worst(losses)}"
+    if any(track.signal is Signal.LOSS for track in tracks):
+        return f"{place} lost {_worst(tracks)}"
     delays = [segment for track in tracks for segment in track.trouble if isinstance(segment, DelaySegment)]
     if delays:
         return f"{place}: RTT {rtt_text(max(segment.worst_ms for segment in delays))}{_was(tracks)}"

@@ -12,7 +12,7 @@ from monitor.analysis.segments.segment import Moment
 from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
 from monitor.present.read import PresentPath
 from monitor.present.track import Condition, Signal, Track
-from monitor.present.words import OTHER, clause
+from monitor.present.words import OTHER, clause, past
 
 AT = datetime(2026, 11, 28, 14, 0, tzinfo=UTC)
 
@@ -138,6 +138,16 @@ def test_what_is_over_is_told_with_its_end_and_its_worst():
     )
     assert clause("a → b", [loss], at=AT) == "a → b: no more loss since 13:50:15 UTC; 3% from 13:34:00 UTC"
     assert clause("a → b", [dead], at=AT) == "a → b answers again since 13:26:02 UTC; dead from 13:21:02 UTC"
+
+
+def test_the_worst_loss_of_a_pair_is_that_of_the_packets_of_both():
+    paths = [
+        of_loss(Condition.NORMAL, lossy(LOSSY, since(34), 10_000, lost), lossy(CLEAN, since(50), 500, 0), path_id=lost)
+        for lost in (200, 400)
+    ]
+
+    assert "; 3% from 13:34:00" in clause("a ↔ b", paths, at=AT)
+    assert past("a ↔ b", paths) == "a ↔ b lost 3%"
 
 
 def test_the_day_is_told_where_it_is_another():
