@@ -167,8 +167,8 @@ class LossSegments:
 
     def _note_outages(self, rows: Rows, first_s: Floats) -> None:
         """Store the outages that these replies end. One too short to be told while it lasted becomes a segment now."""
-        is_after = (self._unanswered[0, rows] > 0.0) & (first_s - self._silent_s[rows] >= SHORTEST_OUTAGE_S)
-        is_after &= (self.states[rows] == DEAD) | self._is_no_chance(rows)
+        is_long = (first_s - self._silent_s[rows] >= SHORTEST_OUTAGE_S) & self._is_no_chance(rows)
+        is_after = (self._unanswered[0, rows] > 0.0) & ((self.states[rows] == DEAD) | is_long)
         for row, end_s in zip(rows[is_after].tolist(), first_s[is_after].tolist(), strict=True):
             begin_s = self._silent_s[row] if np.isnan(self._replied_s[row]) else self._replied_s[row]
             self.outages.setdefault(row, deque(maxlen=MOST_SEGMENTS)).append((float(begin_s), end_s))

@@ -63,6 +63,13 @@ def states(segments):
     return [NAMES[segment.state] for segment in segments]
 
 
+@pytest.mark.parametrize("every_s", [5.0, 10.0])
+def test_each_outage_that_was_told_is_counted(every_s):
+    segments, paths = followed([(0.0, 90), *[(1.0, 2), (0.0, 10)] * 3], every_s=every_s)
+
+    assert len(paths.outages[0]) == states(segments).count("dead") == 3
+
+
 @pytest.mark.parametrize("runs", [1.0, 3.0])
 @pytest.mark.parametrize("ratio", [0.05, 0.2])
 def test_a_loss_is_a_segment_with_its_packets(ratio, runs):
