@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from probes.contract import Outcome
-from probes.ping.spec import Burst
+from probes.packets.spec import Burst
 from probes.site.wire import Batch, BurstBlock, Delivered
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from probes.contract import Outcome
-from probes.ping.spec import Burst
+from probes.packets.spec import Burst
 from probes.site.delivery.centre import Centre, CentreError
 from probes.site.delivery.deliver import DeliveryLoop
 from probes.site.runner.schedule import spread

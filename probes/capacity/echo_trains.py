@@ -1,6 +1,6 @@
 """Sends the packet pairs and trains of a capacity measurement in sequence.
 
-Takes an open channel, the address and the packet size; returns `EchoTrain`s. `probes.ping` sends and timestamps.
+Takes an open channel, the address and the packet size; returns `EchoTrain`s. `probes.packets` sends and timestamps.
 
 The load on the far end is bounded: `PACKETS` echo requests in total, at most `LONG` back to back (the initial window of
 TCP, RFC 6928), in random order with random pauses.
@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 from probes.capacity.trains import EchoTrain
 from probes.contract import Deadline, Outcome, ProbeError
-from probes.ping.addresses import SocketAddress
-from probes.ping.engine.packet_outcomes import NS_PER_MS, SendPattern
-from probes.ping.engine.session import PingSession, run_sessions
-from probes.ping.icmp.channel import Channel
-from probes.ping.icmp.icmp_errors import HEADER_BYTES
+from probes.packets.addresses import SocketAddress
+from probes.packets.engine.packet_outcomes import NS_PER_MS, SendPattern
+from probes.packets.engine.session import PingSession, run_sessions
+from probes.packets.icmp.channel import Channel
+from probes.packets.icmp.icmp_errors import HEADER_BYTES
 
 PAIRS = 30
 LONG_TRAINS = 8

@@ -13,13 +13,13 @@ from probes.capacity.estimate import Estimate, estimate
 from probes.capacity.spec import CapacityRun, CapacitySpec, CapacityVerdict, not_measured
 from probes.capacity.trains import EchoTrain
 from probes.contract import Deadline, Outcome, ProbeError
-from probes.ping.addresses import SocketAddress, path_mtu_bytes
-from probes.ping.burst import IcmpProbe
-from probes.ping.burst import measure as ping
-from probes.ping.icmp.channel import Channel
-from probes.ping.icmp.icmp_errors import HEADER_BYTES
-from probes.ping.resolve import RESOLVE_S, resolve
-from probes.ping.spec import Burst, PingSpec, PingTarget
+from probes.packets.addresses import SocketAddress, path_mtu_bytes
+from probes.packets.burst import IcmpProbe
+from probes.packets.burst import measure as ping
+from probes.packets.icmp.channel import Channel
+from probes.packets.icmp.icmp_errors import HEADER_BYTES
+from probes.packets.resolve import RESOLVE_S, resolve
+from probes.packets.spec import Burst, PingSpec, PingTarget
 
 SINGLES = 4
 SINGLE_SPACING_S = 0.25

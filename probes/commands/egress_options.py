@@ -1,5 +1,5 @@
 """Options of the commands that measure: where packets leave this host. In: the parsed options. Out: the fields of a
-`probes.ping.egress.PacketTarget`, and what is wrong with them."""
+`probes.packets.egress.PacketTarget`, and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 from probes.contract import ProbeError
 from probes.hosts import fault, literal
-from probes.ping.addresses import FAMILY
-from probes.ping.egress import LARGEST_DSCP, Egress, open_within
+from probes.packets.addresses import FAMILY
+from probes.packets.egress import LARGEST_DSCP, Egress, open_within
 
 
 def add_egress_options(parser: argparse.ArgumentParser, *, has_dscp: bool = True) -> None:

@@ -25,7 +25,7 @@ from probes.disk_to_disk.control_connection import (
     server_handshake,
 )
 from probes.disk_to_disk.spec import DiskToDiskSpec
-from probes.ping.icmp.packet_filter import attach
+from probes.packets.icmp.packet_filter import attach
 from probes.throughput.address import is_local, resolve_address
 from probes.throughput.source_filter import source_program
 

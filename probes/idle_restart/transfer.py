@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from probes.contract import Deadline, Outcome, ProbeError
 from probes.idle_restart.result import SETTING, IdleRestart
 from probes.idle_restart.spec import DRAIN_S, IdleRestartSpec
-from probes.ping.addresses import FAMILY
+from probes.packets.addresses import FAMILY
 from probes.throughput.hosts.inventory import read_sysctls
 from probes.throughput.socket_counters import ConnectionCounters, counters_of
 

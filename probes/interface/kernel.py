@@ -15,8 +15,8 @@ from collections.abc import Iterator
 
 from probes.contract import NoRoute, ProbeError
 from probes.interface.counters import Reading
-from probes.ping.addresses import FAMILY
-from probes.ping.egress import Egress, open_within
+from probes.packets.addresses import FAMILY
+from probes.packets.egress import Egress, open_within
 from probes.throughput.hosts.interface import read_settings
 
 RTM_GETLINK, RTM_GETROUTE = 18, 26

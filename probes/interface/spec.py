@@ -9,7 +9,7 @@ import msgspec
 
 from probes.bounds import Amount, LargeCount, Moment, Rate, Seconds, ShortText, Text
 from probes.contract import Outcome
-from probes.ping.egress import PacketTarget
+from probes.packets.egress import PacketTarget
 
 USUAL_PERIOD_S = 60
 

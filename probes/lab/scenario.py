@@ -24,7 +24,7 @@ from probes.lab.settings import (
     ScenarioError,
     explicit_settings,
 )
-from probes.ping.spec import Pattern
+from probes.packets.spec import Pattern
 from probes.toml import tables
 from probes.toml.keys import Text, must_be
 from probes.toml.tables import FileError, Table

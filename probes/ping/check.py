@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from probes.contract import CheckResult
-from probes.ping.addresses import path_mtu_bytes
-from probes.ping.icmp.icmp_errors import HEADER_BYTES
-from probes.ping.resolve import Name, resolved
+from probes.packets.addresses import path_mtu_bytes
+from probes.packets.icmp.icmp_errors import HEADER_BYTES
+from probes.packets.resolve import Name, resolved
 from probes.ping.spec import PingTask
 
 MIN_MTU_BYTES = 1280

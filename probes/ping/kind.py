@@ -20,16 +20,18 @@ from probes.contract import (
     Target,
     targets_of_spec,
 )
-from probes.ping.engine.even_cycle import await_begin, lead_s, period_s
-from probes.ping.limits import InFlight, PingLimits
-from probes.ping.rate_limit import longest_s as check_length_s
-from probes.ping.spec import Burst, PingSpec, PingTask
+from probes.packets.engine.even_cycle import await_begin, lead_s, period_s
+from probes.packets.limits import InFlight
+from probes.packets.rate_limit import longest_s as check_length_s
+from probes.packets.spec import Burst, PingSpec
+from probes.ping.limits import PingLimits
+from probes.ping.spec import PingTask
 
 DEADLINE_SLACK_S = 10.0
 
 
 def _probe() -> Probe[PingSpec, Sequence[Burst]]:
-    from probes.ping.burst import PING
+    from probes.packets.burst import PING
 
     return PING
 

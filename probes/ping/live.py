@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from probes.ping.engine.packet_outcomes import EchoResults
+from probes.packets.engine.packet_outcomes import EchoResults
 
 NS_PER_S = 1e9
 

@@ -29,7 +29,7 @@ from probes.disk_to_disk.control_connection import (
     client_handshake,
 )
 from probes.disk_to_disk.listener import FAMILY, NO_ROUTE, NOT_LISTENING, RETRY_S, Listener, NoConnection, PortInUse
-from probes.ping.icmp.packet_filter import attach
+from probes.packets.icmp.packet_filter import attach
 from probes.policer.estimate import PolicerEstimate, estimate, first_train, next_train
 from probes.policer.spec import PolicerRun, PolicerSpec, not_measured
 from probes.policer.trains import TrainPlan, UdpTrain

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from probes.contract import Deadline
-from probes.ping.icmp.kernel import SO_RCVBUFFORCE
+from probes.packets.icmp.kernel import SO_RCVBUFFORCE
 from probes.policer.trains import Floats, TrainPlan
 
 HEADER: Final = struct.Struct("!8sHI")

@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 import msgspec
 
 from probes.contract import Deadline, NoRoute, NotPermitted, Outcome, ProbeError
-from probes.ping.addresses import FAMILY, SocketAddress
-from probes.ping.egress import LARGEST_DSCP, Egress, open_within, prepare
-from probes.ping.resolve import resolve
+from probes.packets.addresses import FAMILY, SocketAddress
+from probes.packets.egress import LARGEST_DSCP, Egress, open_within, prepare
+from probes.packets.resolve import resolve
 from probes.request_response.protocol import (
     CHUNK_BYTES,
     ENDING_BYTES,

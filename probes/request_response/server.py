@@ -15,8 +15,8 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
 from probes.contract import Deadline, NotPermitted, ProbeError
-from probes.ping.addresses import FAMILY
-from probes.ping.egress import ANY, Egress, open_within, prepare
+from probes.packets.addresses import FAMILY
+from probes.packets.egress import ANY, Egress, open_within, prepare
 from probes.request_response.limits import RequestResponseLimits
 from probes.request_response.protocol import (
     CHUNK_BYTES,

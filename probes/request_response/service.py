@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import msgspec
 
 from probes.contract import Deadline, ProbeError
-from probes.ping.egress import ANY, Egress
-from probes.ping.resolve import RESOLVE_S, resolve
+from probes.packets.egress import ANY, Egress
+from probes.packets.resolve import RESOLVE_S, resolve
 from probes.request_response.limits import RequestResponseLimits
 from probes.request_response.server import BlockServer, open_listener
 from probes.request_response.spec import AnsweringPlan

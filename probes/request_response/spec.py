@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from probes.bounds import Amount, Count, Moment, ShortText, SmallCount, Text
 from probes.contract import Outcome
-from probes.ping.egress import Egress, PacketTarget
+from probes.packets.egress import Egress, PacketTarget
 
 REQUEST_RESPONSE_PORT = 4821
 LARGEST_BLOCK_BYTES = 1 << 20

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import msgspec
 
 from probes.bounds import Moment, Real, ShortText
-from probes.ping.spec import Stamp
+from probes.packets.spec import Stamp
 
 NET_DEV = Path("/proc/net/dev")
 LOADAVG = Path("/proc/loadavg")

@@ -229,7 +229,7 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class BurstBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Measured bursts of a test as columns, to be delivered. `bursts` are records of `probes.ping.columns.RECORD`,
+    """Measured bursts of a test as columns, to be delivered. `bursts` are records of `probes.packets.columns.RECORD`,
     `rtts_ns` the RTTs of all their requests, burst after burst, as little-endian integers of 64 bits, -1 where lost;
     the other columns have a text for each burst, or none at all. `first` is the sequence of the first burst, the others
     have the numbers after it. The rest is that of `Delivered`. A burst with ICMP errors, packets under load or requests

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from probes.ping.arrays import Bools, Int64s
-from probes.ping.engine.packet_outcomes import NS_PER_MS, EchoResults
+from probes.packets.arrays import Bools, Int64s
+from probes.packets.engine.packet_outcomes import NS_PER_MS, EchoResults
 from probes.stamp.delays import RawDelays, offset_interval, summaries
 from probes.stamp.directions import ArrivedReply, CountedDirections, count_directions
 from probes.stamp.engine.session import SEQUENCES, StampSession

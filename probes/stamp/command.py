@@ -18,7 +18,7 @@ from probes.commands.subcommands import option_problem
 from probes.contract import Deadline, Outcome, ProbeError
 from probes.hosts import host_argument
 from probes.limit_keys import network_fault
-from probes.ping.resolve import RESOLVE_S
+from probes.packets.resolve import RESOLVE_S
 from probes.stamp.clocks import own_clock
 from probes.stamp.kind import longest_s
 from probes.stamp.limits import StampLimits

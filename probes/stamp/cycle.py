@@ -15,14 +15,14 @@ from datetime import datetime
 import numpy as np
 
 from probes.contract import Deadline, LoadedPeriods, LoadPeriods, Outcome, ProbeError
-from probes.ping.addresses import SocketAddress
-from probes.ping.arrays import Int64s
-from probes.ping.burst_counts import BurstCounts, sent_under_load
-from probes.ping.cycle import clock_source, refusal, unsent_note
-from probes.ping.egress import Egress, source_addresses
-from probes.ping.engine.packet_outcomes import EchoResults, SendPattern
-from probes.ping.engine.session import run_sessions
-from probes.ping.resolve import Name, Resolution
+from probes.packets.addresses import SocketAddress
+from probes.packets.arrays import Int64s
+from probes.packets.burst_counts import BurstCounts, sent_under_load
+from probes.packets.cycle import clock_source, refusal, unsent_note
+from probes.packets.egress import Egress, source_addresses
+from probes.packets.engine.packet_outcomes import EchoResults, SendPattern
+from probes.packets.engine.session import run_sessions
+from probes.packets.resolve import Name, Resolution
 from probes.stamp.burst_directions import BurstDirections, closing_replies, without_dwell
 from probes.stamp.clocks import own_clock
 from probes.stamp.engine.channel import StampChannel

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from probes.ping.arrays import Bools, Int64s
+from probes.packets.arrays import Bools, Int64s
 
 NS_PER_MS = 1_000_000
 PERCENTILES = {"median_ms": 0.5, "p95_ms": 0.95}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from probes.ping.arrays import Bools, Bytes, Int64s
+from probes.packets.arrays import Bools, Bytes, Int64s
 
 OPEN_BYTES = 44
 AUTHENTICATED_BYTES = 112

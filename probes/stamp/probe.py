@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 import msgspec
 
 from probes.contract import Deadline, LoadPeriods, NoRoute, ProbeError
-from probes.ping.icmp import kernel
-from probes.ping.resolve import resolve
+from probes.packets.icmp import kernel
+from probes.packets.resolve import resolve
 from probes.stamp.cycle import StampCycle
 from probes.stamp.engine.channel import StampChannel
 from probes.stamp.packets import OPEN_BYTES

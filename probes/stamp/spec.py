@@ -25,8 +25,8 @@ from probes.bounds import (
     Text,
 )
 from probes.contract import Outcome
-from probes.ping.egress import Egress, PacketTarget
-from probes.ping.spec import JITTER_RATIO, Burst, Pattern, Stamp
+from probes.packets.egress import Egress, PacketTarget
+from probes.packets.spec import JITTER_RATIO, Burst, Pattern, Stamp
 
 STAMP_PORT = 862
 """RFC 8762, section 4.1."""
@@ -59,7 +59,7 @@ class StampSpec(msgspec.Struct, frozen=True, kw_only=True):
     key are larger where the key needs more.
 
     A reply later than `timeout_s` after its packet counts as lost, and as late if it arrives within another `late_s`.
-    The `pattern` is that of `probes.ping.spec.PingSpec`. `dscp` is that of the packets, and of the replies where the
+    The `pattern` is that of `probes.packets.spec.PingSpec`. `dscp` is that of the packets, and of the replies where the
     reflector follows it. After them, a target is sent one packet that is not counted, to be told when the last reply
     left, or a few if the last packet went unanswered, to read the reflector's counter.
     """
@@ -152,7 +152,7 @@ class StampBurst(
 ):
     """A STAMP measurement of a path: `sent` packets to its reflector in a cycle.
 
-    The round trip, as in `probes.ping.spec.Burst`: `rtts_ms` has an entry for each packet sent, in the order of
+    The round trip, as in `probes.packets.spec.Burst`: `rtts_ms` has an entry for each packet sent, in the order of
     sending, None if no reply came in time, each without the time that the packet spent in the reflector. `sent` is its
     length, `received` the number of entries that are not None. `duplicates` counts further replies to a packet,
     `reordered` replies that overtook, of both directions together. `loaded_rtts_ms` are packets sent while a throughput

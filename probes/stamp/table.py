@@ -8,8 +8,8 @@ from typing import Any, Literal
 import msgspec
 
 from probes.contract import Outcome
-from probes.ping.burst import summary
-from probes.ping.command import loss_text
+from probes.packets.burst import summary
+from probes.packets.table import loss_text
 from probes.stamp.spec import StampBurst, StampDirection
 
 HEADINGS = ("lost", "forward", "reverse", "RTT ms", "forward ms", "reverse ms", "PDV fwd", "PDV rev")

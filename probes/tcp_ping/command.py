@@ -13,8 +13,8 @@ from probes.commands.egress_options import add_egress_options, egress_problems, 
 from probes.commands.subcommands import option_problem
 from probes.contract import Deadline, Outcome
 from probes.hosts import host_argument
-from probes.ping.command import PingTable, as_json, width
-from probes.ping.resolve import RESOLVE_S
+from probes.packets.resolve import RESOLVE_S
+from probes.packets.table import PingTable, as_json, width
 from probes.quantities import counted
 from probes.tcp_ping.probe import TcpPingProbe, problems
 from probes.tcp_ping.spec import LONGEST_TIMEOUT_S, TcpPingSpec, TcpPingTarget, measured_by

@@ -22,11 +22,11 @@ import numpy as np
 import numpy.typing as npt
 
 from probes.contract import Deadline, ProbeError
-from probes.ping.addresses import FAMILY, SocketAddress
-from probes.ping.arrays import Bools, Int64s
-from probes.ping.egress import ANY, Egress, open_within, prepare
-from probes.ping.icmp.icmp_errors import name_of
-from probes.ping.spec import IcmpError
+from probes.packets.addresses import FAMILY, SocketAddress
+from probes.packets.arrays import Bools, Int64s
+from probes.packets.egress import ANY, Egress, open_within, prepare
+from probes.packets.icmp.icmp_errors import name_of
+from probes.packets.spec import IcmpError
 
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000

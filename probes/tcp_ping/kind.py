@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from probes.contract import Command, CycleKind, Deadline, Load, LoadPeriods, Outcome, Probe, Target, targets_of_spec
-from probes.ping.engine.even_cycle import await_begin, lead_s, period_s
-from probes.ping.limits import InFlight
-from probes.ping.spec import Burst
+from probes.packets.engine.even_cycle import await_begin, lead_s, period_s
+from probes.packets.limits import InFlight
+from probes.packets.spec import Burst
 from probes.tcp_ping.limits import TcpPingLimits
 from probes.tcp_ping.spec import TcpPingSpec, TcpPingTask
 

@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from probes.limit_keys import Number
-from probes.ping.limits import PingLimits
+from probes.packets.limits import PacketLimits
 from probes.toml.keys import NOT_EMPTY, meaning
 
 
-class TcpPingLimits(PingLimits, frozen=True, kw_only=True):
+class TcpPingLimits(PacketLimits, frozen=True, kw_only=True):
     section: ClassVar[str] = "tcp_ping"
 
     min_spacing_s: Annotated[Number, meaning("minimum interval between handshakes with the same address")] = 0.5

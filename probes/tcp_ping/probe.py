@@ -16,16 +16,16 @@ import msgspec
 import numpy as np
 
 from probes.contract import Deadline, LoadedPeriods, LoadPeriod, LoadPeriods, Outcome, ProbeError
-from probes.ping.addresses import LOCAL_NOTE, NEAR_MS, SocketAddress, stays_on_host
-from probes.ping.arrays import Int64s
-from probes.ping.columns import EPOCH
-from probes.ping.cycle import clock_source, refusal, unsent_note
-from probes.ping.egress import Egress, source_addresses
-from probes.ping.engine.even import even_due_ns
-from probes.ping.engine.randomness import KernelRandom
-from probes.ping.engine.schedule import random_phases_ns
-from probes.ping.resolve import resolve
-from probes.ping.spec import Burst, IcmpError
+from probes.packets.addresses import LOCAL_NOTE, NEAR_MS, SocketAddress, stays_on_host
+from probes.packets.arrays import Int64s
+from probes.packets.columns import EPOCH
+from probes.packets.cycle import clock_source, refusal, unsent_note
+from probes.packets.egress import Egress, source_addresses
+from probes.packets.engine.even import even_due_ns
+from probes.packets.engine.randomness import KernelRandom
+from probes.packets.engine.schedule import random_phases_ns
+from probes.packets.resolve import resolve
+from probes.packets.spec import Burst, IcmpError
 from probes.tcp_ping.handshakes import NS_PER_S, HandshakeResults, Handshakes
 from probes.tcp_ping.spec import LONGEST_TIMEOUT_S, TcpPingSpec, TcpPingTarget
 

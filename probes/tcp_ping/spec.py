@@ -1,11 +1,11 @@
-"""The fields of a tcp-ping measurement: its request (`TcpPingSpec`). Its results are `probes.ping.spec.Burst`s."""
+"""The fields of a tcp-ping measurement: its request (`TcpPingSpec`). Its results are `probes.packets.spec.Burst`s."""
 
 from __future__ import annotations
 
 import msgspec
 
-from probes.ping.egress import PacketTarget
-from probes.ping.spec import JITTER_RATIO, Pattern
+from probes.packets.egress import PacketTarget
+from probes.packets.spec import JITTER_RATIO, Pattern
 
 SERIES_BYTES = 100
 """`packet_bytes` of the bursts, unless the plan says otherwise: the size of the pings beside which they are shown. A
@@ -20,7 +20,7 @@ class TcpPingTarget(PacketTarget, frozen=True, kw_only=True):
 
 class TcpPingSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A tcp-ping cycle: `count` handshakes with each target, `spacing_s` apart, in the `pattern` of
-    `probes.ping.spec.PingSpec`.
+    `probes.packets.spec.PingSpec`.
 
     SYN/ACK and RST are both replies. A handshake without either within `timeout_s` is lost. `packet_bytes` is
     the series in which the results are stored.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from probes.ping.resolve import resolve_name
+from probes.packets.resolve import resolve_name
 
 
 def resolve_address(name: str, family: int) -> str:

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from probes.contract import Deadline
-from probes.ping.icmp.packet_filter import Instruction, attach
+from probes.packets.icmp.packet_filter import Instruction, attach
 from probes.throughput.limits import Iperf3ServerLimits
 from probes.throughput.source_filter import DatagramFilter, filter_listener, networks_program
 from probes.throughput.tool.errors import ToolFailure

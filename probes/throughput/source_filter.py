@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Self
 
 from probes.contract import Deadline
-from probes.ping.icmp.packet_filter import AND, JUMP_IF_EQUAL, LOAD_BYTE, RETURN, WHOLE, Instruction, attach
+from probes.packets.icmp.packet_filter import AND, JUMP_IF_EQUAL, LOAD_BYTE, RETURN, WHOLE, Instruction, attach
 from probes.threads import ProbeThread
 
 SYS_PIDFD_GETFD = 438

@@ -18,7 +18,7 @@ from rich.live import Live
 from probes.commands.subcommands import option_problem
 from probes.contract import Deadline, Outcome
 from probes.hosts import host_argument
-from probes.ping.resolve import RESOLVE_S
+from probes.packets.resolve import RESOLVE_S
 from probes.trace.kind import longest_s
 from probes.trace.probe import TRACE, problems
 from probes.trace.spec import TraceReason, TraceRun, TraceSpec, TraceTarget

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from probes.contract import Deadline, NoRoute, Outcome, ProbeError
-from probes.ping.addresses import SocketAddress
-from probes.ping.cycle import REFUSED_AS
-from probes.ping.icmp import kernel
-from probes.ping.icmp.channel import Channel
-from probes.ping.resolve import Name, Resolution, resolve
+from probes.packets.addresses import SocketAddress
+from probes.packets.cycle import REFUSED_AS
+from probes.packets.icmp import kernel
+from probes.packets.icmp.channel import Channel
+from probes.packets.resolve import Name, Resolution, resolve
+from probes.packets.udp import UdpChannel
 from probes.trace.ending import not_reached_text
 from probes.trace.engine.session import TraceSession, run_sessions
-from probes.trace.engine.udp import UdpChannel
 from probes.trace.flow_effect import effect_of
 from probes.trace.memory import RouteMemory
 from probes.trace.round import TraceRound

@@ -20,9 +20,9 @@ from typing import NamedTuple
 import msgspec
 
 from probes.contract import Deadline, ProbeError
-from probes.ping.addresses import SocketAddress
-from probes.ping.icmp.channel import Channel
-from probes.ping.resolve import resolve
+from probes.packets.addresses import SocketAddress
+from probes.packets.icmp.channel import Channel
+from probes.packets.resolve import resolve
 from probes.trace.engine.session import TraceSession, run_sessions
 from probes.trace.memory import RouteMemory
 from probes.trace.pacing import RouterPacing

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from probes.contract import Outcome
-from probes.ping.spec import UNCOUNTED
+from probes.packets.spec import UNCOUNTED
 from probes.quantities import counted
 from probes.trace.spec import Hop, TraceRun
 

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING
 import django
 
 from probes.contract import Outcome
-from probes.ping.spec import PingSpec, PingTarget, PingTask
+from probes.packets.spec import PingSpec, PingTarget
+from probes.ping.spec import PingTask
 from probes.site.wire import PROTOCOL, Plan
 from tests.bench import Row
 from tests.bench.processes import cpu_s

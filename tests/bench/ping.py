@@ -25,8 +25,8 @@ import icmplib
 import numpy as np
 
 from probes.contract import Deadline
-from probes.ping.burst import measure_all
-from probes.ping.spec import Burst, PingSpec, PingTarget
+from probes.packets.burst import measure_all
+from probes.packets.spec import Burst, PingSpec, PingTarget
 from tests.bench import Row
 from tests.capture import captured_round_trips_ms
 from tests.net.test_ping import FAR, Sites, joined_namespaces
@@ -41,8 +41,8 @@ MEMORY = """
 import json, re
 from pathlib import Path
 from probes.contract import Deadline
-from probes.ping.burst import measure
-from probes.ping.spec import PingSpec, PingTarget
+from probes.packets.burst import measure
+from probes.packets.spec import PingSpec, PingTarget
 def peak_mib():
     return int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) / 1024
 before = peak_mib()

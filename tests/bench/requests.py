@@ -22,7 +22,7 @@ import django
 from django.core.management import call_command
 
 from probes.contract import Outcome
-from probes.ping.spec import Burst
+from probes.packets.spec import Burst
 from probes.site.delivery.centre import encode_batch
 from probes.site.health import Health
 from probes.site.wire import (

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from probes.contract import Deadline
-from probes.ping.burst import measure as measure_pings
-from probes.ping.spec import PingSpec, PingTarget
+from probes.packets.burst import measure as measure_pings
+from probes.packets.spec import PingSpec, PingTarget
 from probes.stamp.probe import measure
 from probes.stamp.spec import StampBurst, StampSpec, StampTarget
 from tests.bench import Row

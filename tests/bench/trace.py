@@ -31,7 +31,7 @@ ROUNDS = """
 import json, sys, time
 from datetime import UTC, datetime
 from probes.contract import Deadline
-from probes.ping.resolve import resolve
+from probes.packets.resolve import resolve
 from probes.trace.memory import RouteMemory
 from probes.trace.probe import Traces
 from probes.trace.search import EarlierRoute

@@ -27,7 +27,7 @@ from monitor.archive.diagnosis.pending import diagnose_awaited
 from monitor.archive.ingest.store_batch import receive
 from monitor.mesh.models import Host, KindName, Measurement, MeasurementPeriod, Mesh, Path, Site, Test, Uplink
 from probes.contract import Outcome
-from probes.ping.spec import Burst
+from probes.packets.spec import Burst
 from probes.site.health import Health
 from probes.site.wire import Batch, Delivered
 from probes.throughput.spec import ReceivedIntervals, SentIntervals, ThroughputRun, Transfer

@@ -15,7 +15,7 @@ from probes.capacity.spec import CapacityRun, CapacityVerdict
 from probes.contract import Outcome
 from probes.disk_to_disk.spec import DiskToDiskRun
 from probes.idle_restart.spec import IdleRestartRun
-from probes.ping.spec import IcmpError
+from probes.packets.spec import IcmpError
 from probes.policer.spec import PolicerRun, PolicerVerdict
 from probes.site.health import ClockOff, Dropped, Health, InterfaceDrops, KernelClock
 from probes.site.wire import Account, Gap, GapReason

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from monitor.mesh.models import Host, Measurement, Path, Site, Slot, Test
 from probes.contract import Outcome
-from probes.ping.spec import Burst
+from probes.packets.spec import Burst
 from probes.site.wire import Batch, Delivered
 from probes.throughput.spec import ThroughputRun
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from probes.ping.icmp import kernel
+from probes.packets.icmp import kernel
 
 SET = struct.Struct("=ddd")
 

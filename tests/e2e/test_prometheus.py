@@ -26,7 +26,7 @@ from monitor.archive.models import BurstHour
 from monitor.archive.rollup import recompute
 from monitor.archive.upkeep import samples
 from monitor.stack import broker
-from probes.ping.spec import Burst
+from probes.packets.spec import Burst
 from tests.db.mesh_of_three import MeshOfThree, batch, burst, delivered, make_mesh
 from tests.e2e.centre import web_server
 from tests.e2e.stack import wait_for

@@ -17,7 +17,8 @@ import pytest
 from monitor.mesh.schedule.on_demand import ON_DEMAND_LEAD_S
 from probes.capacity.spec import CapacityRun, CapacitySpec, CapacityTarget, CapacityTask
 from probes.contract import Outcome
-from probes.ping.spec import Burst, PingSpec, PingTarget, PingTask
+from probes.packets.spec import Burst, PingSpec, PingTarget
+from probes.ping.spec import PingTask
 from probes.site.wire import Delivered, Plan
 from probes.throughput.spec import ServerReport, ThroughputRun, ThroughputSlot, ThroughputSpec
 from tests.unit.site.test_deliver import FakeCentre

@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 from probes.__main__ import main
-from probes.ping.spec import PingSpec, PingTarget, PingTask
+from probes.packets.spec import PingSpec, PingTarget
+from probes.ping.spec import PingTask
 from probes.site import command
 from probes.site.doctor import check_network
 from probes.site.doctor.check_network import check_ports

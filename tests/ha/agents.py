@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from probes.contract import Outcome
-from probes.ping.spec import Burst
+from probes.packets.spec import Burst
 from probes.site import identity
 from probes.site.delivery.centre import Centre
 from probes.site.delivery.deliver import DeliveryLoop

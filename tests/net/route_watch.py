@@ -14,7 +14,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from probes.kinds import KINDS
-from probes.ping.spec import PingSpec, PingTarget, PingTask
+from probes.packets.spec import PingSpec, PingTarget
+from probes.ping.spec import PingTask
 from probes.site.limits.read import read_limits
 from probes.site.runner.cycle import Cycles
 from probes.site.runner.own_tests import OwnTests

@@ -16,8 +16,8 @@ import msgspec
 import pytest
 
 from probes.contract import Deadline, Outcome
-from probes.ping.egress import Egress
-from probes.ping.spec import Burst, PingSpec, PingTarget
+from probes.packets.egress import Egress
+from probes.packets.spec import Burst, PingSpec, PingTarget
 from probes.stamp.limits import StampLimits
 from probes.stamp.probe import measure as measure_stamp
 from probes.stamp.reflector.service import ReflectorService
@@ -29,8 +29,8 @@ EXPEDITED = 46
 MEASURE = """
 import sys, msgspec
 from probes.contract import Deadline
-from probes.ping.burst import measure
-from probes.ping.spec import PingSpec
+from probes.packets.burst import measure
+from probes.packets.spec import PingSpec
 from probes.tcp_ping.probe import TcpPingProbe
 from probes.tcp_ping.spec import TcpPingSpec
 body = sys.stdin.buffer.read()

@@ -28,7 +28,8 @@ AGENT = """
 import json, sys, threading, time
 from pathlib import Path
 from probes.kinds import KINDS
-from probes.ping.spec import PingSpec, PingTarget, PingTask
+from probes.packets.spec import PingSpec, PingTarget
+from probes.ping.spec import PingTask
 from probes.site.limits.limits import Limits
 from probes.site.limits.networks import Networks
 from probes.site.runner.cycle import Cycles

@@ -23,7 +23,7 @@ from probes.site.limits.read import read_limits
 ON_LOOPBACK = """
 import json, socket, sys
 from probes.interface import kernel
-from probes.ping.egress import ANY
+from probes.packets.egress import ANY
 before = kernel.read("127.0.0.1", 4, ANY)
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
     for _ in range(100):

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from probes.ping.egress import Egress, open_within
+from probes.packets.egress import Egress, open_within
 from probes.site.limits.limits import Limits
 from probes.site.limits.networks import Networks
 from probes.site.limits.usage import Usage

@@ -20,7 +20,7 @@ import pytest
 
 from probes.__main__ import main
 from probes.contract import Outcome
-from probes.ping.spec import Burst, PingSpec, PingTarget
+from probes.packets.spec import Burst, PingSpec, PingTarget
 
 NEAR = {4: "10.9.0.1", 6: "fd09::1"}
 NEAR_SECOND = {4: "10.9.0.3", 6: "fd09::3"}
@@ -52,8 +52,8 @@ UNPRIMED = {"priming_bytes": None, "late_s": 0.2}
 MEASURE = """
 import encodings.idna, os, sys, msgspec
 from probes.contract import Deadline
-from probes.ping.burst import measure
-from probes.ping.spec import PingSpec
+from probes.packets.burst import measure
+from probes.packets.spec import PingSpec
 import numpy.random
 spec = msgspec.json.decode(sys.stdin.buffer.read(), type=PingSpec)
 user = int(sys.argv[1])

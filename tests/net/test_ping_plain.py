@@ -11,7 +11,7 @@ import pytest
 
 from probes.contract import Outcome
 from probes.lab.namespaces import repository_environment
-from probes.ping.spec import Burst, PingTarget
+from probes.packets.spec import Burst, PingTarget
 from tests.net import test_ping
 from tests.net.test_ping import (
     ELSEWHERE,
@@ -43,7 +43,7 @@ for name in LINUX_ONLY:
 del errno.ENONET
 ctypes.CDLL = lambda *_, **__: types.SimpleNamespace()
 from probes.__main__ import main
-from probes.ping.spec import PingSpec, PingTarget
+from probes.packets.spec import PingSpec, PingTarget
 from probes.kinds import KINDS
 targets = (PingTarget(address="127.0.0.1"), PingTarget(address="::1", family=6))
 reasons = KINDS["ping"].probe().can_run(PingSpec(targets=targets))

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from probes.contract import Deadline
-from probes.ping.burst import measure
-from probes.ping.icmp import clock, kernel
-from probes.ping.spec import Burst, PingSpec, PingTarget
+from probes.packets.burst import measure
+from probes.packets.icmp import clock, kernel
+from probes.packets.spec import Burst, PingSpec, PingTarget
 
 MS = 1_000_000
 HOUR_NS = 3_600_000 * MS

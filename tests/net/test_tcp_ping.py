@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from probes.contract import Outcome
-from probes.ping.spec import Burst
+from probes.packets.spec import Burst
 from probes.tcp_ping.spec import SERIES_BYTES, TcpPingSpec, TcpPingTarget
 from tests.net.test_ping import FAR, NEAR_SECOND, Sites, joined_namespaces, run
 

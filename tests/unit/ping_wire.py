@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from probes.ping.engine.packet_outcomes import PacketTable, SendPattern
-from probes.ping.engine.receiver import ReplyMatcher, message_bytes
-from probes.ping.icmp import kernel
-from probes.ping.icmp.clock import StampClock
-from probes.ping.icmp.echo import EchoFormat
+from probes.packets.engine.packet_outcomes import PacketTable, SendPattern
+from probes.packets.engine.receiver import ReplyMatcher, message_bytes
+from probes.packets.icmp import kernel
+from probes.packets.icmp.clock import StampClock
+from probes.packets.icmp.echo import EchoFormat
 
 IDENTIFIER = 0xBEEF
 SECRET = b"ten octets"

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from probes.contract import Deadline, NameNotResolved, Outcome
-from probes.ping.spec import Burst
+from probes.packets.spec import Burst
 from probes.site.wire import Delivered
 
 

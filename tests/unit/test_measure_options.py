@@ -55,7 +55,7 @@ def test_tcp_ping_connects_from_the_source_and_says_that_it_is_local(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also on a busy host, where no handshake is as short as those within a host are otherwise."""
-    monkeypatch.setattr("probes.ping.addresses.NEAR_MS", 0.0)
+    monkeypatch.setattr("probes.packets.addresses.NEAR_MS", 0.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
         status = main(

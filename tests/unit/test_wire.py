@@ -13,7 +13,8 @@ from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSlot, DiskToDiskSp
 from probes.idle_restart.spec import IdleRestartRun, IdleRestartSlot, IdleRestartSpec
 from probes.interface.spec import InterfaceRun, InterfaceSpec, InterfaceTarget, InterfaceTask
 from probes.kinds import CYCLE_KINDS, KINDS, SLOT_KINDS
-from probes.ping.spec import Burst, PingSpec, PingTarget, PingTask
+from probes.packets.spec import Burst, PingSpec, PingTarget
+from probes.ping.spec import PingTask
 from probes.policer.spec import PolicerRun, PolicerSlot, PolicerSpec
 from probes.request_response.spec import (
     AnsweredPeer,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from monitor.archive.queries.around import BurstColumns
 from monitor.mesh.queries import ping_parameters
-from probes.ping.spec import JITTER_RATIO
+from probes.packets.spec import JITTER_RATIO
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from monitor.alerts.evidence.facts import RouterErrors
-from probes.ping.spec import UNCOUNTED
+from probes.packets.spec import UNCOUNTED
 from probes.quantities import counted
 
 BY_TESTS = "TCP tests"

@@ -21,7 +21,7 @@ from monitor.archive.ingest.jsonb import for_jsonb
 from monitor.archive.ingest.kinds import KIND_OF_RESULT
 from probes.bounds import LARGEST_BIGINT, NO_NUL, Count, Moment, Text
 from probes.free_text import cleaned_tree
-from probes.ping.columns import BurstArrays
+from probes.packets.columns import BurstArrays
 from probes.site.health import Health
 from probes.site.spool.blocks import read_block, values_at
 from probes.site.wire import Account, BurstBlock, Delivered

@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from monitor.archive.models import Burst as BurstRow
 from probes.contract import Outcome
 from probes.free_text import cleaned
-from probes.ping import columns as burst_columns
-from probes.ping.columns import LOST_NS, NONE, NS_PER_MS, STAMPS, BurstArrays
-from probes.ping.spec import Burst, IcmpError
+from probes.packets import columns as burst_columns
+from probes.packets.columns import LOST_NS, NONE, NS_PER_MS, STAMPS, BurstArrays
+from probes.packets.spec import Burst, IcmpError
 from probes.site.wire import Delivered
 
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
@@ -254,7 +254,7 @@ COMMON = {
     for column in BurstRow._meta.concrete_fields
     if column.name not in (*FIRST, *LAST)
 }
-"""Columns that have the name of a field of `probes.ping.spec.Burst`, with their encoders."""
+"""Columns that have the name of a field of `probes.packets.spec.Burst`, with their encoders."""
 COLUMNS = (*FIRST, *COMMON, *LAST)
 common_of: Callable[[Burst], tuple[Any, ...]] = attrgetter(*COMMON)
 DURING_TEST, NOT_DURING_TEST = ENCODERS[BooleanField](True), ENCODERS[BooleanField](False)

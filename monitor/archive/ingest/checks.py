@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from monitor.archive.ingest.contradictions import is_address
 from probes.bounds import LARGEST_ICMP_FLOW, LARGEST_PACKET_BYTES, LARGEST_SMALLINT, LONGEST_RTT_MS
-from probes.ping.columns import COUNTS, EPOCH, LOST_NS, NONE, NS_PER_MS, STAMPS, BurstArrays
-from probes.ping.spec import Burst
+from probes.packets.columns import COUNTS, EPOCH, LOST_NS, NONE, NS_PER_MS, STAMPS, BurstArrays
+from probes.packets.spec import Burst
 from probes.site.wire import BurstBlock, Delivered
 
 Bools = NDArray[np.bool_]

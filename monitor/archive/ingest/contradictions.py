@@ -13,7 +13,7 @@ from probes.capacity.spec import CapacityRun, CapacityVerdict
 from probes.contract import Outcome
 from probes.disk_to_disk.spec import DiskToDiskRun
 from probes.idle_restart.spec import IdleRestartRun
-from probes.ping.spec import Burst
+from probes.packets.spec import Burst
 from probes.policer.spec import WITH_RATE, PolicerRun
 from probes.request_response.spec import LARGEST_BLOCK_BYTES, RequestResponseRun
 from probes.throughput.spec import ReceivedIntervals, SentIntervals, ServerReport, ThroughputRun

@@ -174,7 +174,7 @@ TABLES = [
             "rtts_ms": ArrayField(base_field=RealField(null=True), help_text="in sending order, null for lost packets"),
             "clock_source": models.TextField(null=True),
             "errors": models.JSONField(
-                help_text="ICMP errors, as probes.ping.spec.IcmpError; null without any", null=True
+                help_text="ICMP errors, as probes.packets.spec.IcmpError; null without any", null=True
             ),
             "late": models.SmallIntegerField(db_default=0, help_text="lost packets with a reply after the timeout"),
             "path_mtu_bytes": models.IntegerField(null=True),

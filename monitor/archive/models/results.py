@@ -13,7 +13,7 @@ from monitor.archive.fields import RealField
 
 
 class Burst(models.Model):
-    """A PingER burst of a path, as the agent's `probes.ping.spec.Burst`. Loss is derived.
+    """A PingER burst of a path, as the agent's `probes.packets.spec.Burst`. Loss is derived.
 
     The time comes before the size in the key, so that an hour of a path is contiguous in the index.
     """
@@ -40,7 +40,7 @@ class Burst(models.Model):
     stamps_lost = models.SmallIntegerField(db_default=0)
     clock_source = models.TextField(null=True)
     waited = models.SmallIntegerField(db_default=0, help_text="requests delayed by a full send buffer")
-    errors = models.JSONField(null=True, help_text="ICMP errors, as probes.ping.spec.IcmpError; null without any")
+    errors = models.JSONField(null=True, help_text="ICMP errors, as probes.packets.spec.IcmpError; null without any")
     path_mtu_bytes = models.IntegerField(null=True)
     address = models.GenericIPAddressField(null=True)
     detail = models.TextField(null=True)

@@ -52,7 +52,8 @@ class BurstColumns:
 
 @dataclass(frozen=True, slots=True)
 class IcmpErrors:
-    """ICMP error returned by a router or the target for `count` requests; `name` as in `probes.ping.spec.IcmpError`."""
+    """ICMP error returned by a router or the target for `count` requests; `name` as in
+    `probes.packets.spec.IcmpError`."""
 
     path_id: int
     name: str

@@ -17,7 +17,7 @@ from msgspec import Meta
 from monitor.mesh.document.entries import TestKeys
 from probes.contract import CycleTask, Kind
 from probes.hosts import literal
-from probes.ping.egress import LARGEST_DSCP
+from probes.packets.egress import LARGEST_DSCP
 from probes.toml.keys import meaning
 from probes.toml.tables import Table
 

@@ -10,8 +10,9 @@ from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
 from monitor.mesh.kinds.kind import CyclePeriodS, Length, MeshKind, PacketDscp, task_maker
+from probes.packets.spec import Pattern, PingSpec
 from probes.ping.kind import KIND as PING
-from probes.ping.spec import Pattern, PingSpec, PingTask
+from probes.ping.spec import PingTask
 from probes.toml.keys import DISTINCT, NOT_EMPTY, meaning
 from probes.toml.tables import Table
 
@@ -64,7 +65,7 @@ class PingEntry(TestKeys, frozen=True, tag="ping"):
 
     @property
     def parameters(self) -> dict[str, object]:
-        """Fields of the `probes.ping.spec.PingSpec` without the targets."""
+        """Fields of the `probes.packets.spec.PingSpec` without the targets."""
         is_even = self.pattern == "even"
         return {
             "packet_bytes": list(self.packet_bytes),

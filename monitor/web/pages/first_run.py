@@ -21,7 +21,7 @@ from monitor.mesh.models import KindName, Measurement, Mesh, Path, Site, Test
 from monitor.mesh.queries import next_slot, sizes_sent
 from monitor.web.request import times
 from probes.commands.own_command import MANAGE
-from probes.ping.spec import PingSpec
+from probes.packets.spec import PingSpec
 
 DELIVERY_AND_ROLLUP = timedelta(seconds=20)
 """Delay from the end of a cycle to its figures on the page: delivery and rollup."""

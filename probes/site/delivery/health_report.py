@@ -9,8 +9,8 @@ from operator import itemgetter
 
 import msgspec
 
-from probes.ping.columns import STAMPS
-from probes.ping.spec import Stamp
+from probes.packets.columns import STAMPS
+from probes.packets.spec import Stamp
 from probes.site.delivery.centre_clock import CentreClock
 from probes.site.health import CLOCK_OFFS_TOLD, SAME_OFFSET_S, ClockOff, Health, join_clock_offs, read_health
 from probes.site.spool.blocks import stamps_of, starts_of

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from probes.commands.own_command import agent_command
 from probes.contract import CheckResult, Deadline, NoRoute, Outcome, ProbeError
-from probes.ping.addresses import FAMILY
-from probes.ping.burst import PING
-from probes.ping.icmp.channel import LINUX_PERMISSION_ADVICE, Channel
-from probes.ping.spec import PingSpec, PingTarget
+from probes.packets.addresses import FAMILY
+from probes.packets.burst import PING
+from probes.packets.icmp.channel import LINUX_PERMISSION_ADVICE, Channel
+from probes.packets.spec import PingSpec, PingTarget
 from probes.site.doctor.site_setup import CENTRE_TIMEOUT_S, CONNECT_TIMEOUT_S, SiteSetup
 from probes.site.limits.read import LimitsError, read_limits
 from probes.site.settings import (

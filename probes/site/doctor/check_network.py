@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from probes.commands.own_command import MANAGE, agent_command
 from probes.contract import CheckResult, Deadline, ProbeError
 from probes.kinds import KIND_OF_SLOT
-from probes.ping.addresses import FAMILY
-from probes.ping.resolve import RESOLVE_S, resolve, resolved
+from probes.packets.addresses import FAMILY
+from probes.packets.resolve import RESOLVE_S, resolve, resolved
 from probes.quantities import counted
 from probes.site.delivery.centre import BadCertificate, Centre, CentreError
 from probes.site.doctor.site_setup import CONNECT_TIMEOUT_S, SiteSetup

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probes.contract import CheckResult
-from probes.ping.resolve import Name
+from probes.packets.resolve import Name
 from probes.site.delivery.centre import Centre, CentreError
 from probes.site.limits.limits import Limits
 from probes.site.wire import Plan

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 
 from probes.limit_keys import NetworkList, network_fault
-from probes.ping.addresses import is_own
+from probes.packets.addresses import is_own
 from probes.toml.keys import check, meaning
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address

@@ -14,10 +14,11 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from probes.contract import Deadline, NotPermitted, ProbeError, Target
+from probes.packets.engine.packet_outcomes import EchoResults
+from probes.packets.spec import Burst, PingSpec, PingTarget
 from probes.ping import kind as ping
-from probes.ping.engine.packet_outcomes import EchoResults
 from probes.ping.live import live_replies
-from probes.ping.spec import Burst, PingSpec, PingTarget, PingTask
+from probes.ping.spec import PingTask
 from probes.site.delivery.centre import CentreError
 from probes.site.runner.failures import failure_of
 from probes.site.runner.own_tests import OwnTests

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from probes.contract import CycleKind, CycleTask, Deadline, Load, NotPermitted, ProbeError, Slot, SlotKind, Target
-from probes.ping.addresses import packed
-from probes.ping.resolve import RESOLVE_S, Resolution, resolve
+from probes.packets.addresses import packed
+from probes.packets.resolve import RESOLVE_S, Resolution, resolve
 from probes.site.limits.limits import Limits
 from probes.site.limits.usage import Usage, UsageEntry
 from probes.throughput.address import resolve_address

@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 
 from probes.contract import Outcome, Target
-from probes.ping.columns import EPOCH, LOST_NS, NONE, NS_PER_MS, RECORD, STAMPS, BurstArrays, PingResults
-from probes.ping.spec import Burst, Stamp
+from probes.packets.columns import EPOCH, LOST_NS, NONE, NS_PER_MS, RECORD, STAMPS, BurstArrays, PingResults
+from probes.packets.spec import Burst, Stamp
 from probes.site.wire import Batch, BurstBlock, Delivered, ToDeliver
 
 LARGEST_BLOCK = 250

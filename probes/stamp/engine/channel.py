@@ -8,10 +8,10 @@ import socket
 import numpy as np
 
 from probes.contract import NotPermitted, ProbeError
-from probes.ping.arrays import Bytes, Int64s
-from probes.ping.egress import ANY, Egress
-from probes.ping.icmp import kernel
-from probes.trace.engine.udp import UdpChannel
+from probes.packets.arrays import Bytes, Int64s
+from probes.packets.egress import ANY, Egress
+from probes.packets.icmp import kernel
+from probes.packets.udp import UdpChannel
 
 IP_RECVTOS = 13
 IPV6_RECVTCLASS = 66

@@ -17,16 +17,16 @@ import numpy as np
 import numpy.typing as npt
 
 from probes.contract import ProbeError
-from probes.ping.addresses import FAMILY, SocketAddress
-from probes.ping.arrays import Bools, Bytes, Int64s
-from probes.ping.engine.packet_outcomes import PacketTable, SendPattern
-from probes.ping.engine.receiver import Receiver, ReplyMatcher
-from probes.ping.engine.sender import Sender
-from probes.ping.engine.session import MESSAGE_OVERHEAD_BYTES, PingSession
-from probes.ping.icmp import icmp_errors, kernel
-from probes.ping.icmp.clock import StampClock
-from probes.ping.icmp.echo import SECRET_BYTES, EchoFormat
-from probes.ping.icmp.stamp_keys import StampKeys
+from probes.packets.addresses import FAMILY, SocketAddress
+from probes.packets.arrays import Bools, Bytes, Int64s
+from probes.packets.engine.packet_outcomes import PacketTable, SendPattern
+from probes.packets.engine.receiver import Receiver, ReplyMatcher
+from probes.packets.engine.sender import Sender
+from probes.packets.engine.session import MESSAGE_OVERHEAD_BYTES, PingSession
+from probes.packets.icmp import icmp_errors, kernel
+from probes.packets.icmp.clock import StampClock
+from probes.packets.icmp.echo import SECRET_BYTES, EchoFormat
+from probes.packets.icmp.stamp_keys import StampKeys
 from probes.stamp import tlv
 from probes.stamp.engine.channel import StampChannel
 from probes.stamp.engine.table import ReplyFigures, StampTable, Uncounted

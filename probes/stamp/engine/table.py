@@ -14,8 +14,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from probes.ping.arrays import Bools, Bytes, Int64s
-from probes.ping.engine.packet_outcomes import PacketTable, SendPattern
+from probes.packets.arrays import Bools, Bytes, Int64s
+from probes.packets.engine.packet_outcomes import PacketTable, SendPattern
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from probes.ping.arrays import Int64s
-from probes.ping.engine.receiver import HOST_COLUMNS
-from probes.ping.icmp import kernel
+from probes.packets.arrays import Int64s
+from probes.packets.engine.receiver import HOST_COLUMNS
+from probes.packets.icmp import kernel
 from probes.stamp.engine.channel import ReflectorChannel
 from probes.stamp.reflector.peers import SenderSession
 from probes.stamp.reflector.replies import Answers, ReplyMaker, Requests

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from probes.ping.arrays import Bytes, Int64s
+from probes.packets.arrays import Bytes, Int64s
 from probes.stamp import tlv
 from probes.stamp.packets import (
     AUTHENTICATED_BYTES,

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import msgspec
 
 from probes.contract import Deadline, NoRoute, ProbeError
-from probes.ping.egress import ANY, Egress
-from probes.ping.resolve import RESOLVE_S, resolve
+from probes.packets.egress import ANY, Egress
+from probes.packets.resolve import RESOLVE_S, resolve
 from probes.stamp.clocks import own_clock
 from probes.stamp.engine.channel import ReflectorChannel
 from probes.stamp.limits import StampLimits

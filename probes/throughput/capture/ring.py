@@ -11,7 +11,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from probes.ping.icmp.packet_filter import Instruction, attach
+from probes.packets.icmp.packet_filter import Instruction, attach
 
 SOL_PACKET, PACKET_RX_RING, PACKET_STATISTICS, PACKET_VERSION, TPACKET_V2 = 263, 5, 6, 10, 1
 SO_TIMESTAMPNS = 35

@@ -14,7 +14,7 @@ import socket
 import struct
 from dataclasses import dataclass
 
-from probes.ping.icmp.packet_filter import (
+from probes.packets.icmp.packet_filter import (
     ADD_X,
     AND,
     JUMP_IF_EQUAL,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 
-from probes.ping.icmp.echo import word_sum
+from probes.packets.icmp.echo import word_sum
 from probes.trace.spec import MOST_LABELS, MplsLabel
 
 VERSION = 2

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from probes.ping.arrays import Bytes, Int64s
-from probes.ping.engine.packet_outcomes import PacketTable, SendPattern
-from probes.ping.engine.sender import Sender
-from probes.ping.icmp import icmp_errors
-from probes.ping.icmp.icmp_errors import Errors
-from probes.ping.icmp.kernel import KernelSendBatch
+from probes.packets.arrays import Bytes, Int64s
+from probes.packets.engine.packet_outcomes import PacketTable, SendPattern
+from probes.packets.engine.sender import Sender
+from probes.packets.icmp import icmp_errors
+from probes.packets.icmp.icmp_errors import Errors
+from probes.packets.icmp.kernel import KernelSendBatch
 from probes.trace.engine.labels import read_labels
 from probes.trace.spec import MplsLabel
 

@@ -16,13 +16,13 @@ import numpy as np
 
 from probes.bounds import LARGEST_ICMP_FLOW
 from probes.contract import Deadline
-from probes.ping.addresses import FAMILY, SocketAddress
-from probes.ping.arrays import Int64s
-from probes.ping.engine.receiver import Receiver
-from probes.ping.flow import flows_of
-from probes.ping.icmp import echo
-from probes.ping.icmp.channel import Channel
-from probes.ping.icmp.stamp_keys import StampKeys
+from probes.packets.addresses import FAMILY, SocketAddress
+from probes.packets.arrays import Int64s
+from probes.packets.engine.receiver import Receiver
+from probes.packets.flow import flows_of
+from probes.packets.icmp import echo
+from probes.packets.icmp.channel import Channel
+from probes.packets.icmp.stamp_keys import StampKeys
 from probes.trace.engine.packets import PACKET_BYTES, TraceSender, TraceTable
 from probes.trace.engine.udp import DESTINATION_PORT, UdpFormat, UdpMatcher
 from probes.trace.round import COMPARED_ATTEMPTS, COMPARED_FLOWS, TtlProbe

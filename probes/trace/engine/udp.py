@@ -8,43 +8,18 @@ target gets a datagram at a time (`TraceTable.has_short_quotes`).
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Sequence
-
 import numpy as np
 
-from probes.ping.arrays import Bytes, Int64s
-from probes.ping.engine.receiver import ReplyMatcher
-from probes.ping.icmp.channel import Channel
-from probes.ping.icmp.echo import SECRET_BYTES, EchoFormat, Replies
-from probes.ping.icmp.icmp_errors import Errors
+from probes.packets.arrays import Bytes, Int64s
+from probes.packets.engine.receiver import ReplyMatcher
+from probes.packets.icmp.echo import SECRET_BYTES, EchoFormat, Replies
+from probes.packets.icmp.icmp_errors import Errors
 from probes.trace.engine.packets import TraceTable
 
 DESTINATION_PORT = 33434
 """That of traceroute(8): hosts expect nothing useful there."""
 
 HEAD = np.dtype([("number", ">u4"), ("secret", "u1", (SECRET_BYTES,)), ("unused", ">u2")])
-
-
-class UdpChannel(Channel):
-    """A UDP socket; its `identifier` is the source port."""
-
-    NAME = "UDP"
-    KINDS: Sequence[socket.SocketKind] = (socket.SOCK_DGRAM,)
-    PROTOCOLS = {4: socket.IPPROTO_UDP, 6: socket.IPPROTO_UDP}
-
-    def _bind(self, source: str | None) -> int:
-        """Bind to the source if it is a local address. Returns the port."""
-        for address in [source, None] if source is not None else [None]:
-            try:
-                self.socket.bind((address or "", 0))
-            except OSError:
-                if address is None:
-                    raise
-                continue
-            break
-        port: int = self.socket.getsockname()[1]
-        return port
 
 
 class UdpFormat(EchoFormat):

@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 
 from probes.contract import Outcome
-from probes.ping.columns import EPOCH, LOST_NS, NONE, RECORD, STAMPS
+from probes.packets.columns import EPOCH, LOST_NS, NONE, RECORD, STAMPS
 from probes.site.delivery.centre import encode_batch
 from probes.site.health import Health
 from probes.site.wire import ABILITIES_HEADER, Account, Batch, BurstBlock, Delivered

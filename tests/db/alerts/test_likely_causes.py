@@ -18,7 +18,7 @@ from monitor.archive.diagnosis.pending import diagnose_awaited
 from monitor.archive.models import ThroughputTest
 from monitor.mesh.models import Host
 from monitor.web.pages.sites.load import AgentState, load_sites
-from probes.ping.spec import OTHER_ADDRESS
+from probes.packets.spec import OTHER_ADDRESS
 from tests.db.alert_rows import make_mesh
 from tests.db.evidence_rows import BEGAN, MINUTE, NOW, bursts, finding, gathered, incident, lossy
 from tests.db.mesh_of_three import batch, delivered, throughput

@@ -18,7 +18,7 @@ from monitor.mesh.schedule.endings import GRACE_S, expire_slots
 from monitor.mesh.schedule.slots import IN_HAND_S, plan_slots
 from probes.aggregate.spec import AggregateSlot, MemberServerReport, member_not_measured, member_run
 from probes.contract import Outcome
-from probes.ping.spec import Burst
+from probes.packets.spec import Burst
 from probes.site.wire import Batch, Delivered, Plan
 from probes.throughput.spec import ReceivedIntervals, ThroughputRun, Transfer
 from tests.deliveries import store

@@ -9,7 +9,7 @@ from monitor.archive.ingest.arrivals import BatchRejected
 from monitor.archive.models import Burst, DirtyHour, ReceivedBatch, RefusedResult, ThroughputTest
 from monitor.archive.upkeep import retention
 from probes.contract import Outcome
-from probes.ping.spec import IcmpError
+from probes.packets.spec import IcmpError
 from probes.site.wire import Receipt
 from probes.throughput.spec import SentIntervals, Transfer
 from tests.db.mesh_of_three import HOUR, NOW, SPOOL, batch, burst, delivered, make_mesh, throughput

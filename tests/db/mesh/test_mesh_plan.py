@@ -18,8 +18,9 @@ from monitor.mesh.models import Host, Measurement, MeasurementPeriod, Mesh, Path
 from monitor.mesh.plan import plan_for
 from monitor.mesh.schedule import destination_tests, endings, on_demand, slots
 from probes.contract import Outcome
-from probes.ping.egress import Egress
-from probes.ping.spec import PingSpec, PingTarget, PingTask
+from probes.packets.egress import Egress
+from probes.packets.spec import PingSpec, PingTarget
+from probes.ping.spec import PingTask
 from probes.site.wire import Plan
 from probes.stamp.spec import ReflectorPlan, StampPeer
 from probes.throughput.spec import ThroughputSpec

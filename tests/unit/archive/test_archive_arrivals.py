@@ -22,7 +22,7 @@ from monitor.archive.ingest.arrivals import (
     read,
 )
 from probes.kinds import KINDS
-from probes.ping.spec import IcmpError
+from probes.packets.spec import IcmpError
 from probes.site.spool.spool import Spool
 from probes.site.wire import Delivered
 from probes.throughput.spec import CpuUse, KernelCounts, ReceivedIntervals, SentIntervals, Transfer, UdpCounts

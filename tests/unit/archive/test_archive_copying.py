@@ -16,7 +16,7 @@ from monitor.archive.ingest.binary_copy import COLUMNS, concatenate_rows, pack
 from monitor.archive.models import Burst as BurstRow
 from probes.contract import Outcome
 from probes.free_text import cleaned
-from probes.ping.spec import Burst, IcmpError
+from probes.packets.spec import Burst, IcmpError
 from probes.site.wire import Delivered
 
 TYPES = {

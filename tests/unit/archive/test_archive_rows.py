@@ -11,7 +11,7 @@ from probes.capacity.spec import CapacityRun, CapacityVerdict
 from probes.contract import Outcome
 from probes.disk_to_disk.spec import DiskToDiskRun
 from probes.idle_restart.spec import IdleRestartRun
-from probes.ping.spec import Burst
+from probes.packets.spec import Burst
 from probes.policer.spec import PolicerRun
 from probes.site.wire import Delivered
 from probes.throughput.spec import ThroughputRun, Transfer

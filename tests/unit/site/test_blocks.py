@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.contract import Outcome, Target
-from probes.ping.columns import RECORD, BurstArrays, PingResults, PlacedColumns
-from probes.ping.spec import Burst
+from probes.packets.columns import RECORD, BurstArrays, PingResults, PlacedColumns
+from probes.packets.spec import Burst
 from probes.site.delivery.health_report import clock_offs
 from probes.site.spool.blocks import (
     LARGEST_BLOCK,

@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from probes.ping.spec import PingSpec, PingTarget, PingTask
+from probes.packets.spec import PingSpec, PingTarget
+from probes.ping.spec import PingTask
 from probes.site.wire import Plan
 from probes.tcp_ping.spec import TcpPingSpec, TcpPingTarget, TcpPingTask
 
@@ -48,7 +49,7 @@ def test_an_agent_loads_the_probes_of_its_plan_alone(
 def test_reading_the_timestamps_of_a_block_loads_no_masked_arrays() -> None:
     code = """
 import sys
-from probes.ping.columns import RECORD
+from probes.packets.columns import RECORD
 from probes.site.spool.blocks import stamps_of
 from probes.site.wire import BurstBlock
 texts = {"targets": ("a",), "addresses": ("a",), "source_addresses": ("a",)}

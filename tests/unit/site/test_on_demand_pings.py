@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from probes.contract import Outcome
-from probes.ping.engine.packet_outcomes import PacketTable, SendPattern
+from probes.packets.engine.packet_outcomes import PacketTable, SendPattern
+from probes.packets.spec import Burst, PingSpec, PingTarget
 from probes.ping.limits import PingLimits
 from probes.ping.live import live_replies
-from probes.ping.spec import Burst, PingSpec, PingTarget, PingTask
+from probes.ping.spec import PingTask
 from probes.site.delivery.centre import CentreError
 from probes.site.limits.limits import Limits
 from probes.site.limits.networks import Networks
@@ -78,7 +79,7 @@ class Probe:
 
 @pytest.fixture
 def probe(monkeypatch):
-    monkeypatch.setattr("probes.ping.burst.PING", probe := Probe())
+    monkeypatch.setattr("probes.packets.burst.PING", probe := Probe())
     return probe
 
 

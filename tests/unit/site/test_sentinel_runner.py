@@ -10,7 +10,8 @@ import pytest
 
 from probes.contract import Outcome
 from probes.kinds import KINDS
-from probes.ping.spec import Burst, PingSpec, PingTarget, PingTask
+from probes.packets.spec import Burst, PingSpec, PingTarget
+from probes.ping.spec import PingTask
 from probes.site.limits.limits import Limits
 from probes.site.runner.permit import Permit
 from probes.site.runner.rtt_steps import RttSteps

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from probes.contract import Outcome
-from probes.ping.spec import Burst
+from probes.packets.spec import Burst
 from probes.site.delivery.centre_clock import CentreClock
 from probes.site.delivery.health_report import HealthReporter, clock_offs, poorest_stamp
 from probes.site.health import (

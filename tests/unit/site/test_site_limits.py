@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.contract import Target
+from probes.packets.limits import InFlight
+from probes.packets.spec import PingSpec, PingTarget
 from probes.ping.kind import KIND
-from probes.ping.limits import InFlight, PingLimits
-from probes.ping.spec import PingSpec, PingTarget, PingTask
+from probes.ping.limits import PingLimits
+from probes.ping.spec import PingTask
 from probes.site.limits.command import run as show_limits
 from probes.site.limits.limits import Limits
 from probes.site.limits.networks import Networks

@@ -12,9 +12,10 @@ import msgspec
 import pytest
 
 from probes.contract import LoadedPeriods, NotPermitted, Outcome, ProbeError
+from probes.packets.spec import Burst, PingSpec, PingTarget
 from probes.ping import kind as ping
 from probes.ping.limits import PingLimits
-from probes.ping.spec import Burst, PingSpec, PingTarget, PingTask
+from probes.ping.spec import PingTask
 from probes.site.journal import LastProblemHandler
 from probes.site.limits.limits import Limits
 from probes.site.limits.networks import Networks
@@ -264,7 +265,7 @@ def test_an_even_cycle_begins_while_the_one_before_awaits_replies(spool, own_tes
     """A third is busy, and none counts against the rate of its own test."""
     limits = Limits(ping=PingLimits(max_packets_per_s=0.17))
     probe = WaitingProbe(clock)
-    with patch("probes.ping.engine.even_cycle.time.sleep"):
+    with patch("probes.packets.engine.even_cycle.time.sleep"):
         cycles = make_cycles(spool, limits, own_tests, probe, now=clock)
         threads = [threading.Thread(target=cycles.run, args=(even_task("192.0.2.1"),)) for _ in range(2)]
         for thread in threads:

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.kinds import CYCLE_KINDS
+from probes.packets.spec import PingSpec, PingTarget
 from probes.ping.kind import KIND
-from probes.ping.spec import PingSpec, PingTarget, PingTask
+from probes.ping.spec import PingTask
 from probes.site import command
 from probes.site.plan import PlanCache
 from probes.site.runner.schedule import CHORES, DISPATCH, Aligned, PlanScheduler, chores, cycle_entries, task_name

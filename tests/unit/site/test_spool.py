@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from probes.contract import Outcome
-from probes.ping.spec import Burst
+from probes.packets.spec import Burst
 from probes.site.health import Dropped
 from probes.site.spool.blocks import without_blocks
 from probes.site.spool.ledger import Cycle

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from probes.contract import Outcome
-from probes.ping.spec import Burst
+from probes.packets.spec import Burst
 from probes.site.limits.limits import Limits
 from probes.site.runner.cycle import Cycles
 from probes.site.runner.own_tests import OwnTests

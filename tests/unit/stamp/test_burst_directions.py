@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from probes.ping.engine.packet_outcomes import EchoResults, PacketTable, SendPattern
+from probes.packets.engine.packet_outcomes import EchoResults, PacketTable, SendPattern
 from probes.stamp.burst_directions import BurstDirections, without_dwell
 from probes.stamp.engine.table import ReplyFigures
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from probes.ping.engine.packet_outcomes import SendPattern
-from probes.ping.icmp.clock import StampClock
-from probes.ping.icmp.kernel import Controls
+from probes.packets.engine.packet_outcomes import SendPattern
+from probes.packets.icmp.clock import StampClock
+from probes.packets.icmp.kernel import Controls
 from probes.stamp.engine.session import Identities, StampFormat, StampMatcher
 from probes.stamp.engine.table import MOST_UNCOUNTED, ReplyFigures, StampTable, Uncounted
 from probes.stamp.packets import PTP, decode_estimate, encode_estimate, is_authentic, to_ntp, to_unix_ns

@@ -14,7 +14,7 @@ import pytest
 
 from probes.contract import Deadline, LoadedPeriods, NotPermitted, Outcome
 from probes.kinds import KINDS
-from probes.ping.egress import Egress
+from probes.packets.egress import Egress
 from probes.stamp import check
 from probes.stamp.limits import StampLimits
 from probes.stamp.probe import STAMP

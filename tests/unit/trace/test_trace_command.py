@@ -10,7 +10,7 @@ import pytest
 
 from probes.__main__ import main
 from probes.contract import Outcome
-from probes.ping.flow import flows_of
+from probes.packets.flow import flows_of
 from probes.trace import command
 from probes.trace.engine.session import flows_to
 from probes.trace.memory import RouteMemory

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probes.ping.engine.receiver import ReplyMatcher
-from probes.ping.icmp.clock import StampClock
-from probes.ping.icmp.echo import EchoFormat
+from probes.packets.engine.receiver import ReplyMatcher
+from probes.packets.icmp.clock import StampClock
+from probes.packets.icmp.echo import EchoFormat
 from probes.trace.engine.labels import read_labels
 from probes.trace.engine.packets import TraceTable
 from probes.trace.engine.udp import UdpFormat, UdpMatcher

@@ -1,0 +1,207 @@
+"""PingER bursts: takes a `PingSpec`, returns a `Burst` for each target and packet size, each with an outcome.
+
+A name that does not resolve, a missing privilege, no route and total loss are different outcomes. A request that the
+kernel refuses counts neither as sent nor as lost: if no request of a burst was sent, the burst has the outcome of the
+first refusal; if some were sent, it is `measured`, and `detail` says how many are missing. `probes.packets.cycle` sends
+the requests.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
+from datetime import UTC, datetime
+from itertools import pairwise
+from math import fsum
+
+import msgspec
+
+from probes.choice import Choice
+from probes.contract import Deadline, LoadPeriods, NoRoute, ProbeError
+from probes.packets.columns import PingResults
+from probes.packets.cycle import PingCycle, Progress
+from probes.packets.engine.plain import PlainChannel
+from probes.packets.icmp import kernel
+from probes.packets.icmp.channel import Channel
+from probes.packets.icmp.echo import MAX_PACKET_BYTES, MIN_PACKET_BYTES
+from probes.packets.resolve import resolve
+from probes.packets.spec import Burst, PingSpec, PingTarget
+
+MIN_SPACING_S = 0.01
+MAX_COUNT = 10_000
+MOST_CYCLES = 32
+"""Threads of `measure_each`; with more targets, several share a thread and are complete together."""
+
+
+def problems(spec: PingSpec) -> list[str]:
+    """Values of a spec that are out of range, each with the valid range; empty if all are valid."""
+    reasons = [
+        f"packet_bytes {size}: must be from {MIN_PACKET_BYTES} to {MAX_PACKET_BYTES}"
+        for size in (*spec.packet_bytes, *([] if spec.priming_bytes is None else [spec.priming_bytes]))
+        if not MIN_PACKET_BYTES <= size <= MAX_PACKET_BYTES
+    ]
+    if not spec.packet_bytes:
+        reasons.append("packet_bytes: give at least one size")
+    if not 1 <= spec.count <= MAX_COUNT:
+        reasons.append(f"count {spec.count}: must be from 1 to {MAX_COUNT}")
+    if not MIN_SPACING_S <= spec.spacing_s <= 3600:
+        reasons.append(
+            f"spacing_s {spec.spacing_s}: must be from {MIN_SPACING_S} to 3600; we are guests at the far end"
+        )
+    if not 0 < spec.timeout_s <= 60:
+        reasons.append(f"timeout_s {spec.timeout_s}: must be above 0 and at most 60")
+    if not 0 <= spec.late_s <= 60:
+        reasons.append(f"late_s {spec.late_s}: must be from 0 to 60")
+    return reasons
+
+
+def measure(
+    spec: PingSpec,
+    deadline: Deadline,
+    *,
+    plain: bool = False,
+    load_periods: LoadPeriods | None = None,
+    progress: Progress | None = None,
+) -> tuple[Burst, ...]:
+    """Measure all targets at once. Returns a burst for each target and size, in the order of the spec.
+
+    Sends in batches with kernel timestamps, which needs 64-bit Linux; with `plain` sockets, works on any system.
+    `progress` is called with the replies so far, several times a second.
+
+    Raises ProbeError only for an invalid spec. A target that cannot be measured has a burst with its outcome.
+    """
+    return measure_all(spec, deadline, plain=plain, load_periods=load_periods, progress=progress).all()
+
+
+def measure_all(
+    spec: PingSpec,
+    deadline: Deadline,
+    *,
+    plain: bool = False,
+    load_periods: LoadPeriods | None = None,
+    progress: Progress | None = None,
+) -> PingResults:
+    """As `measure`, without an object for each burst."""
+    wrong = problems(spec)
+    if wrong:
+        raise ProbeError("; ".join(wrong), permanent=True)
+    now = datetime.now(UTC)
+    answers = resolve([(target.address, target.family) for target in spec.targets], deadline)
+    with closing(PingCycle(spec, answers, now, plain=plain, load_periods=load_periods, progress=progress)) as cycle:
+        cycle.run(deadline)
+        return cycle.results()
+
+
+def measure_each(spec: PingSpec, deadline: Deadline) -> Iterator[tuple[Burst, ...]]:
+    """Measure all targets at once, and yield the bursts of a target as soon as they are complete.
+
+    Targets with the same address share the packets and are yielded together. Otherwise as `measure`; with plain
+    sockets where others are not available.
+    """
+    plain = bool(IcmpProbe().can_run(spec))
+    now = datetime.now(UTC)
+    answers = resolve([(target.address, target.family) for target in spec.targets], deadline)
+    groups: dict[object, list[PingTarget]] = {}
+    for target in spec.targets:
+        answer = answers[target.address, target.family]
+        key = (target.address, target.family) if isinstance(answer, ProbeError) else answer
+        groups.setdefault(key, []).append(target)
+
+    def measured(targets: Sequence[PingTarget]) -> tuple[Burst, ...]:
+        spec_of_targets = msgspec.structs.replace(spec, targets=tuple(targets))
+        with closing(PingCycle(spec_of_targets, answers, now, plain=plain)) as cycle:
+            cycle.run(deadline)
+            return cycle.results().all()
+
+    shares = [
+        [target for group in share for target in group]
+        for number in range(min(MOST_CYCLES, len(groups)))
+        for share in [list(groups.values())[number::MOST_CYCLES]]
+    ]
+    with ThreadPoolExecutor(MOST_CYCLES) as pool:
+        for future in as_completed([pool.submit(measured, share) for share in shares]):
+            yield future.result()
+
+
+def summary(burst: Burst) -> dict[str, float | None]:
+    """Loss and RTT statistics of a burst; None where undefined.
+
+    `ipdv_ms` as in PingER: the interquartile range of the signed RTT differences between consecutive requests that were
+    both answered (RFC 5481, section 4.1). Quartiles by linear interpolation.
+    """
+    received = sorted(rtt_ms for rtt_ms in burst.rtts_ms if rtt_ms is not None)
+    differences = sorted(
+        after - before for before, after in pairwise(burst.rtts_ms) if before is not None and after is not None
+    )
+    return {
+        "loss_ratio": (burst.sent - burst.received) / burst.sent if burst.sent else None,
+        "rtt_min_ms": received[0] if received else None,
+        "rtt_median_ms": _quantile(received, 0.5) if received else None,
+        "rtt_avg_ms": fsum(received) / len(received) if received else None,
+        "rtt_max_ms": received[-1] if received else None,
+        "ipdv_ms": _quantile(differences, 0.75) - _quantile(differences, 0.25) if differences else None,
+    }
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    """By linear interpolation. For a few numbers, NumPy would take twenty times as long."""
+    place, between = divmod(share * (len(ordered) - 1), 1)
+    low = ordered[int(place)]
+    return low + between * (ordered[min(int(place) + 1, len(ordered) - 1)] - low)
+
+
+class IcmpProbe:
+    """Measures with batched ICMP echo requests and kernel timestamps (`probes.contract.Probe`)."""
+
+    def can_run(self, spec: PingSpec) -> list[str]:
+        """Reasons it cannot run, each with a fix."""
+        if sys.platform != "linux" or sys.maxsize < 2**32:
+            return [*problems(spec), "ping: kernel timestamps need 64-bit Linux"]
+        missing = kernel.missing_calls()
+        if missing:
+            return [*problems(spec), f"ping: {' and '.join(missing)} not available on this system or in its sandbox"]
+        return [*problems(spec), *_socket_problems(spec, Channel)]
+
+    def run(
+        self,
+        spec: PingSpec,
+        deadline: Deadline,
+        load_periods: LoadPeriods | None = None,
+        progress: Progress | None = None,
+    ) -> PingResults:
+        """As `measure_all`."""
+        return measure_all(spec, deadline, load_periods=load_periods, progress=progress)
+
+
+class PlainIcmpProbe:
+    """Measures over plain sockets, a system call per packet, timed by this program (`probes.contract.Probe`)."""
+
+    def can_run(self, spec: PingSpec) -> list[str]:
+        """Reasons it cannot run, each with a fix."""
+        return [*problems(spec), *_socket_problems(spec, PlainChannel)]
+
+    def run(
+        self,
+        spec: PingSpec,
+        deadline: Deadline,
+        load_periods: LoadPeriods | None = None,
+        progress: Progress | None = None,
+    ) -> PingResults:
+        """As `measure_all`, plain."""
+        return measure_all(spec, deadline, plain=True, load_periods=load_periods, progress=progress)
+
+
+def _socket_problems(spec: PingSpec, open_channel: Callable[..., Channel]) -> Iterator[str]:
+    """Reasons why no socket can be opened, by family. A missing address family is an outcome of its targets instead."""
+    for family in sorted({target.family for target in spec.targets}):
+        try:
+            open_channel(family, dont_fragment=spec.dont_fragment).close()
+        except NoRoute:
+            continue
+        except ProbeError as error:
+            yield f"ping over IPv{family}: {error}"
+
+
+PING = Choice(IcmpProbe(), PlainIcmpProbe())

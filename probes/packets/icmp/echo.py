@@ -1,0 +1,210 @@
+"""Encodes echo requests and decodes replies, a whole batch at once. No I/O.
+
+A request is the ICMP header, then the packet's number in the cycle (4 bytes), a secret (10 bytes), two bytes that give
+the message the checksum of its target's flow (`probes.packets.flow`), then padding:
+
+    type 1 | code 1 | checksum 2 | identifier 2 | sequence 2 | number 4 | secret 10 | balance 2 | padding
+
+`packet_bytes` counts from the number on. A reply is ours if identifier, sequence, number, secret, length and
+source address all match a request that was sent. Sequences begin at a number that only the secret tells, since an
+error may quote no more than the header.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from probes.packets.arrays import Bools, Bytes, Int64s
+
+ICMP_HEADER_BYTES = 8
+MIN_PACKET_BYTES = 16
+MAX_PACKET_BYTES = 65_000
+HEAD_BYTES = ICMP_HEADER_BYTES + MIN_PACKET_BYTES
+SECRET_BYTES = 10
+SEQUENCES = 1 << 16
+
+IPV4_HEADER_BYTES = 20
+IPV4_MAX_HEADER_BYTES = 60
+
+HEAD = np.dtype(
+    [
+        ("type", "u1"),
+        ("code", "u1"),
+        ("checksum", ">u2"),
+        ("identifier", ">u2"),
+        ("sequence", ">u2"),
+        ("number", ">u4"),
+        ("secret", "u1", (SECRET_BYTES,)),
+        ("balance", ">u2"),
+    ]
+)
+
+SUMMED_BYTES = 4
+ALL_ONES = 0xFFFF
+"""The sum of data that includes its own valid checksum."""
+
+ECHO_REQUEST = {4: 8, 6: 128}
+ECHO_REPLY = {4: 0, 6: 129}
+
+
+def word_sum(data: bytes) -> int:
+    """Sum of the 16-bit words of `data` in network order, the last padded with a zero (RFC 1071, section 1)."""
+    return int(np.frombuffer(data + b"\0" * (len(data) % 2), ">u2").sum(dtype=np.uint64))
+
+
+def internet_checksum(sums: Int64s) -> Int64s:
+    """The Internet checksum (RFC 1071) of data with these word sums."""
+    for _ in range(3):
+        sums = (sums & 0xFFFF) + (sums >> 16)
+    return ~sums & 0xFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Replies:
+    """The decoded fields of a batch of replies. `plausible` marks echo replies with our identifier and secret; the ICMP
+    header of each begins at `start`. `intact`: whether the checksum is valid, verified by the kernel or by us."""
+
+    plausible: Bools
+    intact: Bools
+    start: Int64s
+    number: Int64s
+    sequence: Int64s
+    icmp_bytes: Int64s
+    hop_limit: Int64s | None
+
+
+class EchoFormat:
+    """Encodes and decodes for a socket: its family, identifier and secret, the padding that all requests share, and the
+    flow of each target, by rank. `head_bytes` of each message differ, the rest is padding."""
+
+    head_bytes: int = HEAD_BYTES
+
+    def __init__(
+        self,
+        family: int,
+        identifier: int,
+        secret: bytes,
+        padding: bytes,
+        flows: Int64s,
+        *,
+        ip_header: bool,
+        errors_among_replies: bool = False,
+    ) -> None:
+        self.family = family
+        self.identifier = identifier
+        self.secret = np.frombuffer(secret, np.uint8)
+        self.padding = padding
+        self.flows = flows
+        self.ip_header = ip_header
+        self.errors_among_replies = errors_among_replies
+        self._constant_sum = (ECHO_REQUEST[family] << 8) + identifier + word_sum(secret)
+        self._first_sequence = int.from_bytes(hashlib.blake2b(secret, digest_size=2).digest())
+        self._padding_sums: dict[int, int] = {}
+
+    def prepare(self, heads: Bytes) -> None:
+        """Write the constant header fields into each row."""
+        fields = heads.view(HEAD)[:, 0]
+        fields["type"] = ECHO_REQUEST[self.family]
+        fields["identifier"] = self.identifier
+        fields["secret"] = self.secret
+
+    def write(self, heads: Bytes, numbers: Int64s, turns: Int64s, ranks: Int64s, tail_sums: Int64s) -> None:
+        """Complete each prepared row: the request of a turn to the target of a rank.
+
+        `tail_sums` has `tail_sum` of each packet size. Over IPv6 the kernel fills in the checksum: a constant for each
+        pair of addresses, since all that it covers besides them adds up to the flow.
+        """
+        fields = heads.view(HEAD)[:, 0]
+        sequences, flows = self.sequences(turns), self.flows[ranks]
+        fields["sequence"] = sequences
+        fields["number"] = numbers
+        sums = self._constant_sum + (numbers >> 16) + (numbers & 0xFFFF) + sequences + tail_sums
+        fields["balance"] = ALL_ONES - internet_checksum(ALL_ONES - flows + internet_checksum(sums))
+        if self.family == 4:
+            fields["checksum"] = flows
+
+    def sequences(self, turns: Int64s) -> Int64s:
+        """The sequence number of the requests of each turn."""
+        return (turns + self._first_sequence) & 0xFFFF
+
+    def turns(self, sequences: Int64s) -> Int64s:
+        """The turn of each sequence number, modulo 65,536."""
+        return (sequences - self._first_sequence) & 0xFFFF
+
+    def tail_sum(self, packet_bytes: int) -> int:
+        """Word sum of the padding of a request of this size; over IPv6 with the message's length, which its checksum
+        covers too (RFC 8200, section 8.1)."""
+        if packet_bytes not in self._padding_sums:
+            length_bytes = ICMP_HEADER_BYTES + packet_bytes if self.family == 6 else 0
+            padding = self.padding[: packet_bytes - MIN_PACKET_BYTES]
+            self._padding_sums[packet_bytes] = word_sum(padding) + length_bytes
+        return self._padding_sums[packet_bytes]
+
+    def read(self, data: Bytes, lengths: Int64s) -> Replies:
+        """Decode a message from each row of `data`; `lengths` are the lengths on the wire, even if truncated."""
+        ip_bytes = self._ip_header_bytes(data)
+        icmp_bytes = lengths - ip_bytes
+        fields = _columns(data, ip_bytes).view(HEAD)[:, 0]
+        # The kernel verifies checksums except for messages of raw IPv4 sockets.
+        intact = has_valid_checksum(data, ip_bytes, lengths) if self.ip_header else np.ones(len(data), np.bool_)
+        plausible = (
+            intact
+            & (fields["type"] == ECHO_REPLY[self.family])
+            & (fields["code"] == 0)
+            & (fields["identifier"] == self.identifier)
+            & (fields["secret"] == self.secret).all(axis=1)
+            & (icmp_bytes >= HEAD_BYTES)
+        )
+        return Replies(
+            plausible=plausible,
+            intact=intact,
+            start=ip_bytes,
+            number=fields["number"].astype(np.int64),
+            sequence=fields["sequence"].astype(np.int64),
+            icmp_bytes=icmp_bytes,
+            hop_limit=data[:, 8].astype(np.int64) if self.ip_header else None,
+        )
+
+    def _ip_header_bytes(self, data: Bytes) -> Int64s:
+        """Length of the IPv4 header from its length field; 0 if the kernel strips the header."""
+        if not self.ip_header:
+            return np.zeros(len(data), np.int64)
+        return np.maximum((data[:, 0] & 0x0F).astype(np.int64) * 4, IPV4_HEADER_BYTES)
+
+
+def has_valid_checksum(data: Bytes, starts: Int64s, stops: Int64s) -> Bools:
+    """Whether the bytes of each row from `start` to `stop` match the checksum they contain (RFC 1071).
+
+    Truncated rows do not. Most rows of a batch have the same layout; rows with the same layout are summed at once.
+    """
+    valid = np.zeros(len(data), np.bool_)
+    rows: Int64s | slice = slice(None)
+    left = np.arange(len(data))
+    while len(left):
+        start, stop = int(starts[left[0]]), int(stops[left[0]])
+        alike = (starts[rows] == start) & (stops[rows] == stop)
+        some = rows if alike.all() else left[alike]
+        if start < stop <= data.shape[1]:
+            valid[some] = _sums(data[some, start:stop]) == ALL_ONES
+        # Each iteration removes at least the first row.
+        rows = left = left[~alike]
+    return valid
+
+
+def _sums(data: Bytes) -> Int64s:
+    """The folded sum of each row. Independent of word width and byte order (RFC 1071, section 2)."""
+    if data.shape[1] % SUMMED_BYTES:
+        data = np.pad(data, ((0, 0), (0, -data.shape[1] % SUMMED_BYTES)))
+    sums: Int64s = data.view(np.uint32).sum(axis=1, dtype=np.uint64).astype(np.int64)
+    return 0xFFFF - internet_checksum(sums)
+
+
+def _columns(data: Bytes, start: Int64s) -> Bytes:
+    """`HEAD_BYTES` bytes of each row from its own `start`, as a contiguous array."""
+    if len(start) and (start == start[0]).all():
+        return np.ascontiguousarray(data[:, start[0] : start[0] + HEAD_BYTES])
+    gathered: Bytes = data[np.arange(len(data))[:, np.newaxis], start[:, np.newaxis] + np.arange(HEAD_BYTES)]
+    return gathered
