@@ -19,6 +19,7 @@ from probes.commands.subcommands import option_problem
 from probes.contract import Deadline, Outcome, ProbeError
 from probes.hosts import host_argument
 from probes.limit_keys import network_fault
+from probes.peers import Peers, read_key
 from probes.request_response.limits import RequestResponseLimits
 from probes.request_response.percentiles import latency_figures
 from probes.request_response.probe import RequestResponseProbe, problems
@@ -29,8 +30,6 @@ from probes.request_response.spec import (
     RequestResponseSpec,
     RequestResponseTarget,
 )
-from probes.stamp.command import read_key
-from probes.stamp.reflector.peers import Peers
 
 USAGE = 2
 

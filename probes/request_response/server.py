@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from probes.contract import Deadline, NotPermitted, ProbeError
 from probes.packets.addresses import FAMILY
 from probes.packets.egress import ANY, Egress, open_within, prepare
+from probes.peers import Peers
 from probes.request_response.limits import RequestResponseLimits
 from probes.request_response.protocol import (
     CHUNK_BYTES,
@@ -32,7 +33,6 @@ from probes.request_response.protocol import (
     send_all,
     without_delay,
 )
-from probes.stamp.reflector.peers import Peers
 
 logger = logging.getLogger(__name__)
 

@@ -17,10 +17,10 @@ import msgspec
 from probes.contract import Deadline, ProbeError
 from probes.packets.egress import ANY, Egress
 from probes.packets.resolve import RESOLVE_S, resolve
+from probes.peers import Peers
 from probes.request_response.limits import RequestResponseLimits
 from probes.request_response.server import BlockServer, open_listener
 from probes.request_response.spec import AnsweringPlan
-from probes.stamp.reflector.peers import Peers
 
 logger = logging.getLogger(__name__)
 

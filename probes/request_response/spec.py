@@ -16,6 +16,7 @@ from msgspec import Meta
 from probes.bounds import Amount, Count, Moment, ShortText, SmallCount, Text
 from probes.contract import Outcome
 from probes.packets.egress import Egress, PacketTarget
+from probes.peers import SharedKey
 
 REQUEST_RESPONSE_PORT = 4821
 LARGEST_BLOCK_BYTES = 1 << 20
@@ -27,14 +28,12 @@ BEYOND_COUNT = 2
 
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 BlockBytes = Annotated[int, Meta(ge=1, le=LARGEST_BLOCK_BYTES)]
-AnsweringKey = Annotated[str, Meta(min_length=24, max_length=128, pattern=r"\A[A-Za-z0-9+/]+={0,2}\Z")]
-"""The shared key of two ends: at least 16 random bytes in base64."""
 
 
 class RequestResponseTarget(PacketTarget, frozen=True, kw_only=True):
     """A host with a server. With a `key` both ends prove that they have it."""
 
-    key: AnsweringKey | None = None
+    key: SharedKey | None = None
 
 
 class RequestResponseSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +78,7 @@ class AnsweredPeer(msgspec.Struct, frozen=True, kw_only=True):
 
     address: str
     family: Literal[4, 6] = 4
-    key: AnsweringKey | None = None
+    key: SharedKey | None = None
     egress: Egress | msgspec.UnsetType = msgspec.UNSET
 
 

@@ -11,22 +11,20 @@ import sys
 import threading
 from pathlib import Path
 
-import msgspec
-
 from probes.commands.egress_options import add_egress_options, egress_of, egress_problems, target_fields
 from probes.commands.subcommands import option_problem
 from probes.contract import Deadline, Outcome, ProbeError
 from probes.hosts import host_argument
 from probes.limit_keys import network_fault
 from probes.packets.resolve import RESOLVE_S
+from probes.peers import Peers, read_key
 from probes.stamp.clocks import own_clock
 from probes.stamp.kind import longest_s
 from probes.stamp.limits import StampLimits
 from probes.stamp.probe import measure_each, problems
-from probes.stamp.reflector.peers import Peers
 from probes.stamp.reflector.reflector import Reflector
 from probes.stamp.reflector.service import MS_PER_S, open_channels, reply_maker
-from probes.stamp.spec import STAMP_PORT, StampKey, StampSpec, StampTarget
+from probes.stamp.spec import STAMP_PORT, StampSpec, StampTarget
 from probes.stamp.table import DirectionsTable, as_json
 
 USAGE = 2
@@ -82,21 +80,6 @@ def run(args: argparse.Namespace) -> int:
     if args.peer:
         return _usage("--peer is for --reflect")
     return _measure(args, key)
-
-
-def read_key(path: Path) -> str:
-    """The key in a file. Raises ValueError with the fault."""
-    try:
-        text = path.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: {getattr(error, 'strerror', None) or 'is not text'}") from error
-    try:
-        key: str = msgspec.convert(text, StampKey)
-    except msgspec.ValidationError as error:
-        raise ValueError(
-            f"{path}: no key of 16 bytes or more in base64; make one with `head -c 32 /dev/urandom | base64 > {path}`"
-        ) from error
-    return key
 
 
 def _usage(problem: str) -> int:

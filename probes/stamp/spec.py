@@ -27,6 +27,7 @@ from probes.bounds import (
 from probes.contract import Outcome
 from probes.packets.egress import Egress, PacketTarget
 from probes.packets.spec import JITTER_RATIO, Burst, Pattern, Stamp
+from probes.peers import SharedKey
 
 STAMP_PORT = 862
 """RFC 8762, section 4.1."""
@@ -38,8 +39,6 @@ LARGEST_PACKET_BYTES = 9000
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 Dscp = Annotated[int, Meta(ge=0, le=63)]
 HopLimit = Annotated[int, Meta(ge=0, le=255)]
-StampKey = Annotated[str, Meta(min_length=24, max_length=128, pattern=r"\A[A-Za-z0-9+/]+={0,2}\Z")]
-"""The shared key of two ends: at least 16 random bytes in base64."""
 
 
 class StampTarget(PacketTarget, frozen=True, kw_only=True):
@@ -50,7 +49,7 @@ class StampTarget(PacketTarget, frozen=True, kw_only=True):
     """
 
     port: Port = STAMP_PORT
-    key: StampKey | None = None
+    key: SharedKey | None = None
     is_path_series: bool = False
 
 
@@ -99,7 +98,7 @@ class StampPeer(msgspec.Struct, frozen=True, kw_only=True):
 
     address: str
     family: Literal[4, 6] = 4
-    key: StampKey | None = None
+    key: SharedKey | None = None
     egress: Egress | msgspec.UnsetType = msgspec.UNSET
 
 

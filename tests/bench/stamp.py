@@ -25,7 +25,8 @@ PACKET_BYTES = 100
 
 REFLECT = f"""
 import signal, threading
-from probes.stamp.reflector.peers import Peers, RateCap, SenderSessions
+from probes.peers import Peers
+from probes.stamp.reflector.sessions import RateCap, SenderSessions
 from probes.stamp.reflector.reflector import Reflector
 from probes.stamp.reflector.replies import ReplyMaker
 from probes.stamp.reflector.service import open_channels

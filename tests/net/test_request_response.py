@@ -27,7 +27,7 @@ SERVER_PROGRAM = """
 import socket, sys, threading
 from probes.request_response.limits import RequestResponseLimits
 from probes.request_response.server import BlockServer, open_listener
-from probes.stamp.reflector.peers import Peers
+from probes.peers import Peers
 listener = open_listener(int(sys.argv[1]))
 listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
 BlockServer(Peers({}, [sys.argv[2]]), RequestResponseLimits()).run(listener, threading.Event())

@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 
 from probes.contract import Deadline
+from probes.peers import Peers
 from probes.stamp.limits import StampLimits
 from probes.stamp.probe import measure
-from probes.stamp.reflector.peers import Peers
 from probes.stamp.reflector.reflector import Reflector
 from probes.stamp.reflector.service import open_channels, reply_maker
 from probes.stamp.spec import StampBurst, StampSpec, StampTarget

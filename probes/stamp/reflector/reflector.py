@@ -19,8 +19,8 @@ from probes.packets.arrays import Int64s
 from probes.packets.engine.receiver import HOST_COLUMNS
 from probes.packets.icmp import kernel
 from probes.stamp.engine.channel import ReflectorChannel
-from probes.stamp.reflector.peers import SenderSession
 from probes.stamp.reflector.replies import Answers, ReplyMaker, Requests
+from probes.stamp.reflector.sessions import SenderSession
 
 MOST_PACKET_BYTES = 9216
 ROWS = 256

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from probes.packets.arrays import Bytes, Int64s
+from probes.peers import Peers
 from probes.stamp import tlv
 from probes.stamp.packets import (
     AUTHENTICATED_BYTES,
@@ -28,7 +29,7 @@ from probes.stamp.packets import (
     is_authentic,
     to_ntp,
 )
-from probes.stamp.reflector.peers import Peers, RateCap, SenderSession, SenderSessions
+from probes.stamp.reflector.sessions import RateCap, SenderSession, SenderSessions
 
 PORT_BYTES = 2
 SSID_BYTES = 2

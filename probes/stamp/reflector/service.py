@@ -18,13 +18,14 @@ import msgspec
 from probes.contract import Deadline, NoRoute, ProbeError
 from probes.packets.egress import ANY, Egress
 from probes.packets.resolve import RESOLVE_S, resolve
+from probes.peers import Peers
 from probes.stamp.clocks import own_clock
 from probes.stamp.engine.channel import ReflectorChannel
 from probes.stamp.limits import StampLimits
 from probes.stamp.reflector.arrivals import PeerArrivals
-from probes.stamp.reflector.peers import Peers, RateCap, SenderSessions
 from probes.stamp.reflector.reflector import Reflector
 from probes.stamp.reflector.replies import ReplyMaker
+from probes.stamp.reflector.sessions import RateCap, SenderSessions
 from probes.stamp.spec import ReflectorPlan
 
 logger = logging.getLogger(__name__)

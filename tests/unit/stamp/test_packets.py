@@ -14,11 +14,12 @@ import pytest
 from probes.packets.engine.packet_outcomes import SendPattern
 from probes.packets.icmp.clock import StampClock
 from probes.packets.icmp.kernel import Controls
+from probes.peers import Peers
 from probes.stamp.engine.session import Identities, StampFormat, StampMatcher
 from probes.stamp.engine.table import MOST_UNCOUNTED, ReplyFigures, StampTable, Uncounted
 from probes.stamp.packets import PTP, decode_estimate, encode_estimate, is_authentic, to_ntp, to_unix_ns
-from probes.stamp.reflector.peers import Peers, RateCap, SenderSessions
 from probes.stamp.reflector.replies import ReplyMaker, Requests
+from probes.stamp.reflector.sessions import RateCap, SenderSessions
 from probes.stamp.request_format import RequestFormat
 
 RECORDED = json.loads((Path(__file__).parents[2] / "fixtures" / "stamp" / "stamp_suite.json").read_text())

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from probes.peers import Peers
 from probes.stamp import tlv
 from probes.stamp.packets import digest
-from probes.stamp.reflector.peers import MOST_SESSIONS_PER_PEER, Peers, RateCap, SenderSession, SenderSessions
 from probes.stamp.reflector.reflector import SentReplies
 from probes.stamp.reflector.replies import Answers, ReplyMaker, Requests
+from probes.stamp.reflector.sessions import MOST_SESSIONS_PER_PEER, RateCap, SenderSession, SenderSessions
 
 KEY = b"k" * 32
 OPEN, KEYED, STRANGER = (ipaddress.ip_address(text).packed for text in ("192.0.2.1", "192.0.2.2", "198.51.100.1"))

@@ -13,6 +13,7 @@ import pytest
 
 from probes.__main__ import main
 from probes.contract import Deadline, Load, Outcome, ProbeError
+from probes.peers import Peers
 from probes.request_response.kind import KIND
 from probes.request_response.limits import RequestResponseLimits
 from probes.request_response.percentiles import latency_figures
@@ -37,7 +38,6 @@ from probes.request_response.spec import (
     RequestResponseTask,
 )
 from probes.site.limits.limits import Limits
-from probes.stamp.reflector.peers import Peers
 from tests.lab import wait_until
 
 KEY, OTHER_KEY = "QUFBQUFBQUFBQUFBQUFBQQ==", "QkJCQkJCQkJCQkJCQkJCQg=="

@@ -1,9 +1,7 @@
-"""Whose packets a reflector answers, how many, and the counter of each session. All of it is bounded."""
+"""The counter of each session of a reflector, and how many packets are answered. All of it is bounded."""
 
 from __future__ import annotations
 
-import base64
-import ipaddress
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -13,69 +11,8 @@ COUNTERS = 1 << 32
 MOST_SESSIONS_PER_PEER = 256
 """A sender opens a session in each cycle; this many cycles of a test may be late at once."""
 MOST_BUCKETS = 65_536
-MOST_LOOKED_UP = 4096
 BURST_S = 1.0
 """A peer that was quiet may send this long at its maximum rate at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """How a peer is answered: with its key, which its packets need too, or in the clear."""
-
-    key: bytes | None = None
-
-
-class Peers:
-    """The hosts whose packets are answered: `keys` by address, None without a key, and whole `networks` with one key or
-    none.
-
-    An address with a key is answered with it only, even within a network.
-    """
-
-    def __init__(
-        self, keys: Mapping[str, str | None], networks: Iterable[str] = (), network_key: str | None = None
-    ) -> None:
-        self._of_network = Admission(None if network_key is None else base64.b64decode(network_key))
-        self._hosts = {
-            ipaddress.ip_address(address).packed: Admission(None if key is None else base64.b64decode(key))
-            for address, key in keys.items()
-        }
-        parsed = [ipaddress.ip_network(network) for network in networks]
-        self._networks = [
-            (
-                len(network.network_address.packed),
-                int(network.network_address),
-                network.max_prefixlen - network.prefixlen,
-            )
-            for network in parsed
-        ]
-        self._looked_up: dict[bytes, Admission | None] = {}
-
-    def __len__(self) -> int:
-        return len(self._hosts) + len(self._networks)
-
-    @property
-    def addresses(self) -> Iterable[bytes]:
-        """The hosts of the plan, in network order; without those of `networks`."""
-        return self._hosts.keys()
-
-    def find(self, address: bytes) -> Admission | None:
-        """The admission of an address in network order; None for an address that is no peer."""
-        admission = self._hosts.get(address)
-        if admission is not None or not self._networks:
-            return admission
-        if address not in self._looked_up:
-            if len(self._looked_up) >= MOST_LOOKED_UP:
-                self._looked_up.clear()
-            self._looked_up[address] = self._of_network if self._is_in_a_network(address) else None
-        return self._looked_up[address]
-
-    def _is_in_a_network(self, address: bytes) -> bool:
-        number = int.from_bytes(address)
-        return any(
-            length == len(address) and number >> host_bits == network >> host_bits
-            for length, network, host_bits in self._networks
-        )
 
 
 @dataclass(slots=True)
