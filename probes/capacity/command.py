@@ -19,6 +19,7 @@ from probes.capacity.spec import CapacityRun, CapacitySpec
 from probes.commands.subcommands import option_problem
 from probes.contract import Deadline, Outcome
 from probes.hosts import host_argument
+from probes.quantities import with_unit
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,21 +78,13 @@ def as_text(result: CapacityRun) -> list[str]:
 
 def result_text(result: CapacityRun) -> str:
     """The estimate or verdict as a phrase."""
-    low_bps, high_bps = result.capacity_low_bps, result.capacity_high_bps
-    if result.capacity_bps is not None and low_bps is not None and high_bps is not None:
-        return (
-            f"bottleneck capacity {rate(result.capacity_bps)} "
-            f"({rate(low_bps)} to {rate(high_bps)}, from {result.method}; either direction)"
-        )
+    low, high = (
+        None if bps is None else with_unit(bps, "bit/s") for bps in (result.capacity_low_bps, result.capacity_high_bps)
+    )
+    if result.capacity_bps is not None and low is not None and high is not None:
+        estimate = with_unit(result.capacity_bps, "bit/s")
+        return f"bottleneck capacity {estimate} ({low} to {high}, from {result.method}; either direction)"
     bound = ""
-    if low_bps is not None:
-        bound = f", at least {rate(low_bps)}" if high_bps is None else f", {rate(low_bps)} to {rate(high_bps)}"
+    if low is not None:
+        bound = f", at least {low}" if high is None else f", {low} to {high}"
     return f"no estimate ({result.verdict}){bound}"
-
-
-def rate(bps: float) -> str:
-    """A rate with three significant digits and its unit."""
-    for unit, size in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
-        if bps >= size:
-            return f"{bps / size:.3g} {unit}"
-    return f"{bps:.0f} bit/s"

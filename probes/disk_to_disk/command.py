@@ -16,7 +16,6 @@ from typing import Any, get_args
 import msgspec
 from rich.console import Console
 
-from probes.capacity.command import rate
 from probes.commands.subcommands import add_subcommand
 from probes.contract import Deadline, Outcome, ProbeError
 from probes.disk_to_disk.disk import drop_page_cache, measure_read, measure_write
@@ -24,6 +23,7 @@ from probes.disk_to_disk.probe import measure, receive
 from probes.disk_to_disk.scratch import scratch_file
 from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSpec, PermittedSpec, Tool, slot_length_s
 from probes.hosts import host_argument
+from probes.quantities import with_unit
 
 WAIT_S = 60.0
 """Time to start the other end by hand."""
@@ -182,9 +182,9 @@ def as_text(result: DiskToDiskRun) -> list[str]:
         return [f"{result.target}: {result.outcome.value}: {result.detail}"]
     streams = f"{result.streams} stream{'s' if result.streams > 1 else ''}, {result.tool}"
     checked = ", checksum OK" if result.is_verified else ""
+    moved = f"{result.moved_bytes:,} of {result.file_bytes:,} bytes by {streams}{checked}"
     return [
-        f"disk to disk      {rate(result.disk_to_disk_bps)} ({result.moved_bytes:,} of {result.file_bytes:,} bytes by "
-        f"{streams}{checked})",
+        f"disk to disk      {_rate(result.disk_to_disk_bps)} ({moved})",
         f"                  {result.moving_s:.2f} s transfer, {result.syncing_s:.2f} s fsync",
         f"memory to memory  {_rate(result.memory_to_memory_bps)}",
         *_disk_lines(result.write_bps, result.read_bps, result.read_cached_ratio),
@@ -197,4 +197,4 @@ def _disk_lines(write_bps: float | None, read_bps: float | None, read_cached_rat
 
 
 def _rate(bps: float | None) -> str:
-    return "unknown" if bps is None else rate(bps)
+    return "unknown" if bps is None else with_unit(bps, "bit/s")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from probes.capacity.command import rate
 from probes.contract import Outcome
 from probes.policer.cells import as_cells
 from probes.policer.spec import PolicerRun, PolicerVerdict
+from probes.quantities import with_unit
 
 NAMES = {
     PolicerVerdict.POLICER: "policer: drops",
@@ -29,12 +29,12 @@ def as_text(result: PolicerRun) -> list[str]:
 
 def limit_text(result: PolicerRun) -> str:
     """The verdict with its figures as a phrase."""
-    peak = "" if result.peak_bps is None else rate(result.peak_bps)
+    peak = "" if result.peak_bps is None else with_unit(result.peak_bps, "bit/s")
     if result.verdict is PolicerVerdict.NO_LIMIT:
         return f"no limit up to {peak}"
     if result.verdict is None or result.sustained_bps is None:
         return "cannot tell what limits the rate"
-    text = f"{NAMES[result.verdict]} packets above {rate(result.sustained_bps)}"
+    text = f"{NAMES[result.verdict]} packets above {with_unit(result.sustained_bps, 'bit/s')}"
     return text if result.burst_bytes is None else f"{text}, burst {size(result.burst_bytes)}"
 
 

@@ -14,7 +14,9 @@ def test_a_noun_agrees_with_its_number(count, text):
     ("value", "text"),
     [
         (0, "0 B"),
-        (999, "999 B"),
+        (999.4, "999 B"),
+        (1500, "1.5 kB"),
+        (97_500_000, "97.5 MB"),
         (1.2e10, "12 GB"),
         (4.9e11, "490 GB"),
         (2.5e9, "2.5 GB"),

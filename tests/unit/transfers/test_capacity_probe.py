@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from probes.__main__ import main
-from probes.capacity.command import as_json, as_text, rate
+from probes.capacity.command import as_json, as_text
 from probes.capacity.echo_trains import LONG, PACKETS, shapes
 from probes.capacity.probe import MAX_PACKETS, problems
 from probes.capacity.spec import CapacityRun, CapacitySpec, CapacityVerdict
@@ -131,11 +131,3 @@ def test_json_has_every_field_and_null_for_missing_values():
     assert set(printed) == set(CapacityRun.__struct_fields__)
     assert (printed["capacity_bps"], printed["verdict"], printed["outcome"]) == (None, "measured", "measured")
     assert printed["started_at"] == "2026-11-21T15:00:00Z"
-
-
-@pytest.mark.parametrize(
-    ("bps", "text"),
-    [(999.4, "999 bit/s"), (1500, "1.5 kbit/s"), (97_500_000, "97.5 Mbit/s"), (2.5e9, "2.5 Gbit/s")],
-)
-def test_rates_have_three_digits(bps, text):
-    assert rate(bps) == text
