@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from monitor.analysis.packets import read_capture
-from probes.throughput.spec import CapturedHeaders
+from probes.transfers.spec import CapturedHeaders
 
 FOLDER = Path(__file__).parent / "fixtures" / "captures"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from probes.contract import Deadline, ProbeError
-from probes.throughput.iperf3 import Iperf3Probe
-from probes.throughput.spec import ThroughputRun, ThroughputSpec, not_measured
+from probes.throughput.probe import Iperf3Probe
+from probes.transfers.spec import ThroughputRun, ThroughputSpec, not_measured
 
 
 def measure(spec: ThroughputSpec, deadline: Deadline) -> ThroughputRun:

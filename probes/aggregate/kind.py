@@ -20,10 +20,10 @@ from probes.aggregate.spec import (
 from probes.contract import Deadline, Outcome, Probe, SlotKind
 from probes.throughput.kind import KIND as THROUGHPUT
 from probes.throughput.kind import server_report
-from probes.throughput.spec import ThroughputRun, ThroughputSpec
+from probes.transfers.spec import ThroughputRun, ThroughputSpec
 
 if TYPE_CHECKING:
-    from probes.throughput.iperf3 import ServerStatistics
+    from probes.transfers.iperf3.transfer import ServerStatistics
 
 
 class MemberProbe:

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from probes.contract import Outcome
-from probes.throughput.spec import ServerReport, ThroughputRun, ThroughputSlot, ThroughputSpec, not_measured
+from probes.throughput.spec import ThroughputSlot
+from probes.transfers.spec import ServerReport, ThroughputRun, ThroughputSpec, not_measured
 
 
 class AggregateSlot(ThroughputSlot, frozen=True, kw_only=True, tag="aggregate", tag_field="kind"):

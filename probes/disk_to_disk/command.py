@@ -24,10 +24,10 @@ from probes.disk_to_disk.scratch import scratch_file
 from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSpec, PermittedSpec, Tool, slot_length_s
 from probes.hosts import host_argument
 from probes.quantities import with_unit
+from probes.transfers.shared_key import UsageProblem, key_of
 
 WAIT_S = 60.0
 """Time to start the other end by hand."""
-MIN_KEY_CHARS = 8
 EXIT_STATUS = "0 measured, 1 could not be measured, 2 usage"
 
 
@@ -120,10 +120,6 @@ def _disk(args: argparse.Namespace) -> int:
     return 0
 
 
-class UsageProblem(Exception):
-    """An invalid option; the message says how to correct it."""
-
-
 def _permitted_spec(args: argparse.Namespace, source: str, address: str) -> PermittedSpec:
     streams = args.streams if args.streams is not None else 1 if args.tool == "iperf3" else 4
     if not 1 <= streams <= (1 if args.tool == "iperf3" else 128):
@@ -150,19 +146,6 @@ def _permitted_spec(args: argparse.Namespace, source: str, address: str) -> Perm
 def _check_size(file_bytes: int) -> None:
     if file_bytes < 1_000_000:
         raise UsageProblem("--file-bytes must be 1000000 or more: a smaller file does not measure a disk")
-
-
-def key_of(file: Path) -> str:
-    """The shared key in a file. Raises `UsageProblem`."""
-    try:
-        key = (sys.stdin.readline() if str(file) == "-" else file.read_text()).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageProblem(f"--key {file}: {error}") from error
-    if len(key) < MIN_KEY_CHARS:
-        raise UsageProblem(
-            f"--key {file}: the key has fewer than {MIN_KEY_CHARS} characters; create a key: openssl rand -hex 32"
-        )
-    return key
 
 
 def _deadline(args: argparse.Namespace) -> Deadline:

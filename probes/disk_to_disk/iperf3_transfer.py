@@ -12,12 +12,12 @@ import threading
 from datetime import UTC, datetime
 
 from probes.contract import Deadline, Outcome, ProbeError
-from probes.disk_to_disk.control_connection import ConnectionLost
 from probes.disk_to_disk.spec import DiskToDiskSpec
-from probes.throughput import authentication
-from probes.throughput.address import resolve_address
-from probes.throughput.iperf3 import OpenFile, client_arguments, run_client, serve
-from probes.throughput.spec import ThroughputRun, ThroughputSpec
+from probes.transfers.address import resolve_address
+from probes.transfers.control_connection import ConnectionLost
+from probes.transfers.iperf3 import authentication
+from probes.transfers.iperf3.transfer import OpenFile, client_arguments, run_client, serve
+from probes.transfers.spec import ThroughputRun, ThroughputSpec
 
 RETRY_OUTCOMES = (Outcome.REFUSED, Outcome.BUSY)
 RETRY_S = 0.3

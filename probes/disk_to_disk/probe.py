@@ -20,17 +20,7 @@ from typing import TypeVar
 
 from probes.contract import Deadline, NotPermitted, Outcome, ProbeError
 from probes.disk_to_disk import iperf3_transfer, streams
-from probes.disk_to_disk.control_connection import (
-    ConnectionLost,
-    ControlConnection,
-    End,
-    Message,
-    PeerFailure,
-    Ready,
-    StreamsOpen,
-    TransferRequest,
-    TransferResult,
-)
+from probes.disk_to_disk.connections import connect_control, connect_streams, listen
 from probes.disk_to_disk.disk import (
     ByteRate,
     background_flush,
@@ -39,11 +29,14 @@ from probes.disk_to_disk.disk import (
     measure_read,
     measure_write,
 )
-from probes.disk_to_disk.listener import Listener, connect_control, connect_streams, listen
+from probes.disk_to_disk.messages import End, Message, Ready, StreamsOpen, TransferRequest, TransferResult
 from probes.disk_to_disk.scratch import disk_failure, scratch_file
 from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSpec, PermittedSpec, not_measured
-from probes.throughput.address import resolve_address
-from probes.throughput.iperf3 import MISSING, OpenFile
+from probes.transfers.address import resolve_address
+from probes.transfers.connections import Listener
+from probes.transfers.control_connection import ConnectionLost, ControlConnection, PeerFailure
+from probes.transfers.iperf3.process import MISSING
+from probes.transfers.iperf3.transfer import OpenFile
 
 NO_KEY = "no one-time key; both ends need the same key"
 
@@ -190,7 +183,7 @@ def decline(spec: DiskToDiskSpec, outcome: Outcome, detail: str, deadline: Deadl
 
 def _serve_requests(control: ControlConnection, permitted: PermittedSpec, file: int, deadline: Deadline) -> None:
     """Serve the sender's requests until it ends the test, and report local failures to the sender."""
-    while isinstance(request := control.receive(deadline), TransferRequest):
+    while isinstance(request := control.receive(Message, deadline), TransferRequest):
         try:
             control.send(_receive_transfer(control, permitted.spec, request, file, deadline))
         except (OSError, ProbeError) as error:
@@ -298,7 +291,7 @@ def _sync(file: int) -> float:
 
 def _expect(control: ControlConnection, kind: type[MessageT], deadline: Deadline) -> MessageT:
     """Read the receiver's next message, which must be of this type. Raises `ProbeError` if it is another."""
-    message = control.receive(deadline)
+    message: Message = control.receive(Message, deadline)
     if isinstance(message, PeerFailure):
         raise ProbeError(f"the receiver: {message.detail}", outcome=message.outcome)
     if not isinstance(message, kind):

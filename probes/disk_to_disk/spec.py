@@ -9,6 +9,7 @@ import msgspec
 
 from probes.bounds import LargeCount, Moment, PositiveSmallCount, Rate, Ratio, Seconds, ShortText, Text
 from probes.contract import Outcome
+from probes.transfers.slot import TransferSlot
 
 Tool = Literal["fetch", "iperf3"]
 
@@ -24,7 +25,7 @@ class DiskToDiskSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     Each of the two transfers takes at most `duration_s`. The sender listens on `port` for the receiver; with the tool
     `iperf3` the receiver then listens on it for the sender's streams. `one_time_key` is a secret shared by the two
-    ends. `peer_iperf3` is as in `probes.throughput.spec`. The folders are not set here: each site sets its own.
+    ends. `peer_iperf3` is as in `probes.transfers.spec`. The folders are not set here: each site sets its own.
     """
 
     address: str
@@ -49,15 +50,9 @@ class DiskToDiskSpec(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
-class DiskToDiskSlot(msgspec.Struct, frozen=True, kw_only=True, tag="disk-to-disk", tag_field="kind"):
+class DiskToDiskSlot(TransferSlot, frozen=True, kw_only=True, tag="disk-to-disk", tag_field="kind"):
     """A planned execution of a disk-to-disk test. The client is the path's source: it sends, and reports."""
 
-    slot_id: int
-    path_id: int
-    test: str
-    role: Literal["client", "server"]
-    starts_at: datetime
-    ends_at: datetime
     spec: DiskToDiskSpec
 
 

@@ -21,8 +21,8 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Final
 
 from probes.contract import Deadline
-from probes.disk_to_disk.control_connection import ConnectionLost
 from probes.disk_to_disk.disk import BLOCK_BYTES, StepTimeout, write_at
+from probes.transfers.control_connection import ConnectionLost
 
 SEND_BLOCK_BYTES = 2**18
 SMALLEST_BLOCK_BYTES = 2**16

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from probes.contract import Deadline, Outcome, ProbeError
 from probes.idle_restart.spec import IdleRestartRun, IdleRestartSpec
 from probes.idle_restart.transfer import NoTestCame, measure, serve
-from probes.throughput.address import is_local, resolve_address
+from probes.transfers.address import is_local, resolve_address
 
 NO_KEY = "no one-time key; both ends need the same key"
 

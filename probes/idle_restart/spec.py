@@ -10,6 +10,7 @@ import msgspec
 from probes.bounds import Amount, Count, LargeCount, Moment, Seconds, ShortText, Text
 from probes.contract import Outcome
 from probes.idle_restart.result import IdleRestart
+from probes.transfers.slot import TransferSlot
 
 PORT = 5202
 DURATION_S, PAUSE_S = 5.0, 5.0
@@ -43,15 +44,9 @@ class IdleRestartSpec(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
-class IdleRestartSlot(msgspec.Struct, frozen=True, kw_only=True, tag="idle-restart", tag_field="kind"):
+class IdleRestartSlot(TransferSlot, frozen=True, kw_only=True, tag="idle-restart", tag_field="kind"):
     """A planned execution. The client is the path's source: it sends, and reports."""
 
-    slot_id: int
-    path_id: int
-    test: str
-    role: Literal["client", "server"]
-    starts_at: datetime
-    ends_at: datetime
     spec: IdleRestartSpec
 
 

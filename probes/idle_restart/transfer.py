@@ -21,8 +21,8 @@ from probes.contract import Deadline, Outcome, ProbeError
 from probes.idle_restart.result import SETTING, IdleRestart
 from probes.idle_restart.spec import DRAIN_S, IdleRestartSpec
 from probes.packets.addresses import FAMILY
-from probes.throughput.hosts.inventory import read_sysctls
-from probes.throughput.socket_counters import ConnectionCounters, counters_of
+from probes.transfers.hosts.inventory import read_sysctls
+from probes.transfers.socket_counters import ConnectionCounters, counters_of
 
 GREETING = b"soundings idle-restart 1\n"
 """First bytes of a connection, so that nothing else is taken for a test, and no test is sent to another service."""

@@ -17,7 +17,7 @@ from probes.contract import NoRoute, ProbeError
 from probes.interface.counters import Reading
 from probes.packets.addresses import FAMILY
 from probes.packets.egress import Egress, open_within
-from probes.throughput.hosts.interface import read_settings
+from probes.transfers.hosts.interface import read_settings
 
 RTM_GETLINK, RTM_GETROUTE = 18, 26
 NLM_F_REQUEST = 1

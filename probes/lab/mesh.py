@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from probes.lab.scenario import LabSite, Scenario
-from probes.throughput.spec import MOST_CAPTURED_PACKETS
+from probes.transfers.spec import MOST_CAPTURED_PACKETS
 
 
 def namespace_addresses(scenario: Scenario, families: Sequence[int] = (4,)) -> dict[str, tuple[str, ...]]:

@@ -17,11 +17,11 @@ from rich.console import Console
 
 from probes.commands.subcommands import add_subcommand
 from probes.contract import Deadline, Outcome, ProbeError
-from probes.disk_to_disk.command import UsageProblem, key_of
 from probes.hosts import host_argument
 from probes.policer.probe import TrainsEnd, measure
 from probes.policer.spec import PolicerRun, PolicerSpec, slot_length_s
 from probes.policer.wording import as_text
+from probes.transfers.shared_key import UsageProblem, key_of
 
 WAIT_S = 60.0
 """Time to start the other end by hand."""

@@ -12,7 +12,6 @@ import errno
 import hashlib
 import hmac
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -21,26 +20,21 @@ import msgspec
 import numpy as np
 
 from probes.contract import Deadline, NoRoute, NotPermitted, Outcome, ProbeError
-from probes.disk_to_disk.control_connection import (
-    CONTROL,
-    ConnectionLost,
-    ControlConnection,
-    PeerFailure,
-    client_handshake,
-)
-from probes.disk_to_disk.listener import FAMILY, NO_ROUTE, NOT_LISTENING, RETRY_S, Listener, NoConnection, PortInUse
+from probes.packets.addresses import FAMILY
 from probes.packets.icmp.packet_filter import attach
 from probes.policer.estimate import PolicerEstimate, estimate, first_train, next_train
 from probes.policer.spec import PolicerRun, PolicerSpec, not_measured
 from probes.policer.trains import TrainPlan, UdpTrain
 from probes.policer.udp import TOKEN_BYTES, TrainReceiver, send_train
-from probes.throughput.address import is_local, resolve_address
-from probes.throughput.source_filter import source_program
+from probes.transfers.address import is_local, resolve_address
+from probes.transfers.connections import Listener, PortInUse, authenticate, connect
+from probes.transfers.control_connection import CONTROL, ConnectionLost, ControlConnection, PeerFailure
+from probes.transfers.source_filter import source_program
 
-CONNECT_S = 3.0
 MOST_REPORTED = 3000
 """Packets of a message, which is limited to 64 kB."""
 SETTLE_S = 1.0
+RECEIVER = "the receiver"
 NO_KEY = "no one-time key; both ends need the same key"
 
 
@@ -86,8 +80,8 @@ class PolicerProbe:
         """Run the test to a peer that runs `TrainsEnd.serve`. Raises `ProbeError`."""
         started_at = datetime.now(UTC)
         address = resolve_address(spec.address, spec.family)
-        with _connection(spec, address, deadline) as connection:
-            session = _handshake(connection, _key(spec), deadline)
+        with connect(RECEIVER, address, spec.port, _source(spec), spec.family, deadline) as connection:
+            session = authenticate(connection, RECEIVER, _key(spec), CONTROL, 0, deadline)
             control = ControlConnection(connection, session, sends=False)
             with _udp_socket(spec, address) as sock:
                 trains, host_drops = _send_all(control, sock, spec, _token(session), deadline)
@@ -105,7 +99,7 @@ class TrainsEnd:
             receiver = TrainReceiver(sock, _token(control.session))
             receiver.start()
             try:
-                while isinstance(message := control.receive_of(ToReceiver, deadline), TrainSent):
+                while isinstance(message := control.receive(ToReceiver, deadline), TrainSent):
                     _report(control, receiver, message.train, deadline)
             finally:
                 receiver.close()
@@ -115,7 +109,7 @@ class TrainsEnd:
         """Tell the sender why this end does not take part; do nothing if it does not connect."""
         with contextlib.suppress(ProbeError), _listener(spec) as listener, listener.accept_control(deadline) as control:
             control.send(PeerFailure(outcome=outcome, detail=detail))
-            control.receive_of(ToReceiver, Deadline(SETTLE_S))
+            control.receive(ToReceiver, Deadline(SETTLE_S))
 
 
 def measure(spec: PolicerSpec, deadline: Deadline) -> PolicerRun:
@@ -143,7 +137,7 @@ def _send_all(
         arrived_s = np.full(len(sent_s), np.nan)
         is_last = False
         while not is_last:
-            message = control.receive_of(ToSender, deadline)
+            message = control.receive(ToSender, deadline)
             if isinstance(message, PeerFailure):
                 raise ProbeError(f"the receiver: {message.detail}", outcome=message.outcome)
             packets = np.frombuffer(message.packets, "<u4")
@@ -208,51 +202,16 @@ def _token(session: bytes) -> bytes:
     return hmac.digest(session, b"policer trains", hashlib.sha256)[:TOKEN_BYTES]
 
 
-def _handshake(connection: socket.socket, key: bytes, deadline: Deadline) -> bytes:
-    try:
-        return client_handshake(connection, key, CONTROL, 0, deadline)
-    except OSError as error:
-        raise ConnectionLost(f"the connection to the receiver failed: {error}") from error
-
-
-@contextmanager
-def _connection(spec: PolicerSpec, address: str, deadline: Deadline) -> Iterator[socket.socket]:
-    """Connect to the receiver as soon as it listens. Raises `ProbeError`."""
-    last_error = "timed out"
-    while not deadline.passed:
-        connection = _bound_socket(spec, socket.SOCK_STREAM)
-        try:
-            connection.settimeout(min(CONNECT_S, deadline.remaining_s) or 0.001)
-            connection.connect((address, spec.port))
-        except OSError as error:
-            connection.close()
-            if error.errno in NO_ROUTE:
-                raise NoRoute(f"the receiver at {address}: {error.strerror}") from error
-            if error.errno not in NOT_LISTENING and not isinstance(error, TimeoutError):
-                raise ConnectionLost(f"the receiver at {address} port {spec.port}: {error}") from error
-            last_error = str(error)
-            time.sleep(min(RETRY_S, deadline.remaining_s))
-            continue
-        connection.settimeout(None)
-        with connection:
-            yield connection
-        return
-    raise NoConnection(f"cannot connect to the receiver at {address} port {spec.port}: {last_error}")
-
-
-def _bound_socket(spec: PolicerSpec, kind: socket.SocketKind) -> socket.socket:
-    """A socket that sends from the source address, if that is one of this host."""
-    sock = socket.socket(FAMILY[spec.family], kind)
-    if spec.source is not None:
-        source = resolve_address(spec.source, spec.family)
-        if is_local(source):
-            sock.bind((source, 0))
-    return sock
+def _source(spec: PolicerSpec) -> str | None:
+    return None if spec.source is None else resolve_address(spec.source, spec.family)
 
 
 @contextmanager
 def _udp_socket(spec: PolicerSpec, address: str) -> Iterator[socket.socket]:
-    with _bound_socket(spec, socket.SOCK_DGRAM) as sock:
+    with socket.socket(FAMILY[spec.family], socket.SOCK_DGRAM) as sock:
+        source = _source(spec)
+        if source is not None and is_local(source):
+            sock.bind((source, 0))
         try:
             sock.connect((address, spec.port))
         except OSError as error:

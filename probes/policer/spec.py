@@ -10,6 +10,7 @@ import msgspec
 
 from probes.bounds import Amount, Count, LargeCount, Moment, PacketBytes, Rate, ShortText, Text
 from probes.contract import Outcome
+from probes.transfers.slot import TransferSlot
 
 PORT = 5201
 TRAIN_BYTES = 4_000_000
@@ -66,15 +67,9 @@ class PolicerSpec(msgspec.Struct, frozen=True, kw_only=True):
         return TRAINS * self.train_bytes * 8 // LOADING_S
 
 
-class PolicerSlot(msgspec.Struct, frozen=True, kw_only=True, tag="policer", tag_field="kind"):
+class PolicerSlot(TransferSlot, frozen=True, kw_only=True, tag="policer", tag_field="kind"):
     """A planned execution of a policer test. The client is the path's source: it sends, and reports."""
 
-    slot_id: int
-    path_id: int
-    test: str
-    role: Literal["client", "server"]
-    starts_at: datetime
-    ends_at: datetime
     spec: PolicerSpec
 
 

@@ -46,7 +46,7 @@ from probes.request_response.spec import (
     RequestResponseTarget,
     not_measured,
 )
-from probes.throughput.address import is_local
+from probes.transfers.address import is_local
 
 MOST_ERRORS = 3
 NO_ROUTE = (errno.ENETUNREACH, errno.EHOSTUNREACH)

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from probes.contract import CheckResult
 from probes.quantities import counted
-from probes.throughput.hosts.inventory import read_sysctls
 from probes.throughput.limits import Iperf3ServerLimits
-from probes.throughput.socket_buffers import LIMITS, fault_text, fix_text, largest, too_small
 from probes.throughput.spec import ThroughputSlot
+from probes.transfers.hosts.inventory import read_sysctls
+from probes.transfers.socket_buffers import LIMITS, fault_text, fix_text, largest, too_small
 
 
 def check_offered_server(offer: Iperf3ServerLimits, slots: Sequence[ThroughputSlot]) -> Iterator[CheckResult]:

@@ -19,8 +19,8 @@ from rich.console import Console
 from probes.contract import Deadline, Outcome, ProbeError
 from probes.hosts import host_argument
 from probes.quantities import with_unit
-from probes.throughput.iperf3 import Iperf3Probe
-from probes.throughput.spec import (
+from probes.throughput.probe import Iperf3Probe
+from probes.transfers.spec import (
     MAX_STREAMS,
     MOST_CAPTURED_PACKETS,
     CapturedHeaders,

@@ -11,35 +11,29 @@ import msgspec
 from probes.contract import Command, FarEnd, Outcome, Probe, SlotKind
 from probes.throughput.check import check_offered_server, check_socket_buffers
 from probes.throughput.limits import Iperf3ServerLimits, ThroughputLimits
-from probes.throughput.spec import (
-    CapturedHeaders,
-    ServerReport,
-    ThroughputRun,
-    ThroughputSlot,
-    ThroughputSpec,
-    not_measured,
-)
+from probes.throughput.spec import ThroughputSlot
+from probes.transfers.spec import CapturedHeaders, ServerReport, ThroughputRun, ThroughputSpec, not_measured
 
 if TYPE_CHECKING:
-    from probes.throughput.iperf3 import ServerStatistics
+    from probes.transfers.iperf3.transfer import ServerStatistics
 
 NO_ROOM = "left out: results that wait for delivery take a quarter of the agent's disk space"
 
 
 def _probe() -> Probe[ThroughputSpec, ThroughputRun]:
-    from probes.throughput.iperf3 import Iperf3Probe
+    from probes.throughput.probe import Iperf3Probe
 
     return Iperf3Probe()
 
 
 def _far_end() -> FarEnd:
-    from probes.throughput.iperf3 import Iperf3Server
+    from probes.throughput.probe import Iperf3Server
 
     return Iperf3Server()
 
 
 def _prepare(spec: ThroughputSpec) -> None:
-    from probes.throughput import authentication
+    from probes.transfers.iperf3 import authentication
 
     authentication.prepare_keys(spec.one_time_key)
 

@@ -22,9 +22,9 @@ from typing import Self
 from probes.contract import Deadline
 from probes.packets.icmp.packet_filter import Instruction, attach
 from probes.throughput.limits import Iperf3ServerLimits
-from probes.throughput.source_filter import DatagramFilter, filter_listener, networks_program
-from probes.throughput.tool.errors import ToolFailure
-from probes.throughput.tool.process import MISSING, STOP_GRACE_S, limit_memory
+from probes.transfers.iperf3.errors import ToolFailure
+from probes.transfers.iperf3.process import MISSING, STOP_GRACE_S, limit_memory
+from probes.transfers.source_filter import DatagramFilter, filter_listener, networks_program
 
 LISTEN_S = 10.0
 """For iperf3 to start and listen, on a busy machine."""

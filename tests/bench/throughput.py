@@ -16,10 +16,10 @@ from collections.abc import Callable
 
 from probes.contract import Deadline, ProbeError
 from probes.lab.direct_link import ADDRESSES, DirectLink
-from probes.throughput.hosts.inventory import read_inventory, read_tcp_metrics
-from probes.throughput.hosts.load import HostLoadSampler
-from probes.throughput.iperf3 import Iperf3Probe, Iperf3Server
-from probes.throughput.spec import ThroughputRun, ThroughputSpec
+from probes.throughput.probe import Iperf3Probe, Iperf3Server
+from probes.transfers.hosts.inventory import read_inventory, read_tcp_metrics
+from probes.transfers.hosts.load import HostLoadSampler
+from probes.transfers.spec import ThroughputRun, ThroughputSpec
 from tests.bench import Row
 
 PAIRS = 7

@@ -30,7 +30,7 @@ from probes.contract import Outcome
 from probes.packets.spec import Burst
 from probes.site.health import Health
 from probes.site.wire import Batch, Delivered
-from probes.throughput.spec import ReceivedIntervals, SentIntervals, ThroughputRun, Transfer
+from probes.transfers.spec import ReceivedIntervals, SentIntervals, ThroughputRun, Transfer
 from tests.causes.faults import PlantedFault, Transfers
 from tests.causes.network import (
     CYCLE_S,

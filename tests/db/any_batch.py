@@ -19,7 +19,8 @@ from probes.packets.spec import IcmpError
 from probes.policer.spec import PolicerRun, PolicerVerdict
 from probes.site.health import ClockOff, Dropped, Health, InterfaceDrops, KernelClock
 from probes.site.wire import Account, Gap, GapReason
-from probes.throughput.spec import (
+from probes.trace.spec import MplsLabel, TraceReason, TraceRun
+from probes.transfers.spec import (
     CpuUse,
     KernelCounts,
     ReceivedIntervals,
@@ -28,7 +29,6 @@ from probes.throughput.spec import (
     Transfer,
     UdpCounts,
 )
-from probes.trace.spec import MplsLabel, TraceReason, TraceRun
 from tests.db.mesh_of_three import HOUR, MeshOfThree, batch, burst, delivered, throughput
 from tests.db.trace_rows import address, hop, trace
 from tests.db.trace_rows import delivered as delivered_trace

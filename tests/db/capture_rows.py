@@ -8,7 +8,7 @@ from monitor.archive.diagnosis.captures import find_in_captures
 from monitor.archive.diagnosis.pending import diagnose_awaited
 from monitor.mesh.models import Slot
 from probes.contract import Outcome
-from probes.throughput.spec import CapturedHeaders, ServerReport
+from probes.transfers.spec import CapturedHeaders, ServerReport
 from tests.db.mesh_of_three import HOUR, NOW, MeshOfThree, batch, delivered
 from tests.db.throughput_runs import lab_run
 from tests.deliveries import store

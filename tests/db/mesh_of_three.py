@@ -9,7 +9,7 @@ from monitor.mesh.models import Host, Measurement, Path, Site, Slot, Test
 from probes.contract import Outcome
 from probes.packets.spec import Burst
 from probes.site.wire import Batch, Delivered
-from probes.throughput.spec import ThroughputRun
+from probes.transfers.spec import ThroughputRun
 
 NOW = datetime(2026, 3, 14, 12, 30, tzinfo=UTC)
 HOUR = datetime(2026, 3, 14, 12, tzinfo=UTC)

@@ -9,7 +9,7 @@ import msgspec
 
 from monitor.archive.diagnosis.pending import diagnose_awaited
 from monitor.mesh.models import Path
-from probes.throughput.spec import ThroughputRun
+from probes.transfers.spec import ThroughputRun
 from tests.db.mesh_of_three import batch, delivered
 from tests.deliveries import store
 from tests.diagnosis.reading import read

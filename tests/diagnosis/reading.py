@@ -9,7 +9,7 @@ import msgspec
 from monitor.analysis.transfer import Recording
 from monitor.archive.diagnosis.findings import Background
 from monitor.archive.diagnosis.findings import recording as of_run
-from probes.throughput.spec import ThroughputRun
+from probes.transfers.spec import ThroughputRun
 
 
 def read(path: Path) -> ThroughputRun:

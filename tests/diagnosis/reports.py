@@ -2,7 +2,7 @@
 reported them: with longer intervals, without the server's part, without RTTs.
 
 `tests/fixtures/iperf3/settings/reports.jsonl.xz` has a line for each transfer: the name of its setting, and the report
-with the fields that `probes.throughput.report` reads.
+with the fields that `probes.transfers.iperf3.report` reads.
 """
 
 from __future__ import annotations

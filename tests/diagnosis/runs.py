@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from monitor.analysis.transfer import Verdict
-from probes.throughput.spec import ThroughputRun, ThroughputSpec
+from probes.transfers.spec import ThroughputRun, ThroughputSpec
 from tests.diagnosis.scenarios import RECEIVER, RTT_MS, SENDER, SMALL_BUFFER_BYTES, Scenario, at, small_send_buffer
 from tests.lab import RunningLab, wait_until
 

@@ -15,8 +15,8 @@ import msgspec
 
 from monitor.analysis.transfer import Verdict
 from monitor.archive.diagnosis.findings import Background, RunDiagnosis, diagnose_run
-from probes.throughput.report import read_report
-from probes.throughput.spec import ThroughputRun, ThroughputSpec
+from probes.transfers.iperf3.report import read_report
+from probes.transfers.spec import ThroughputRun, ThroughputSpec
 from tests.diagnosis.reports import OF_KERNEL, Json, joined, recorded
 from tests.diagnosis.settings import Setting
 

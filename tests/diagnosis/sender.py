@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 import msgspec
 
 from probes.contract import Deadline
-from probes.throughput.authentication import Credentials
-from probes.throughput.iperf3 import client_arguments, run_client
-from probes.throughput.sampling import ToolSampler
-from probes.throughput.spec import ThroughputSpec
+from probes.transfers.iperf3.authentication import Credentials
+from probes.transfers.iperf3.sampling import ToolSampler
+from probes.transfers.iperf3.transfer import client_arguments, run_client
+from probes.transfers.spec import ThroughputSpec
 
 if __name__ == "__main__":
     spec = msgspec.json.decode(sys.argv[1], type=ThroughputSpec)

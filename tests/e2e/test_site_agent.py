@@ -20,7 +20,8 @@ from probes.contract import Outcome
 from probes.packets.spec import Burst, PingSpec, PingTarget
 from probes.ping.spec import PingTask
 from probes.site.wire import Delivered, Plan
-from probes.throughput.spec import ServerReport, ThroughputRun, ThroughputSlot, ThroughputSpec
+from probes.throughput.spec import ThroughputSlot
+from probes.transfers.spec import ServerReport, ThroughputRun, ThroughputSpec
 from tests.unit.site.test_deliver import FakeCentre
 
 pytestmark = pytest.mark.skipif(

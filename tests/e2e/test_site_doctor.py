@@ -26,7 +26,8 @@ from probes.site.limits.networks import Networks
 from probes.site.plan import PlanCache
 from probes.site.settings import JoinedCentre
 from probes.site.wire import RECEIVED_HEADER, SENT_HEADER, Plan
-from probes.throughput.spec import ThroughputSlot, ThroughputSpec
+from probes.throughput.spec import ThroughputSlot
+from probes.transfers.spec import ThroughputSpec
 from tests.unit.site.test_deliver import FakeCentre
 
 pytestmark = pytest.mark.skipif(

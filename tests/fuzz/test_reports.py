@@ -8,8 +8,15 @@ from pathlib import Path
 import msgspec
 
 from probes.contract import Outcome, ProbeError
-from probes.throughput.report import decode, listening_failed, not_finished, peer_of, read_report, received_bytes
-from probes.throughput.spec import ThroughputRun, ThroughputSpec
+from probes.transfers.iperf3.report import (
+    decode,
+    listening_failed,
+    not_finished,
+    peer_of,
+    read_report,
+    received_bytes,
+)
+from probes.transfers.spec import ThroughputRun, ThroughputSpec
 from tests.fuzz.cases import cases, mutated, odd
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "iperf3"

@@ -21,9 +21,12 @@ import pytest
 
 from monitor.analysis.transfer import DiskLimit, DiskToDisk, network_or_disk
 from probes.contract import Deadline, NotPermitted, Outcome, ProbeError
-from probes.disk_to_disk import control_connection, disk, listener, probe, streams
-from probes.disk_to_disk.control_connection import CONTROL, DATA, client_handshake, server_handshake
+from probes.disk_to_disk import connections, disk, probe, streams
 from probes.disk_to_disk.spec import DiskToDiskSpec, PermittedSpec
+from probes.transfers import connections as shared_connections
+from probes.transfers import control_connection
+from probes.transfers.connections import NoConnection
+from probes.transfers.control_connection import CONTROL, DATA, client_handshake, server_handshake
 from tests.diagnosis.runs import LAB, prepare
 from tests.facts import lacks
 from tests.lab import RunningLab, wait_until
@@ -169,7 +172,7 @@ def test_a_slow_stream_leaves_its_share_to_the_others(port, folders, monkeypatch
             connection.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, 200_000)
         return purpose, number, session
 
-    monkeypatch.setattr(listener, "server_handshake", paced)
+    monkeypatch.setattr(shared_connections, "server_handshake", paced)
 
     run, _ = between(port, folders)
 
@@ -335,12 +338,12 @@ def test_without_a_packet_filter_a_stranger_is_rejected(port, folders, monkeypat
     def refused(*_):
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
-    monkeypatch.setattr(listener, "attach", refused)
+    monkeypatch.setattr(connections, "attach", refused)
     with (
-        listener.listen(permitted_spec(port, folders[0]).spec, KEY.encode()) as opened,
+        connections.listen(permitted_spec(port, folders[0]).spec, KEY.encode()) as opened,
         socket.create_connection((SENDER, port), source_address=(STRANGER, 0)) as stranger,
     ):
-        with pytest.raises(listener.NoConnection), opened.accept_control(Deadline(0.5)):
+        with pytest.raises(NoConnection), opened.accept_control(Deadline(0.5)):
             pass
         assert stranger.recv(100) == b"", "the stranger received data"
 
@@ -374,11 +377,11 @@ def test_a_replayed_handshake_is_refused(port, folders, caplog):
     thread.join()
 
     with (
-        listener.listen(spec, key) as opened,
+        connections.listen(spec, key) as opened,
         socket.create_connection((SENDER, port), source_address=(RECEIVER, 0)) as replaying,
     ):
         replaying.sendall(b"".join(recorded))
-        with pytest.raises(listener.NoConnection), opened.accept_control(Deadline(1)):
+        with pytest.raises(NoConnection), opened.accept_control(Deadline(1)):
             pass
 
     assert "without the key of this test" in caplog.text

@@ -23,9 +23,10 @@ from probes.site.runner.own_tests import OwnTests
 from probes.site.runner.permit import Permit
 from probes.site.runner.slot import Slots
 from probes.site.spool.spool import Spool
-from probes.throughput.capture.headers import HeaderCapture
 from probes.throughput.limits import ThroughputLimits
-from probes.throughput.spec import ThroughputSlot, ThroughputSpec
+from probes.throughput.spec import ThroughputSlot
+from probes.transfers.capture.headers import HeaderCapture
+from probes.transfers.spec import ThroughputSpec
 from tests.unit.site.test_spool import next_batch
 
 pytestmark = pytest.mark.usefixtures("root_required")
@@ -133,7 +134,7 @@ def test_without_a_transfer_there_is_nothing(receiver):
 
 def test_without_permission_it_says_what_is_missing():
     code = (
-        "import os; from probes.throughput.capture.headers import HeaderCapture; os.setgid(65534); os.setuid(65534)\n"
+        "import os; from probes.transfers.capture.headers import HeaderCapture; os.setgid(65534); os.setuid(65534)\n"
         "with HeaderCapture('127.0.0.1', 5201, 100) as capture: print(capture.reason, capture.captured())"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -21,9 +21,9 @@ from monitor.analysis.transfer import Verdict
 from monitor.archive.diagnosis.findings import Background, HostPair, RunDiagnosis, diagnose_run
 from probes.contract import Deadline
 from probes.lab.direct_link import ADDRESSES, INTERFACES, DirectLink
-from probes.throughput.iperf3 import Iperf3Probe, Iperf3Server
 from probes.throughput.kind import KIND
-from probes.throughput.spec import ServerReport, ThroughputRun, ThroughputSpec, merge_server_report
+from probes.throughput.probe import Iperf3Probe, Iperf3Server
+from probes.transfers.spec import ServerReport, ThroughputRun, ThroughputSpec, merge_server_report
 from tests.facts import lacks
 
 pytestmark = pytest.mark.skipif(

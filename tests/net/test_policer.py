@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from probes.contract import Deadline
-from probes.disk_to_disk.command import MIN_KEY_CHARS
 from probes.policer.spec import IP_BYTES
+from probes.transfers.shared_key import MIN_KEY_CHARS
 from tests.net.three_namespaces import FAR, NEAR, ThreeNamespaces, three_namespaces
 
 ETHERNET_BYTES = 14

@@ -27,7 +27,7 @@ from monitor.analysis.packets import (
     read_capture,
     time_sequence,
 )
-from probes.throughput.spec import CapturedHeaders, ThroughputRun, ThroughputSpec
+from probes.transfers.spec import CapturedHeaders, ThroughputRun, ThroughputSpec
 from tests.lab import wait_until
 from tests.net.test_transfer_captures import RUN
 from tests.net.three_namespaces import FAR, NEAR, three_namespaces

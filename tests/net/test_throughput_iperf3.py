@@ -24,12 +24,16 @@ from probes.site.runner.own_tests import OwnTests
 from probes.site.runner.permit import Permit
 from probes.site.runner.slot import Slots
 from probes.site.spool.spool import Spool
-from probes.throughput import authentication, iperf3, source_filter
 from probes.throughput import kind as throughput
-from probes.throughput.authentication import is_supported
-from probes.throughput.iperf3 import serve
-from probes.throughput.spec import ThroughputSlot, ThroughputSpec
-from probes.throughput.tool.errors import ServerBusy
+from probes.throughput.probe import Iperf3Probe
+from probes.throughput.spec import ThroughputSlot
+from probes.transfers import source_filter
+from probes.transfers.iperf3 import authentication
+from probes.transfers.iperf3 import transfer as iperf3
+from probes.transfers.iperf3.authentication import is_supported
+from probes.transfers.iperf3.errors import ServerBusy
+from probes.transfers.iperf3.transfer import serve
+from probes.transfers.spec import ThroughputSpec
 from tests.iperf3_runs import measure
 from tests.unit.site.test_spool import next_batch
 
@@ -570,7 +574,7 @@ def test_a_busy_port_of_a_public_server_is_passed_over(two_ports, reverse):
         run_public_server(bound, two_ports[1])
         occupy(bound, two_ports[0])
 
-        runs = [iperf3.Iperf3Probe().run(public_spec(two_ports, reverse=reverse), Deadline(20)) for _ in range(3)]
+        runs = [Iperf3Probe().run(public_spec(two_ports, reverse=reverse), Deadline(20)) for _ in range(3)]
 
     assert {(run.outcome, run.reverse) for run in runs} == {(Outcome.MEASURED, reverse)}
     assert all(run.throughput_bps > 1e6 for run in runs)
@@ -584,11 +588,11 @@ def test_a_public_server_with_all_ports_busy_is_busy(two_ports):
             occupy(bound, number)
 
         with pytest.raises(ServerBusy, match="2 of 2 ports busy"):
-            iperf3.Iperf3Probe().run(public_spec(two_ports), Deadline(20))
+            Iperf3Probe().run(public_spec(two_ports), Deadline(20))
 
 
 def test_a_public_server_that_does_not_listen_is_refused(two_ports):
     with pytest.raises(ProbeError, match="2 refused") as refused:
-        iperf3.Iperf3Probe().run(public_spec(two_ports), Deadline(20))
+        Iperf3Probe().run(public_spec(two_ports), Deadline(20))
 
     assert refused.value.outcome is Outcome.REFUSED

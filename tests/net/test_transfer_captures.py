@@ -16,7 +16,7 @@ import pytest
 
 from monitor.analysis.packets import CaptureLosses, LostWhere, connections_of, figures_of, lost_between, read_capture
 from monitor.archive.diagnosis.capture_findings import parts_of
-from probes.throughput.spec import CapturedHeaders, ThroughputRun, ThroughputSpec
+from probes.transfers.spec import CapturedHeaders, ThroughputRun, ThroughputSpec
 from tests.diagnosis.runs import LAB
 from tests.lab import RunningLab, wait_until
 
@@ -28,8 +28,8 @@ pytestmark = pytest.mark.skipif(
 RUN = """
 import sys, msgspec
 from probes.contract import Deadline
-from probes.throughput.iperf3 import Iperf3Probe, Iperf3Server
-from probes.throughput.spec import ThroughputSpec
+from probes.throughput.probe import Iperf3Probe, Iperf3Server
+from probes.transfers.spec import ThroughputSpec
 spec = msgspec.json.decode(sys.argv[2], type=ThroughputSpec)
 if sys.argv[1] == "client":
     result = Iperf3Probe().run(spec, Deadline(30))

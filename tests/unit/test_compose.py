@@ -36,7 +36,7 @@ from monitor.environment import VARIABLES
 from monitor.mesh.document import reader
 from monitor.stack.postgres import TUNING
 from probes.__main__ import COMMANDS as PROBES_COMMANDS
-from probes.throughput.spec import ThroughputSpec
+from probes.transfers.spec import ThroughputSpec
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()

@@ -14,7 +14,7 @@ from probes.commands.agent_program import main
 from probes.contract import Deadline, NameNotResolved
 from probes.hosts import fault, host_argument, literal
 from probes.packets.resolve import resolve
-from probes.throughput.address import resolve_address
+from probes.transfers.address import resolve_address
 
 ADDRESSES = ["192.0.2.10", "2001:db8::1", "2001:DB8:0:0::1", "fe80::1", "fe80::1%eth0", "fe80::1%2", "::1"]
 NAMES = ["localhost", "pinger.slac.stanford.edu", "a_b.example.org.", "xn--p1ai", "0xfoo.example", "1.example"]

@@ -36,8 +36,9 @@ from probes.stamp.spec import (
     StampTask,
 )
 from probes.tcp_ping.spec import TcpPingSpec, TcpPingTarget, TcpPingTask
-from probes.throughput.spec import ServerReport, ThroughputRun, ThroughputSlot, ThroughputSpec
+from probes.throughput.spec import ThroughputSlot
 from probes.trace.spec import Hop, MplsLabel, TraceRun, TraceSpec, TraceTarget, TraceTask
+from probes.transfers.spec import ServerReport, ThroughputRun, ThroughputSpec
 
 WIRE = Path(__file__).parents[1] / "fixtures" / "wire"
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -1,6 +1,6 @@
 """The bytes of a transfer whose packets a capture has, where it has not all: its start, and stretches of it.
 
-In: a connection and the `KeptPart`s of its capture, as `probes.throughput.spec.CapturedPart` says. Out: ranges of bytes
+In: a connection and the `KeptPart`s of its capture, as `probes.transfers.spec.CapturedPart` says. Out: ranges of bytes
 of which each packet that carries them, and each ACK up to them, is in the capture, up to the highest ACK of each part.
 """
 

@@ -22,7 +22,7 @@ from monitor.archive.queries.throughput.harm import REST, packets_beside
 from monitor.mesh.kinds.aggregate import KIND, place_of
 from monitor.mesh.models import Measurement, Path, Slot, SlotHost
 from probes.contract import Outcome
-from probes.throughput.spec import Transfer
+from probes.transfers.spec import Transfer
 
 PINGS_ARRIVE_S = 180
 """Time after a test in which the pings sent meanwhile are delivered: cycles of a minute, and a delivery."""

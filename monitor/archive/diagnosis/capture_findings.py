@@ -19,7 +19,7 @@ from monitor.analysis.packets import (
     captured_figures_of,
     time_sequence,
 )
-from probes.throughput.spec import MOST_CAPTURED_PACKETS, CapturedPart
+from probes.transfers.spec import MOST_CAPTURED_PACKETS, CapturedPart
 
 LEAST_STREAM_RATIO = 0.02
 """Of the bytes of the largest connection: what has less is no stream of the test."""

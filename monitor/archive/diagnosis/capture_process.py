@@ -27,7 +27,7 @@ from monitor.analysis.packets import (
     read_capture,
 )
 from monitor.archive.diagnosis.capture_findings import CaptureFindings, findings_of, parts_of, unpacked
-from probes.throughput.spec import MOST_CAPTURED_PACKETS, CapturedPart
+from probes.transfers.spec import MOST_CAPTURED_PACKETS, CapturedPart
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from monitor.archive.diagnosis.capture_findings import CaptureFindings
 from monitor.archive.diagnosis.capture_process import DeliveredCapture, compare_captures, evaluate_capture
 from monitor.archive.ingest.jsonb import for_jsonb
 from monitor.archive.models import StoredCapture
-from probes.throughput.spec import CapturedPart
+from probes.transfers.spec import CapturedPart
 
 
 def find_in_captures(now: datetime) -> bool:

@@ -28,9 +28,9 @@ from monitor.analysis.transfer import (
     Verdict,
     diagnose,
 )
-from probes.throughput.authentication import has_thread_per_stream
-from probes.throughput.hosts.spec import HostInventory, HostLoad
-from probes.throughput.spec import CpuUse, ReceivedIntervals, SentIntervals, ThroughputRun, Transfer
+from probes.transfers.hosts.spec import HostInventory, HostLoad
+from probes.transfers.iperf3.authentication import has_thread_per_stream
+from probes.transfers.spec import CpuUse, ReceivedIntervals, SentIntervals, ThroughputRun, Transfer
 
 SHORTEST_S = 0.001
 """Minimum length of an interval; no rate is computed for a shorter interval."""

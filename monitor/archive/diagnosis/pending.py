@@ -27,8 +27,8 @@ from monitor.mesh.document.service_levels import settings_for
 from monitor.mesh.models import Mesh, Path, Slot
 from monitor.mesh.queries import groups_of_sites, place_of
 from probes.contract import Outcome
-from probes.throughput.hosts.spec import HostInventory
-from probes.throughput.spec import ServerReport, ThroughputRun, Transfer, merge_server_report
+from probes.transfers.hosts.spec import HostInventory
+from probes.transfers.spec import ServerReport, ThroughputRun, Transfer, merge_server_report
 
 log = logging.getLogger(__name__)
 

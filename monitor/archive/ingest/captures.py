@@ -12,7 +12,7 @@ import msgspec
 
 from monitor.archive.models import StoredCapture
 from probes.site.wire import Delivered
-from probes.throughput.spec import CapturedHeaders, ServerReport, ThroughputRun
+from probes.transfers.spec import CapturedHeaders, ServerReport, ThroughputRun
 
 
 def store_captures(results: Sequence[Delivered]) -> None:

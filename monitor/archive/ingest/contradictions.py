@@ -16,8 +16,8 @@ from probes.idle_restart.spec import IdleRestartRun
 from probes.packets.spec import Burst
 from probes.policer.spec import WITH_RATE, PolicerRun
 from probes.request_response.spec import LARGEST_BLOCK_BYTES, RequestResponseRun
-from probes.throughput.spec import ReceivedIntervals, SentIntervals, ServerReport, ThroughputRun
 from probes.trace.spec import Hop, TraceRun
+from probes.transfers.spec import ReceivedIntervals, SentIntervals, ServerReport, ThroughputRun
 
 MEASURED = Outcome.MEASURED
 LONGEST_TRANSACTION_MS = 600_000.0

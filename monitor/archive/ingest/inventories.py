@@ -15,7 +15,7 @@ from django.db import connection
 
 from monitor.archive.ingest.jsonb import for_jsonb
 from monitor.archive.statements import statement
-from probes.throughput.hosts.spec import HostInventory
+from probes.transfers.hosts.spec import HostInventory
 
 
 def store_inventories(times: Mapping[bytes, tuple[HostInventory, datetime]]) -> dict[bytes, int]:

@@ -38,8 +38,8 @@ from probes.policer.wording import limit_text
 from probes.request_response.percentiles import latency_figures
 from probes.request_response.spec import RequestResponseRun
 from probes.site.wire import Delivered
-from probes.throughput.hosts.spec import HostInventory
-from probes.throughput.spec import ServerReport, ThroughputRun
+from probes.transfers.hosts.spec import HostInventory
+from probes.transfers.spec import ServerReport, ThroughputRun
 
 HOUR_US = 3_600_000_000
 INVENTORY_ID = "inventory_id"

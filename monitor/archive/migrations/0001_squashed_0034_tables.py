@@ -218,7 +218,7 @@ TABLES = [
             "diagnosis": models.JSONField(
                 help_text="details, as monitor.archive.diagnosis.findings.Findings", null=True
             ),
-            "transfer": models.JSONField(help_text="as probes.throughput.spec.Transfer", null=True),
+            "transfer": models.JSONField(help_text="as probes.transfers.spec.Transfer", null=True),
             **dict.fromkeys(
                 ("receiver_inventory_id", "sender_inventory_id"),
                 models.BigIntegerField(help_text="in host_inventory", null=True),
@@ -649,7 +649,7 @@ TABLES = [
         {
             "id": ID,
             "digest": models.BinaryField(help_text="SHA-256 of its JSON", unique=True),
-            "inventory": models.JSONField(help_text="as probes.throughput.hosts.spec.HostInventory"),
+            "inventory": models.JSONField(help_text="as probes.transfers.hosts.spec.HostInventory"),
             "last_at": models.DateTimeField(help_text="of the newest test with it"),
         }.items(),
         {"db_table": "host_inventory"},
@@ -673,7 +673,7 @@ TABLES = [
                 help_text="as monitor.analysis.packets.CaptureLosses; in the row of the sender alone", null=True
             ),
             "parts": models.JSONField(
-                help_text="as probes.throughput.spec.CapturedPart; null: all up to the last", null=True
+                help_text="as probes.transfers.spec.CapturedPart; null: all up to the last", null=True
             ),
         }.items(),
         {
@@ -753,7 +753,7 @@ TABLES = [
             "retransmits": models.IntegerField(null=True),
             "rtt_mean_ms": RealField(null=True),
             **dict.fromkeys(("congestion_control", "tool", "detail"), models.TextField(null=True)),
-            "transfer": models.JSONField(help_text="as probes.throughput.spec.Transfer", null=True),
+            "transfer": models.JSONField(help_text="as probes.transfers.spec.Transfer", null=True),
         }.items(),
         {
             "db_table": "aggregate_member",

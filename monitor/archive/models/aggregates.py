@@ -30,7 +30,7 @@ class AggregateMember(models.Model):
     congestion_control = models.TextField(null=True)
     tool = models.TextField(null=True)
     detail = models.TextField(null=True)
-    transfer = models.JSONField(null=True, help_text="as probes.throughput.spec.Transfer")
+    transfer = models.JSONField(null=True, help_text="as probes.transfers.spec.Transfer")
 
     class Meta:
         db_table = "aggregate_member"

@@ -86,7 +86,7 @@ class ThroughputTest(models.Model):
     verdict = models.TextField(null=True, help_text="its bottleneck, as monitor.analysis.transfer.Verdict")
     sentence = models.TextField(null=True, help_text="the verdict with its evidence, in words")
     diagnosis = models.JSONField(null=True, help_text="details, as monitor.archive.diagnosis.findings.Findings")
-    transfer = models.JSONField(null=True, help_text="as probes.throughput.spec.Transfer")
+    transfer = models.JSONField(null=True, help_text="as probes.transfers.spec.Transfer")
     sender_inventory_id = models.BigIntegerField(null=True, help_text="in host_inventory")
     receiver_inventory_id = models.BigIntegerField(null=True, help_text="in host_inventory")
 
@@ -99,7 +99,7 @@ class StoredInventory(models.Model):
     """The inventory of a host, stored once for all tests with the same."""
 
     digest = models.BinaryField(unique=True, help_text="SHA-256 of its JSON")
-    inventory = models.JSONField(help_text="as probes.throughput.hosts.spec.HostInventory")
+    inventory = models.JSONField(help_text="as probes.transfers.hosts.spec.HostInventory")
     last_at = models.DateTimeField(help_text="of the newest test with it")
 
     class Meta:
@@ -119,7 +119,7 @@ class StoredCapture(models.Model):
     captured_at = models.DateTimeField()
     packets = models.IntegerField()
     left_out_packets = models.BigIntegerField(help_text="of the test, not captured")
-    parts = models.JSONField(null=True, help_text="as probes.throughput.spec.CapturedPart; null: all up to the last")
+    parts = models.JSONField(null=True, help_text="as probes.transfers.spec.CapturedPart; null: all up to the last")
     reason = models.TextField(null=True, help_text="why there are no packets")
     pcap_zlib = models.BinaryField(null=True)
     findings = models.JSONField(null=True, help_text="as monitor.archive.diagnosis.capture_findings.CaptureFindings")

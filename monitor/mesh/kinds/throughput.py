@@ -11,9 +11,10 @@ from msgspec import Meta
 from monitor.mesh.document.entries import TestKeys, TestName
 from monitor.mesh.kinds.kind import DAY_S, Length, ListeningPort, MeshKind, literal_or_none, on_both_transports
 from probes.throughput.kind import KIND as THROUGHPUT
-from probes.throughput.spec import MOST_CAPTURED_PACKETS, ThroughputSlot, ThroughputSpec
+from probes.throughput.spec import ThroughputSlot
 from probes.toml.keys import Text, meaning
 from probes.toml.tables import Table
+from probes.transfers.spec import MOST_CAPTURED_PACKETS, ThroughputSpec
 
 if TYPE_CHECKING:
     from monitor.mesh.models import Path, Slot
@@ -92,7 +93,7 @@ class ThroughputSettings(TransferKeys, frozen=True, kw_only=True):
 
     @property
     def parameters(self) -> dict[str, object]:
-        """Fields of the `probes.throughput.spec.ThroughputSpec` without the addresses; options only where set."""
+        """Fields of the `probes.transfers.spec.ThroughputSpec` without the addresses; options only where set."""
         options = {
             "protocol": None if self.protocol == "tcp" else self.protocol,
             "rate_bps": self.rate_bps,

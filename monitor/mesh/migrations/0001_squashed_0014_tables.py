@@ -201,7 +201,7 @@ TABLES = [
                 help_text="bytes sent by the test; null without figures", null=True
             ),
             "served": models.JSONField(
-                help_text="as probes.throughput.spec.ServerReport; null without a report", null=True
+                help_text="as probes.transfers.spec.ServerReport; null without a report", null=True
             ),
             "lead": models.ForeignKey(
                 "mesh.slot",

@@ -37,7 +37,7 @@ class Slot(models.Model):
     ends_at = models.DateTimeField()
     outcome = models.TextField(null=True, choices=[(outcome.value, outcome.value) for outcome in Outcome])
     detail = models.TextField(blank=True)
-    served = models.JSONField(null=True, help_text="as probes.throughput.spec.ServerReport; null without a report")
+    served = models.JSONField(null=True, help_text="as probes.transfers.spec.ServerReport; null without a report")
     carried_bytes = models.BigIntegerField(null=True, help_text="bytes sent by the test; null without figures")
 
     lead = models.ForeignKey(

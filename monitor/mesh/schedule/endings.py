@@ -47,7 +47,7 @@ def close_slot(
 
 
 def note_served(slot_id: int, served: Mapping[str, Any]) -> None:
-    """Store the report of the listening end: the fields of `probes.throughput.spec.ServerReport`."""
+    """Store the report of the listening end: the fields of `probes.transfers.spec.ServerReport`."""
     Slot.objects.filter(pk=slot_id).update(served=dict(served))
     _apply_far_end_outcome(slot_id)
 

@@ -18,7 +18,7 @@ from probes.site.spool.clock_correction import MAX_CLOCK_ERROR_S
 from probes.site.spool.results import UncheckedResult
 from probes.site.spool.spool import Spool
 from probes.site.wire import Batch, BurstBlock, ToDeliver
-from probes.throughput import authentication
+from probes.transfers.iperf3 import authentication
 
 VERSION_KEPT_S = 60.0
 """How long the version of iperf3 is kept: looking for the program in all of PATH costs as much as the rest of a

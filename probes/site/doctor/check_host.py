@@ -20,7 +20,7 @@ from probes.site.limits.read import LimitsError, read_limits
 from probes.site.settings import (
     readable_by_others,
 )
-from probes.throughput.iperf3 import MISSING as NO_IPERF3
+from probes.transfers.iperf3.process import MISSING as NO_IPERF3
 
 MIN_FREE_BYTES = 512 * 2**20
 CAP_NET_RAW = 13

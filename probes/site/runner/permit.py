@@ -20,7 +20,7 @@ from probes.packets.addresses import packed
 from probes.packets.resolve import RESOLVE_S, Resolution, resolve
 from probes.site.limits.limits import Limits
 from probes.site.limits.usage import Usage, UsageEntry
-from probes.throughput.address import resolve_address
+from probes.transfers.address import resolve_address
 
 Verdict = Target | ProbeError
 """A target with its literal address, or the reason why it may not or cannot be measured."""

@@ -20,7 +20,7 @@ from probes.aggregate.spec import AggregateSlot, MemberServerReport, member_not_
 from probes.contract import Outcome
 from probes.packets.spec import Burst
 from probes.site.wire import Batch, Delivered, Plan
-from probes.throughput.spec import ReceivedIntervals, ThroughputRun, Transfer
+from probes.transfers.spec import ReceivedIntervals, ThroughputRun, Transfer
 from tests.deliveries import store
 
 pytestmark = pytest.mark.django_db

@@ -19,7 +19,7 @@ from monitor.archive.queries.throughput.captures import captures_of
 from monitor.archive.upkeep import records
 from monitor.mesh.models import Slot
 from probes.contract import Deadline
-from probes.throughput.spec import MOST_CAPTURE_BYTES, CapturedHeaders
+from probes.transfers.spec import MOST_CAPTURE_BYTES, CapturedHeaders
 from tests.captures import captured, pcap_of
 from tests.db.capture_rows import deliver_captures
 from tests.db.mesh_of_three import HOUR, NOW, make_mesh

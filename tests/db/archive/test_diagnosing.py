@@ -15,7 +15,7 @@ from monitor.archive.queries.throughput.transfers import transfer_of
 from monitor.archive.rollup.recompute import roll_up
 from monitor.mesh.models import Mesh
 from probes.contract import Outcome
-from probes.throughput.spec import ServerReport
+from probes.transfers.spec import ServerReport
 from tests.db.archive.test_transfers import real
 from tests.db.mesh_of_three import HOUR, NOW, batch, delivered, make_mesh, throughput
 from tests.deliveries import store

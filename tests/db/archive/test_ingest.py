@@ -11,7 +11,7 @@ from monitor.archive.upkeep import retention
 from probes.contract import Outcome
 from probes.packets.spec import IcmpError
 from probes.site.wire import Receipt
-from probes.throughput.spec import SentIntervals, Transfer
+from probes.transfers.spec import SentIntervals, Transfer
 from tests.db.mesh_of_three import HOUR, NOW, SPOOL, batch, burst, delivered, make_mesh, throughput
 from tests.deliveries import store
 

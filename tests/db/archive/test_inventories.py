@@ -11,8 +11,8 @@ from monitor.archive.queries.throughput.inventories import inventory_changes
 from monitor.archive.queries.throughput.transfers import transfer_of
 from monitor.archive.upkeep import records
 from probes.contract import Deadline, Outcome
-from probes.throughput.hosts.spec import HostInventory, TcpMetrics
-from probes.throughput.spec import ServerReport
+from probes.transfers.hosts.spec import HostInventory, TcpMetrics
+from probes.transfers.spec import ServerReport
 from tests.db.archive.test_transfers import real
 from tests.db.mesh_of_three import HOUR, NOW, batch, delivered, make_mesh
 from tests.deliveries import store

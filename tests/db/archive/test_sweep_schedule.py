@@ -17,7 +17,7 @@ from monitor.archive.scheduled_settings import scheduled_settings, scheduled_tes
 from monitor.archive.sweep_schedule import due_at, grid_of, request_due
 from monitor.mesh.document.sweeps import sweep_entry
 from monitor.mesh.models import Mesh, Slot
-from probes.throughput.spec import KernelCounts, Transfer
+from probes.transfers.spec import KernelCounts, Transfer
 from tests.db.pages_mesh import make_mesh, throughput
 
 pytestmark = pytest.mark.django_db

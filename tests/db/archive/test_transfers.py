@@ -18,7 +18,7 @@ from monitor.archive.queries.throughput.series import throughput_series
 from monitor.archive.queries.throughput.transfers import backgrounds, transfer_of
 from probes.bounds import LONGEST_RTT_MS, LONGEST_TEST_S
 from probes.contract import Outcome
-from probes.throughput.spec import ReceivedIntervals, SentIntervals, Transfer, UdpCounts
+from probes.transfers.spec import ReceivedIntervals, SentIntervals, Transfer, UdpCounts
 from tests.db.mesh_of_three import HOUR, NOW, batch, delivered, make_mesh, throughput
 from tests.deliveries import store
 from tests.diagnosis.reading import read, recording

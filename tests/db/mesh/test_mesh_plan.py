@@ -23,7 +23,7 @@ from probes.packets.spec import PingSpec, PingTarget
 from probes.ping.spec import PingTask
 from probes.site.wire import Plan
 from probes.stamp.spec import ReflectorPlan, StampPeer
-from probes.throughput.spec import ThroughputSpec
+from probes.transfers.spec import ThroughputSpec
 from tests.db.mesh.test_slots import document
 
 pytestmark = pytest.mark.django_db

@@ -35,7 +35,7 @@ from monitor.mesh.schedule.on_demand import (
     find_path,
 )
 from probes.contract import Deadline, Outcome
-from probes.throughput.spec import ServerReport, ThroughputRun, not_measured
+from probes.transfers.spec import ServerReport, ThroughputRun, not_measured
 from tests.db.archive.test_transfers import real
 from tests.db.mesh.test_slots import document, overlapping, taken
 from tests.db.mesh_of_three import batch, delivered

@@ -21,7 +21,7 @@ from monitor.mesh.schedule.endings import close_slot
 from monitor.mesh.schedule.on_demand import NoFreeSlot, Settings, ask, find_path
 from monitor.mesh.schedule.slots import plan_slots
 from probes.contract import Outcome
-from probes.throughput.spec import ThroughputRun
+from probes.transfers.spec import ThroughputRun
 from tests.db.mesh_of_three import batch, delivered
 from tests.deliveries import store
 from tests.facts import lacks

@@ -17,7 +17,7 @@ from monitor.archive.rollup.recompute import roll_up
 from probes.capacity.spec import CapacityVerdict
 from probes.contract import Outcome
 from probes.policer.spec import WITH_RATE
-from probes.throughput.spec import CpuUse, KernelCounts, ReceivedIntervals, SentIntervals, Transfer, UdpCounts
+from probes.transfers.spec import CpuUse, KernelCounts, ReceivedIntervals, SentIntervals, Transfer, UdpCounts
 from tests.db.any_batch import capacity, disk_to_disk, policer
 from tests.db.mesh_of_three import NOW, batch, burst, delivered, make_mesh, throughput
 from tests.deliveries import arrival_of

@@ -14,7 +14,7 @@ from monitor.mesh.models import Mesh, Slot
 from monitor.mesh.plan import plan_for
 from monitor.mesh.schedule.on_demand import find_path
 from probes.contract import Outcome
-from probes.throughput.spec import ThroughputRun
+from probes.transfers.spec import ThroughputRun
 from tests.db.logins import logged_in
 from tests.db.mesh.test_slots import document
 from tests.db.mesh_of_three import batch, delivered

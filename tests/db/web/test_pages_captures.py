@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from monitor.accounts.models import UserToken, token_digest
 from monitor.web.pages.captures import view
 from monitor.web.pages.captures.view import MOST_FILE_BYTES
-from probes.throughput.spec import CapturedHeaders
+from probes.transfers.spec import CapturedHeaders
 from tests.captures import Record, captured, pcap_of, pcapng_file, records_of
 from tests.db.capture_rows import deliver_captures
 from tests.db.mesh_of_three import HOUR, make_mesh

@@ -4,7 +4,7 @@ import pytest
 
 from monitor.analysis.transfer import CoreUse, HostState, TcpInfo, Verdict, diagnose
 from monitor.archive.diagnosis.findings import Background, HostPair, diagnose_run
-from probes.throughput.hosts.spec import HostInventory
+from probes.transfers.hosts.spec import HostInventory
 from tests.db.archive.test_transfers import HOUR, real
 from tests.diagnosis.generated import Moment, recorded, steady
 from tests.facts import lacks

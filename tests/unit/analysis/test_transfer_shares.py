@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from monitor.analysis.transfer import Recording, SenderInterval, TcpInfo, Verdict, diagnose
 from monitor.archive.diagnosis.findings import Background, recording
-from probes.throughput.report import decode, read_report
-from probes.throughput.spec import ThroughputSpec
+from probes.transfers.iperf3.report import decode, read_report
+from probes.transfers.spec import ThroughputSpec
 from tests.diagnosis import public
 from tests.diagnosis.generated import Moment, recorded
 from tests.diagnosis.reading import read

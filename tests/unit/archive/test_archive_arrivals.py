@@ -25,7 +25,7 @@ from probes.kinds import KINDS
 from probes.packets.spec import IcmpError
 from probes.site.spool.spool import Spool
 from probes.site.wire import Delivered
-from probes.throughput.spec import CpuUse, KernelCounts, ReceivedIntervals, SentIntervals, Transfer, UdpCounts
+from probes.transfers.spec import CpuUse, KernelCounts, ReceivedIntervals, SentIntervals, Transfer, UdpCounts
 from tests.db.mesh_of_three import batch, burst, delivered
 from tests.facts import lacks
 

@@ -14,7 +14,7 @@ from probes.idle_restart.spec import IdleRestartRun
 from probes.packets.spec import Burst
 from probes.policer.spec import PolicerRun
 from probes.site.wire import Delivered
-from probes.throughput.spec import ThroughputRun, Transfer
+from probes.transfers.spec import ThroughputRun, Transfer
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 OF_THE_PATH = {"target", "family"}

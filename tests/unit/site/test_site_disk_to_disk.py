@@ -20,7 +20,8 @@ from probes.site.runner.slot import Slots
 from probes.site.spool.spool import Spool
 from probes.site.wire import Plan, read_slot
 from probes.throughput.limits import ThroughputLimits
-from probes.throughput.spec import ThroughputSlot, ThroughputSpec
+from probes.throughput.spec import ThroughputSlot
+from probes.transfers.spec import ThroughputSpec
 from tests.facts import lacks
 from tests.unit.site.test_site_runs import NOW, Clock, spooled
 

@@ -11,7 +11,8 @@ from probes.site.doctor.check_host import about_privileges, check_programs, has_
 from probes.site.doctor.run import lines
 from probes.throughput.check import check_offered_server
 from probes.throughput.limits import Iperf3ServerLimits
-from probes.throughput.spec import ThroughputSlot, ThroughputSpec
+from probes.throughput.spec import ThroughputSlot
+from probes.transfers.spec import ThroughputSpec
 
 # The lines of /proc/self/status of root, an ordinary user, and a service with AmbientCapabilities=CAP_NET_RAW.
 STATUS = "Name:\tpython\nUid:\t0\t0\t0\t0\nCapInh:\t{0}\nCapPrm:\t{0}\nCapEff:\t{0}\nCapBnd:\t000001ffffffffff\n"

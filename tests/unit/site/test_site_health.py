@@ -26,8 +26,8 @@ from probes.site.health import (
 from probes.site.spool.results import UncheckedResult
 from probes.site.spool.spool import Spool
 from probes.site.wire import Batch, Delivered
-from probes.throughput import authentication
-from probes.throughput.spec import ThroughputRun
+from probes.transfers.iperf3 import authentication
+from probes.transfers.spec import ThroughputRun
 
 AT = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

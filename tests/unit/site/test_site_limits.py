@@ -22,7 +22,7 @@ from probes.site.limits.networks import Networks
 from probes.site.limits.read import LimitsError, read_limits, rules
 from probes.site.runner.permit import Permit
 from probes.throughput.limits import ThroughputLimits
-from probes.throughput.spec import ThroughputSpec
+from probes.transfers.spec import ThroughputSpec
 from tests.facts import lacks
 
 ROOT = Path(__file__).parents[3]

@@ -27,11 +27,13 @@ from probes.site.runner.slot import Slots
 from probes.site.spool.spool import Spool
 from probes.site.wire import PLANNED_LATE, Plan
 from probes.throughput import kind as throughput
-from probes.throughput.iperf3 import Iperf3Server, ServerStatistics
 from probes.throughput.limits import ThroughputLimits
-from probes.throughput.report import ServerBusy, ToolFailure
-from probes.throughput.report import ServerRefused as Refused
-from probes.throughput.spec import KernelCounts, ServerReport, ThroughputRun, ThroughputSlot, ThroughputSpec
+from probes.throughput.probe import Iperf3Server
+from probes.throughput.spec import ThroughputSlot
+from probes.transfers.iperf3.report import ServerBusy, ToolFailure
+from probes.transfers.iperf3.report import ServerRefused as Refused
+from probes.transfers.iperf3.transfer import ServerStatistics
+from probes.transfers.spec import KernelCounts, ServerReport, ThroughputRun, ThroughputSpec
 from tests.facts import lacks
 from tests.spools import count_queued
 from tests.unit.site.test_spool import next_batch
@@ -481,7 +483,7 @@ def test_slow_preparation_is_done_before_a_test_begins(spool, own_tests, clock, 
     def wait(seconds):
         clock.now += timedelta(seconds=seconds)
 
-    monkeypatch.setattr("probes.throughput.authentication.prepare_keys", prepare)
+    monkeypatch.setattr("probes.transfers.iperf3.authentication.prepare_keys", prepare)
     slots = make_slots(spool, own_tests, clock, Noting(GOOD))
     monkeypatch.setattr(slots._pause, "wait", wait)
     keyed = slot(spec=msgspec.structs.replace(slot().spec, one_time_key="of this slot"))

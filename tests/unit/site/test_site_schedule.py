@@ -25,7 +25,8 @@ from probes.site.settings import AgentSettings, SettingsError, from_environment
 from probes.site.spool.spool import Spool
 from probes.site.tasks import make_app
 from probes.site.wire import Plan
-from probes.throughput.spec import ThroughputSlot, ThroughputSpec
+from probes.throughput.spec import ThroughputSlot
+from probes.transfers.spec import ThroughputSpec
 from tests.facts import lacks
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -306,7 +307,7 @@ def test_keys_are_generated_a_minute_ahead_of_the_slot(tmp_path, same_current_ap
         slots=Slots(Spool(tmp_path / "spool.sqlite3"), None, None, now=lambda: now),
         centre=SimpleNamespace(clock=SimpleNamespace(utc_now=lambda: now)),
     )
-    monkeypatch.setattr("probes.throughput.authentication.prepare_keys", keys.append)
+    monkeypatch.setattr("probes.transfers.iperf3.authentication.prepare_keys", keys.append)
     app = make_app(agent)
 
     def send(task, arguments, **options):

@@ -16,7 +16,8 @@ from probes.site.plan import PlanCache
 from probes.site.spool.spool import Spool
 from probes.site.status import lines, read_status
 from probes.site.wire import Plan, Refusal
-from probes.throughput.spec import ThroughputSlot, ThroughputSpec
+from probes.throughput.spec import ThroughputSlot
+from probes.transfers.spec import ThroughputSpec
 from tests.facts import lacks
 from tests.unit.site.test_spool import result
 

@@ -8,7 +8,7 @@ from probes.contract import Outcome, ProbeError
 from probes.site.limits.limits import Limits
 from probes.site.limits.usage import Usage, UsageError
 from probes.throughput.limits import Iperf3ServerLimits, OfferedTest, ThroughputLimits
-from probes.throughput.spec import ThroughputSpec
+from probes.transfers.spec import ThroughputSpec
 from tests.facts import lacks
 
 PEER = "192.0.2.2"

@@ -24,7 +24,8 @@ from probes.site.spool.blocks import without_blocks
 from probes.site.spool.ledger import Cycle
 from probes.site.spool.spool import Spool, SpoolError
 from probes.site.wire import Batch, BurstBlock, Delivered, Refusal
-from probes.throughput.spec import ThroughputSlot, ThroughputSpec
+from probes.throughput.spec import ThroughputSlot
+from probes.transfers.spec import ThroughputSpec
 from tests.burst_blocks import block_of
 from tests.spools import count_queued
 

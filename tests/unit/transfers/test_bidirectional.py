@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from probes.throughput.report import read_report
-from probes.throughput.spec import ThroughputSpec
-from probes.throughput.tool.bidirectional import one_direction
+from probes.transfers.iperf3.bidirectional import one_direction
+from probes.transfers.iperf3.report import read_report
+from probes.transfers.spec import ThroughputSpec
 from tests.diagnosis.reports import recorded
 
 AT = datetime(2026, 11, 28, tzinfo=UTC)

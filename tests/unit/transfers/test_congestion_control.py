@@ -6,9 +6,10 @@ import subprocess
 import pytest
 
 from probes.contract import Deadline, Outcome, ProbeError
-from probes.throughput import congestion_control
-from probes.throughput.iperf3 import Iperf3Probe, serve
-from probes.throughput.spec import ThroughputSpec
+from probes.throughput.probe import Iperf3Probe
+from probes.transfers import congestion_control
+from probes.transfers.iperf3.transfer import serve
+from probes.transfers.spec import ThroughputSpec
 from tests.iperf3_runs import measure
 
 NOBODY = 65534

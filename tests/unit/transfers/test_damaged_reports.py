@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from probes.contract import Outcome
-from probes.throughput import report
-from probes.throughput.spec import ThroughputRun, ThroughputSpec
+from probes.transfers.iperf3 import report
+from probes.transfers.spec import ThroughputRun, ThroughputSpec
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "iperf3"
 SPEC = ThroughputSpec(address="lab.example", duration_s=2)

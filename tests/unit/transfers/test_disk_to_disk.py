@@ -14,26 +14,25 @@ import msgspec
 import pytest
 
 from probes.contract import Deadline, NotPermitted, Outcome, ProbeError
-from probes.disk_to_disk import control_connection, disk, scratch
-from probes.disk_to_disk.control_connection import (
+from probes.disk_to_disk import disk, scratch
+from probes.disk_to_disk.messages import Message, Ready, StreamsOpen, TransferRequest
+from probes.disk_to_disk.spec import DiskToDiskSpec, slot_length_s
+from probes.transfers import control_connection
+from probes.transfers.control_connection import (
     CONTROL,
     DATA,
     ConnectionLost,
     ControlConnection,
-    Ready,
-    StreamsOpen,
-    TransferRequest,
     client_handshake,
     server_handshake,
 )
-from probes.disk_to_disk.spec import DiskToDiskSpec, slot_length_s
 from tests.facts import lacks
 
 KEY = hashlib.sha256(b"of this slot").digest()
 
 
 def test_messages_keep_their_names_on_the_wire():
-    tags = {kind.__struct_config__.tag for kind in get_args(control_connection.Message)}
+    tags = {kind.__struct_config__.tag for kind in get_args(Message)}
 
     assert tags == {"Ready", "Unable", "Transfer", "Open", "Arrived", "End"}
 
@@ -66,7 +65,7 @@ class TransferRequestBeforeBlocks(msgspec.Struct, frozen=True, kw_only=True, tag
 )
 def test_agents_with_and_without_blocks_understand_each_other(message, before):
     assert msgspec.json.decode(msgspec.json.encode(message), type=type(before)) == before
-    read = msgspec.json.decode(msgspec.json.encode(before), type=control_connection.Message)
+    read = msgspec.json.decode(msgspec.json.encode(before), type=Message)
     assert not getattr(read, "takes_blocks", False)
     assert not getattr(read, "in_blocks", False)
 
@@ -317,8 +316,8 @@ def test_messages_arrive_as_sent():
     receiver.send(Ready(moved_bytes=5, seconds=0.5))
     receiver.send(StreamsOpen())
 
-    assert sender.receive(soon()) == Ready(moved_bytes=5, seconds=0.5)
-    assert sender.receive(soon()) == StreamsOpen()
+    assert sender.receive(Message, soon()) == Ready(moved_bytes=5, seconds=0.5)
+    assert sender.receive(Message, soon()) == StreamsOpen()
 
 
 @pytest.mark.parametrize("spoil", ["bit", "again", "back"])
@@ -334,13 +333,13 @@ def test_a_changed_repeated_or_reflected_message_is_refused(spoil):
         there.sendall(message[:-3] + bytes([message[-3] ^ 1]) + message[-2:])
     elif spoil == "again":
         there.sendall(message)
-        sender.receive(soon())
+        sender.receive(Message, soon())
     else:
         here.sendall(message)
         sender = ControlConnection(there, receiver.session, sends=False)
 
     with pytest.raises(NotPermitted, match="does not authenticate"):
-        sender.receive(soon())
+        sender.receive(Message, soon())
 
 
 def test_an_oversized_message_is_not_read():
@@ -348,17 +347,17 @@ def test_an_oversized_message_is_not_read():
     there.sendall(control_connection.LENGTH.pack(2**31))
 
     with pytest.raises(NotPermitted, match="exceeds 65,536 bytes"):
-        sender.receive(soon())
+        sender.receive(Message, soon())
 
 
 def test_a_peer_that_closes_or_stays_silent_is_gone():
     sender, _, _, there = control_connections()
 
     with pytest.raises(ConnectionLost, match="in time"):
-        sender.receive(Deadline(0.05))
+        sender.receive(Message, Deadline(0.05))
     there.close()
     with pytest.raises(ConnectionLost, match="closed the connection"):
-        sender.receive(soon())
+        sender.receive(Message, soon())
 
 
 def test_a_slot_has_room_for_each_step():

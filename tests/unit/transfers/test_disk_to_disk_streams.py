@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from probes.contract import Deadline
 from probes.disk_to_disk import disk, scratch, streams
-from probes.disk_to_disk.control_connection import ConnectionLost
+from probes.transfers.control_connection import ConnectionLost
 
 
 def soon():

@@ -2,9 +2,9 @@
 
 import pytest
 
-from probes.throughput.hosts import inventory, load
-from probes.throughput.hosts.load import HostLoadSampler, core_loads, parse_core_times
-from probes.throughput.hosts.spec import CoreLoad
+from probes.transfers.hosts import inventory, load
+from probes.transfers.hosts.load import HostLoadSampler, core_loads, parse_core_times
+from probes.transfers.hosts.spec import CoreLoad
 
 BEFORE = """\
 cpu  1000 0 0 4000 0 0 0 0 0 0

@@ -12,7 +12,7 @@ from probes.idle_restart.probe import IdleRestartEnd, IdleRestartProbe
 from probes.idle_restart.result import sentence
 from probes.idle_restart.spec import IdleRestartSpec
 from probes.idle_restart.transfer import IdleRestartFailure, TransferSample, evaluate, measure, serve
-from probes.throughput.socket_counters import ConnectionCounters
+from probes.transfers.socket_counters import ConnectionCounters
 
 SPEC = IdleRestartSpec(address="192.0.2.1", port=5202, duration_s=4.0, pause_s=3.0)
 RTT_S, MSS = 0.1, 1448

@@ -6,8 +6,8 @@ import pytest
 
 from monitor.archive.queries.throughput.inventories import settings_of
 from monitor.web.pages.path.hosts import setting_text
-from probes.throughput.hosts import interface, inventory
-from probes.throughput.hosts.spec import HostInventory, TcpMetrics
+from probes.transfers.hosts import interface, inventory
+from probes.transfers.hosts.spec import HostInventory, TcpMetrics
 
 TWO_SOURCES = """\
 192.0.2.7 age 12.500sec ssthresh 44 cwnd 22 rtt 151.2ms rttvar 900us source 198.51.100.1

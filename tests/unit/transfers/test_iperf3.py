@@ -14,8 +14,11 @@ import msgspec
 import pytest
 
 from probes.contract import Deadline, NameNotResolved, Outcome, ProbeError
-from probes.throughput import iperf3, report
-from probes.throughput.spec import ThroughputSpec
+from probes.throughput.probe import Iperf3Probe
+from probes.transfers.iperf3 import report
+from probes.transfers.iperf3 import transfer as iperf3
+from probes.transfers.iperf3.process import MISSING
+from probes.transfers.spec import ThroughputSpec
 from tests.iperf3_runs import measure
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "iperf3"
@@ -383,12 +386,12 @@ def test_without_iperf3_the_outcome_names_the_package(monkeypatch):
 
     assert (run.outcome, run.throughput_bps) == (Outcome.TOOL_FAILURE, None)
     assert "apt-get install iperf3" in run.detail
-    assert iperf3.Iperf3Probe().can_run(spec) == [iperf3.MISSING]
+    assert Iperf3Probe().can_run(spec) == [MISSING]
 
 
 def test_a_name_that_does_not_resolve_is_a_dns_failure():
     with pytest.raises(NameNotResolved, match="no IPv4 address"):
-        iperf3.Iperf3Probe().run(ThroughputSpec(address="nowhere.invalid"), Deadline(5))
+        Iperf3Probe().run(ThroughputSpec(address="nowhere.invalid"), Deadline(5))
 
 
 def test_an_address_of_the_other_family_is_a_dns_failure():

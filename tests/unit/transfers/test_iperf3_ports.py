@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import random
 import resource
 import socket
 import threading
@@ -10,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from probes.contract import Deadline, Outcome, ProbeError
-from probes.throughput import iperf3
-from probes.throughput.spec import ThroughputSpec
-from probes.throughput.tool.errors import failure_of
+from probes.throughput.probe import Iperf3Probe
+from probes.transfers.iperf3 import transfer as iperf3
+from probes.transfers.iperf3.errors import failure_of
+from probes.transfers.spec import ThroughputSpec
 
 REPORT = Path(__file__).parents[2] / "fixtures" / "iperf3" / "tcp.json"
 SPEC = ThroughputSpec(address="127.0.0.1", duration_s=1)
@@ -30,7 +32,7 @@ def pretend(tmp_path, monkeypatch):
         tool.write_text(f"#!/bin/sh\n{find}\n{script}\n")
         tool.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-        monkeypatch.setattr(iperf3.random, "sample", lambda ports, count: sorted(ports))
+        monkeypatch.setattr(random, "sample", lambda ports, count: sorted(ports))
 
     return put
 
@@ -55,7 +57,7 @@ def error(message):
 def test_each_port_that_fails_before_data_is_passed_over(pretend, failure):
     pretend(f"case $port in 1530[123]) {failure};; esac; {GOOD}")
 
-    run = iperf3.Iperf3Probe().run(PORTS, Deadline(20))
+    run = Iperf3Probe().run(PORTS, Deadline(20))
 
     assert (run.outcome, run.detail) == (Outcome.MEASURED, "port 15304")
 
@@ -65,7 +67,7 @@ def test_a_port_that_fails_after_data_ends_the_test(pretend):
     pretend(f"case $port in 15301) cat {terminated}; exit 1;; esac; {GOOD}")
 
     with pytest.raises(ProbeError) as failure:
-        iperf3.Iperf3Probe().run(PORTS, Deadline(20))
+        Iperf3Probe().run(PORTS, Deadline(20))
 
     assert failure.value.figures["sent_bytes"] == 19_204_776
 
@@ -74,7 +76,7 @@ def test_ports_that_all_fail_give_the_counts_and_the_last(pretend):
     pretend(error("control socket has closed unexpectedly"))
 
     with pytest.raises(ProbeError, match=r"0 of 4 ports busy, 0 refused, 4 failed: .*15304: control") as failure:
-        iperf3.Iperf3Probe().run(PORTS, Deadline(20))
+        Iperf3Probe().run(PORTS, Deadline(20))
 
     assert failure.value.outcome is Outcome.TOOL_FAILURE
 
@@ -107,7 +109,7 @@ def test_iperf3_does_not_translate_its_errors(pretend, monkeypatch):
     pretend('echo "{\\"error\\": \\"locale $LC_ALL\\"}"')
 
     with pytest.raises(ProbeError, match=r"locale C$"):
-        iperf3.Iperf3Probe().run(SPEC, Deadline(20))
+        Iperf3Probe().run(SPEC, Deadline(20))
 
 
 @pytest.mark.parametrize("script", ["yes ''", "trap '' TERM; yes '{'", "head -c 60000000 /dev/zero"])
@@ -116,7 +118,7 @@ def test_more_output_than_32_mb_is_not_read(pretend, script):
     before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
     with pytest.raises(ProbeError, match="exceeds 32 MB"):
-        iperf3.Iperf3Probe().run(SPEC, Deadline(60))
+        Iperf3Probe().run(SPEC, Deadline(60))
 
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb < 100_000
 
@@ -127,14 +129,14 @@ def test_a_text_of_the_peer_takes_its_bytes_alone(pretend):
         " head -c 30000000 /dev/zero | tr '\\0' A; printf '\"}'"
     )
 
-    assert iperf3.Iperf3Probe().run(SPEC, Deadline(60)).outcome is Outcome.MEASURED
+    assert Iperf3Probe().run(SPEC, Deadline(60)).outcome is Outcome.MEASURED
 
 
 def test_iperf3_itself_has_a_limit_of_memory(pretend):
     pretend('echo "{\\"error\\": \\"data $(ulimit -d)\\"}"')
 
     with pytest.raises(ProbeError) as failure:
-        iperf3.Iperf3Probe().run(SPEC, Deadline(20))
+        Iperf3Probe().run(SPEC, Deadline(20))
 
     assert int(str(failure.value).split()[-1]) == (256 + 16) * 1024
 
@@ -147,12 +149,12 @@ def test_a_port_that_accepts_and_says_nothing_is_passed_over(monkeypatch):
     """With the real iperf3, against a listener that never answers."""
     with socket.create_server(("127.0.0.1", 0)) as hung, socket.create_server(("127.0.0.1", 0)) as closing:
         ports = [hung.getsockname()[1], closing.getsockname()[1]]
-        monkeypatch.setattr(iperf3.random, "sample", lambda *_: ports)
+        monkeypatch.setattr(random, "sample", lambda *_: ports)
         threading.Thread(target=_close_each, args=(closing,), daemon=True).start()
         spec = ThroughputSpec(address="127.0.0.1", duration_s=1, port=min(ports), last_port=max(ports))
 
         with pytest.raises(ProbeError, match=r"0 refused, 2 failed: .*control"):
-            iperf3.Iperf3Probe().run(spec, Deadline(10))
+            Iperf3Probe().run(spec, Deadline(10))
 
 
 def _close_each(listener):

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from probes.contract import Deadline
-from probes.throughput import authentication, rsa, sampling, socket_counters, source_filter
-from probes.throughput.socket_counters import ConnectionCounters, SocketReader, StreamAddress
+from probes.transfers import socket_counters, source_filter
+from probes.transfers.iperf3 import authentication, rsa, sampling
+from probes.transfers.socket_counters import ConnectionCounters, SocketReader, StreamAddress
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "iperf3" / "versions"
 WITHOUT_FILTER = 0x40000

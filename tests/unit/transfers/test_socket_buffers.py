@@ -6,11 +6,12 @@ import msgspec
 import pytest
 
 from probes.contract import Deadline
-from probes.throughput import socket_buffers
 from probes.throughput.check import check_socket_buffers
-from probes.throughput.iperf3 import Iperf3Probe, Iperf3Server
-from probes.throughput.report import ToolFailure
-from probes.throughput.spec import ThroughputSlot, ThroughputSpec
+from probes.throughput.probe import Iperf3Probe, Iperf3Server
+from probes.throughput.spec import ThroughputSlot
+from probes.transfers import socket_buffers
+from probes.transfers.iperf3.report import ToolFailure
+from probes.transfers.spec import ThroughputSpec
 
 MIB = 2**20
 SYSCTLS = {"net.core.rmem_max": str(4 * MIB), "net.core.wmem_max": str(MIB)}

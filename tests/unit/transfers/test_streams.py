@@ -13,13 +13,13 @@ from monitor.web.pages.path.streams import stream_rows
 from probes.contract import ProbeError
 from probes.site.spool.spool import Spool
 from probes.site.wire import Delivered
-from probes.throughput.authentication import has_thread_per_stream
-from probes.throughput.capture.of_test import ThroughputCapture
-from probes.throughput.iperf3 import client_arguments
 from probes.throughput.kind import KIND
 from probes.throughput.limits import ThroughputLimits
-from probes.throughput.report import _steps_of_streams
-from probes.throughput.spec import CapturedHeaders, StreamResult, ThroughputRun, ThroughputSpec, Transfer
+from probes.transfers.capture.of_test import ThroughputCapture
+from probes.transfers.iperf3.authentication import has_thread_per_stream
+from probes.transfers.iperf3.report import _steps_of_streams
+from probes.transfers.iperf3.transfer import client_arguments
+from probes.transfers.spec import CapturedHeaders, StreamResult, ThroughputRun, ThroughputSpec, Transfer
 from tests.unit.transfers.test_iperf3 import FIXTURES, read
 
 VERSIONS = sorted((FIXTURES / "versions").glob("3.*"))

@@ -8,8 +8,8 @@ import pytest
 
 from monitor.archive.diagnosis.findings import Findings
 from monitor.web.pages.path.transfer import _buffer_facts, finding_facts
-from probes.throughput.hosts.spec import HostInventory
-from probes.throughput.spec import Transfer
+from probes.transfers.hosts.spec import HostInventory
+from probes.transfers.spec import Transfer
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from monitor.archive.statements import check_period, run_statement
-from probes.throughput.hosts.spec import HostInventory
+from probes.transfers.hosts.spec import HostInventory
 
 CHANGES_WITHIN = timedelta(days=90)
 MOST_TURNS = 20

@@ -15,8 +15,8 @@ import msgspec
 from monitor.archive.diagnosis.findings import Background, Findings
 from monitor.archive.queries.throughput.inventories import decoded_inventory
 from monitor.archive.statements import columns, records, run_statement
-from probes.throughput.hosts.spec import HostInventory
-from probes.throughput.spec import Transfer
+from probes.transfers.hosts.spec import HostInventory
+from probes.transfers.spec import Transfer
 
 
 @dataclass(frozen=True, slots=True)

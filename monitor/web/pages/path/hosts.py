@@ -13,7 +13,7 @@ from monitor.analysis import figures
 from monitor.analysis.tcp import wording
 from monitor.archive.queries.throughput.inventories import InventoryChange, settings_of
 from monitor.archive.queries.throughput.transfers import StoredTransfer
-from probes.throughput.hosts.spec import TcpMetrics
+from probes.transfers.hosts.spec import TcpMetrics
 
 UNKNOWN = "–"
 

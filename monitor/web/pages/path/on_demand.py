@@ -27,7 +27,7 @@ from monitor.mesh.schedule.on_demand import OnDemandError, Settings
 from monitor.web.pages.incidents.operate import answer, may_operate, problems
 from monitor.web.pages.path.progress import OnDemandProgress, progress_of
 from monitor.web.request.paths import path_or_404
-from probes.throughput.spec import MOST_CAPTURED_PACKETS
+from probes.transfers.spec import MOST_CAPTURED_PACKETS
 
 PINGS_FIRST_S = 20
 """Lead of a throughput test that begins after the pings: 10 s for the plan, 7 s for the pings, and a reserve."""

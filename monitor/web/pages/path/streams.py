@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString, mark_safe
 from monitor.analysis import figures
 from monitor.analysis.tcp import wording
 from monitor.archive.queries.throughput.transfers import StoredTransfer
-from probes.throughput.spec import StreamResult
+from probes.transfers.spec import StreamResult
 
 SLOW_RATIO = 0.5
 """Share of the median rate below which a stream is slow."""

@@ -21,9 +21,9 @@ from monitor.web.charts.transfer import TransferCharts, transfer_charts
 from monitor.web.pages.captures.figures import CapturesView
 from monitor.web.pages.path.hosts import HostsView, hosts_view
 from monitor.web.pages.path.streams import StreamRow, stream_rows
-from probes.throughput.authentication import has_thread_per_stream
-from probes.throughput.socket_buffers import fix_text, too_small
-from probes.throughput.spec import CpuUse, Transfer
+from probes.transfers.iperf3.authentication import has_thread_per_stream
+from probes.transfers.socket_buffers import fix_text, too_small
+from probes.transfers.spec import CpuUse, Transfer
 
 Fact = tuple[str, str]
 """Name and value."""

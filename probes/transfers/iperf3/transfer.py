@@ -1,7 +1,7 @@
 """Throughput with iperf3: a transfer to a peer that runs a single-use server.
 
-`measure` and `Iperf3Probe` take a `ThroughputSpec` and return a `ThroughputRun`; `serve` runs the server. A failed test
-has an outcome with a detail and no throughput, never 0 bit/s. `report` parses the output of iperf3. The caller
+`run_client` takes a `ThroughputSpec` and returns a `ThroughputRun`; `serve` runs the server. A failed test has an
+outcome with a detail and no throughput, never 0 bit/s. `report` parses the output of iperf3. The caller
 (`probes.site.runner.slot`) decides when both ends run and for how long the server listens.
 """
 
@@ -9,57 +9,36 @@ from __future__ import annotations
 
 import logging
 import math
-import random
-import shutil
 import signal
 import subprocess
 import time
-from collections import Counter
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import datetime
 from ipaddress import ip_address
 
 import msgspec
 
-from probes.contract import Deadline, NotPermitted, Outcome, ProbeError
-from probes.throughput import authentication, congestion_control, socket_buffers
-from probes.throughput.address import is_local, resolve_address
-from probes.throughput.authentication import Credentials
-from probes.throughput.capture.of_test import ThroughputCapture
-from probes.throughput.hosts.inventory import read_inventory, read_tcp_metrics
-from probes.throughput.hosts.spec import HostInventory, HostLoad, TcpMetrics
-from probes.throughput.report import (
-    listening_failed,
-    not_finished,
-    peer_of,
-    read_report,
-    received_bytes,
-)
-from probes.throughput.sampling import ToolSampler
-from probes.throughput.socket_counters import StreamAddress
-from probes.throughput.source_filter import DatagramFilter, filter_listener, source_program
-from probes.throughput.spec import (
-    CapturedHeaders,
-    CpuUse,
-    KernelCounts,
-    ThroughputRun,
-    ThroughputSpec,
-    with_metrics,
-)
-from probes.throughput.tool.document import Json, decode
-from probes.throughput.tool.errors import ServerBusy, ToolFailure
-from probes.throughput.tool.process import MISSING, STOP_GRACE_S, count_sockets, output_of, running
-
-__all__ = ["MISSING", "STOP_GRACE_S", "Iperf3Probe", "Iperf3Server"]
+from probes.contract import Deadline, NotPermitted, ProbeError
+from probes.transfers import congestion_control, socket_buffers
+from probes.transfers.address import is_local, resolve_address
+from probes.transfers.capture.of_test import ThroughputCapture
+from probes.transfers.hosts.spec import HostInventory, HostLoad, TcpMetrics
+from probes.transfers.iperf3 import authentication
+from probes.transfers.iperf3.authentication import Credentials
+from probes.transfers.iperf3.document import Json, decode
+from probes.transfers.iperf3.errors import ToolFailure
+from probes.transfers.iperf3.process import count_sockets, output_of, running
+from probes.transfers.iperf3.report import listening_failed, not_finished, peer_of, read_report, received_bytes
+from probes.transfers.iperf3.sampling import ToolSampler
+from probes.transfers.socket_counters import StreamAddress
+from probes.transfers.source_filter import DatagramFilter, filter_listener, source_program
+from probes.transfers.spec import CapturedHeaders, CpuUse, KernelCounts, ThroughputRun, ThroughputSpec
 
 logger = logging.getLogger(__name__)
 
 LISTEN_AGAIN_S = 0.5
 CONNECT_TIMEOUT_MS = 3000
-SHORTEST_ANSWER_S, LONGEST_ANSWER_S = 1.0, 4.0
-"""For a port of several to answer: four round trips and the start of iperf3."""
 MAX_INTERVALS = 1000
 INTERVALS_BYTES = 24 * 2**20
 """Of both ends' intervals in a report, which must leave room in the output that is read."""
@@ -79,84 +58,6 @@ class OpenFile:
     @property
     def arguments(self) -> tuple[str, str]:
         return "-F", f"/proc/self/fd/{self.descriptor}"
-
-
-class Iperf3Probe:
-    """The client of a throughput test."""
-
-    def can_run(self, spec: ThroughputSpec) -> list[str]:
-        """Reasons why the test cannot run from here, each with a fix; empty if it can."""
-        reasons = [] if shutil.which("iperf3") else [MISSING]
-        checks = (
-            lambda: resolve_address(spec.address, spec.family),
-            lambda: congestion_control.check(spec.congestion_control),
-            lambda: check_buffers(spec),
-        )
-        for check in checks:
-            try:
-                check()
-            except ProbeError as error:
-                reasons.append(str(error))
-        return reasons
-
-    def run(self, spec: ThroughputSpec, deadline: Deadline) -> ThroughputRun:
-        """Send for `spec.duration_s` seconds to the server at `spec.address`. Of several ports, those that fail before
-        any data, or do not answer, are passed over, beginning at any of them. Raises `ProbeError`."""
-        address = resolve_address(spec.address, spec.family)
-        congestion_control.check(spec.congestion_control)
-        check_buffers(spec)
-        ports = spec.ports
-        failures = list[ProbeError]()
-        for port in random.sample(ports, len(ports)):
-            if failures and deadline.remaining_s < spec.length_s:
-                break
-            try:
-                answer_s = None if len(ports) == 1 else _answer_s(spec, deadline)
-                run = self._run_at(msgspec.structs.replace(spec, port=port), address, deadline, answer_s)
-            except ProbeError as error:
-                # A server without our authorization is no fault of this host: another port may have another.
-                if error.figures or (error.permanent and not isinstance(error, NotPermitted)):
-                    raise
-                failures.append(error)
-            else:
-                return run if len(ports) == 1 else msgspec.structs.replace(run, detail=_with_port(run.detail, port))
-        raise failures[0] if len(ports) == 1 else _failure_of_all(failures, len(ports))
-
-    def _run_at(self, spec: ThroughputSpec, address: str, deadline: Deadline, answer_s: float | None) -> ThroughputRun:
-        inventory, metrics = read_inventory(address), read_tcp_metrics(address, spec.source)
-        started_at = datetime.now(UTC)
-        with (
-            authentication.client_credentials(spec.one_time_key, spec.peer_iperf3) as credentials,
-            ThroughputCapture(spec, address) as capture,
-        ):
-            run = run_client(
-                client_arguments(spec, address), spec, address, started_at, deadline, credentials, answer_s=answer_s
-            )
-        transfer = None if run.transfer is None else with_metrics(run.transfer, metrics, of_sender=not spec.reverse)
-        captured = msgspec.UNSET if capture.result is None else capture.result
-        return msgspec.structs.replace(run, inventory=inventory, transfer=transfer, capture=captured)
-
-
-def _answer_s(spec: ThroughputSpec, deadline: Deadline) -> float:
-    """How long one of several ports may take to answer: half of the time that the test does not need, so that others
-    can be tried after it."""
-    return min(LONGEST_ANSWER_S, max(SHORTEST_ANSWER_S, (deadline.remaining_s - spec.length_s) / 2))
-
-
-def _failure_of_all(failures: Sequence[ProbeError], ports: int) -> ProbeError:
-    """The failure of a test after all its ports failed: busy if any port was busy."""
-    outcomes = Counter(error.outcome for error in failures)
-    tried = f"{outcomes[Outcome.BUSY]} of {ports} ports busy, {outcomes[Outcome.REFUSED]} refused"
-    others = len(failures) - outcomes[Outcome.BUSY] - outcomes[Outcome.REFUSED]
-    tried += f", {others} failed" if others else ""
-    if not failures or outcomes[Outcome.BUSY]:
-        return ServerBusy(tried if not others else f"{tried}: {failures[-1]}")
-    (most_common, _), *_ = outcomes.most_common()
-    return ProbeError(f"{tried}: {failures[-1]}", outcome=most_common)
-
-
-def _with_port(detail: str | None, port: int) -> str:
-    return f"port {port}" if detail is None else f"port {port}; {detail}"
 
 
 def run_client(
@@ -230,20 +131,6 @@ def serve(spec: ThroughputSpec, deadline: Deadline, file: OpenFile | None = None
     if last_error is not None:
         raise last_error
     return None
-
-
-class Iperf3Server:
-    """The server of a throughput test (`probes.contract.FarEnd`)."""
-
-    def serve(self, spec: ThroughputSpec, deadline: Deadline) -> ServerStatistics | None:
-        """Run `serve`, and read this host's inventory before."""
-        inventory = read_inventory(spec.source)
-        metrics = None if spec.source is None else read_tcp_metrics(spec.source, spec.address)
-        statistics = serve(spec, deadline)
-        return None if statistics is None else replace(statistics, inventory=inventory, metrics=metrics)
-
-    def decline(self, spec: ThroughputSpec, outcome: Outcome, detail: str, deadline: Deadline) -> None:
-        """Do nothing: the server's report has the reason."""
 
 
 def check_buffers(spec: ThroughputSpec) -> None:

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from probes.throughput.hosts.inventory import interface_to, queue_drops
-from probes.throughput.hosts.spec import MAX_CORES, CoreLoad, HostLoad
+from probes.transfers.hosts.inventory import interface_to, queue_drops
+from probes.transfers.hosts.spec import MAX_CORES, CoreLoad, HostLoad
 
 CPU_TIMES = Path("/proc/stat")
 LEAST_S = 0.2

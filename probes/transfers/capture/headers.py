@@ -1,7 +1,7 @@
 """A bounded capture of the TCP headers of a test, at either end: what tcpdump would keep, without it.
 
 The kernel writes the packets of the test's peer and port into rings: the first packets into one, stretches of the
-transfer's bytes into the others (`probes.throughput.capture.selection`). After the test the rings are read: the
+transfer's bytes into the others (`probes.transfers.capture.selection`). After the test the rings are read: the
 connections with the most bytes are the test's data; packets are cut after their TCP header, so that no payload is kept,
 and written as pcap with stamps in nanoseconds. Needs CAP_NET_RAW.
 """
@@ -16,9 +16,9 @@ from collections import Counter
 from types import TracebackType
 from typing import Self
 
-from probes.throughput.capture.ring import NS, Frame, Ring, RingFrames
-from probes.throughput.capture.selection import SNAP_BYTES, STRETCHES, filter_program
-from probes.throughput.spec import MOST_CAPTURE_BYTES, MOST_CAPTURED_PACKETS, CapturedHeaders, CapturedPart
+from probes.transfers.capture.ring import NS, Frame, Ring, RingFrames
+from probes.transfers.capture.selection import SNAP_BYTES, STRETCHES, filter_program
+from probes.transfers.spec import MOST_CAPTURE_BYTES, MOST_CAPTURED_PACKETS, CapturedHeaders, CapturedPart
 
 LINK_RAW = 101
 SHARES = (0.4, 0.12, 0.12, 0.12, 0.24)

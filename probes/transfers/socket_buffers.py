@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from probes.throughput.hosts.inventory import read_sysctls
+from probes.transfers.hosts.inventory import read_sysctls
 
 LIMITS = ("net.core.rmem_max", "net.core.wmem_max")
 DOUBLED = 2

@@ -11,8 +11,8 @@ from typing import Self
 
 import msgspec
 
-from probes.throughput.capture.headers import HeaderCapture
-from probes.throughput.spec import CapturedHeaders, ThroughputSpec
+from probes.transfers.capture.headers import HeaderCapture
+from probes.transfers.spec import CapturedHeaders, ThroughputSpec
 
 FORBIDDEN = "throughput.max_capture_packets of limits.toml allows none"
 NOT_TCP = "only TCP is captured"

@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
-from probes.throughput.hosts.interface import read_settings
-from probes.throughput.hosts.spec import HostInventory, TcpMetrics
+from probes.transfers.hosts.interface import read_settings
+from probes.transfers.hosts.spec import HostInventory, TcpMetrics
 
 PROC_SYS = Path("/proc/sys")
 CPU_INFO = Path("/proc/cpuinfo")

@@ -2,7 +2,7 @@
 
 iperf3 appends strerror(3) to its own text (iperf_error.c), and each C library has words of its own: those of glibc,
 musl and the BSDs are here. Nothing is translated:
-iperf3 runs in the locale C (`probes.throughput.tool.process`).
+iperf3 runs in the locale C (`probes.transfers.iperf3.process`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The control connection of a disk-to-disk test: authenticated messages over a TCP connection.
+"""The control connection of a test: authenticated messages over a TCP connection between its two ends.
 
 Both ends hold the one-time key of the slot. In the handshake the listening end sends a nonce; the connecting end
 answers with its own nonce and an HMAC over both, and the listening end answers with its HMAC. A recorded handshake
@@ -31,50 +31,11 @@ class ConnectionLost(ProbeError):
     """The peer closed the connection, or did not answer in time."""
 
 
-class Ready(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The receiver is ready, with the bytes and seconds of its local write. Older receivers take no blocks."""
-
-    moved_bytes: int
-    seconds: float
-    takes_blocks: bool = False
-
-
 class PeerFailure(msgspec.Struct, frozen=True, kw_only=True, tag="Unable"):
     """The receiver failed or declines, with the reason."""
 
     outcome: Outcome
     detail: str
-
-
-class TransferRequest(msgspec.Struct, frozen=True, kw_only=True, tag="Transfer"):
-    """Request to receive a transfer of at most `duration_s`: from memory, or from a file of `file_bytes`, whose data
-    come in blocks or in a fixed part for each stream (see `streams`)."""
-
-    tool: str
-    streams: int
-    duration_s: int
-    file_bytes: int | None
-    in_blocks: bool = False
-
-
-class StreamsOpen(msgspec.Struct, frozen=True, kw_only=True, tag="Open"):
-    """All streams are connected; start sending."""
-
-
-class TransferResult(msgspec.Struct, frozen=True, kw_only=True, tag="Arrived"):
-    """Received bytes per stream, the duration, and the duration of the final fsync. `digest` is of the stored file."""
-
-    stream_bytes: tuple[int, ...] = ()
-    moving_s: float = 0.0
-    syncing_s: float = 0.0
-    digest: str | None = None
-
-
-class End(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The test is complete."""
-
-
-Message = Ready | PeerFailure | TransferRequest | StreamsOpen | TransferResult | End
 
 
 class ControlConnection:
@@ -96,13 +57,9 @@ class ControlConnection:
         except OSError as error:
             raise ConnectionLost(f"the other end is gone: {error}") from error
 
-    def receive(self, deadline: Deadline) -> Message:
-        """Receive the next message. Raises `ConnectionLost`, and `NotPermitted` if its HMAC is wrong."""
-        message: Message = self.receive_of(Message, deadline)
-        return message
-
-    def receive_of(self, messages: Any, deadline: Deadline) -> Any:
-        """As `receive`, of another kind's `messages`: a union of tagged structs."""
+    def receive(self, messages: Any, deadline: Deadline) -> Any:
+        """Receive the next message, of those in the union `messages` of tagged structs. Raises `ConnectionLost`, and
+        `NotPermitted` if its HMAC is wrong."""
         length = LENGTH.unpack(read_exactly(self._connection, LENGTH.size, deadline))[0]
         if length > MAX_BYTES:
             raise NotPermitted(f"a message exceeds {MAX_BYTES:,} bytes")

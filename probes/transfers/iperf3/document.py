@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from probes.throughput.tool.errors import ToolFailure
+from probes.transfers.iperf3.errors import ToolFailure
 
 Json = dict[str, Any]
 

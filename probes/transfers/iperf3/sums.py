@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from probes.bounds import Amount, Count, LargeCount
-from probes.throughput.spec import Protocol
-from probes.throughput.tool.document import Json
-from probes.throughput.tool.errors import ToolFailure
-from probes.throughput.tool.figures import kept
+from probes.transfers.iperf3.document import Json
+from probes.transfers.iperf3.errors import ToolFailure
+from probes.transfers.iperf3.figures import kept
+from probes.transfers.spec import Protocol
 
 MARGIN = 1.1
 """Upper bound on received bytes, as a multiple of sent bytes: iperf3 ends its sums at the two ends apart."""

@@ -17,7 +17,12 @@ from msgspec import Meta
 
 from probes.bounds import Amount, Count, LargeCount, PositiveSmallCount, ShortText
 from probes.contract import NotPermitted, Outcome, ProbeError
-from probes.throughput.spec import (
+from probes.transfers.iperf3.bidirectional import one_direction
+from probes.transfers.iperf3.document import Json, decode
+from probes.transfers.iperf3.errors import ServerBusy, ServerRefused, ToolFailure, failure_of
+from probes.transfers.iperf3.figures import DAMAGED, kept, known, unless_damaged
+from probes.transfers.iperf3.sums import ends_of, measured_bps
+from probes.transfers.spec import (
     LEAST_STEPS,
     MOST_STEPS,
     MOST_STEPS_OF_ALL,
@@ -31,11 +36,6 @@ from probes.throughput.spec import (
     Transfer,
     UdpCounts,
 )
-from probes.throughput.tool.bidirectional import one_direction
-from probes.throughput.tool.document import Json, decode
-from probes.throughput.tool.errors import ServerBusy, ServerRefused, ToolFailure, failure_of
-from probes.throughput.tool.figures import DAMAGED, kept, known, unless_damaged
-from probes.throughput.tool.sums import ends_of, measured_bps
 
 __all__ = ["Json", "ServerBusy", "ServerRefused", "ToolFailure", "decode", "read_report"]
 

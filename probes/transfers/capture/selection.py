@@ -1,4 +1,4 @@
-"""Which packets of a test a ring of `probes.throughput.capture.ring` keeps: classic BPF on address, port and bytes.
+"""Which packets of a test a ring of `probes.transfers.capture.ring` keeps: classic BPF on address, port and bytes.
 
 A fast test has more packets than a capture may keep. Beside a ring for its first packets there are rings for
 `Stretches` of each connection's bytes: data by its sequence number, ACKs by the number that they acknowledge. Numbers

@@ -8,7 +8,7 @@ bidirectional.
 
 from __future__ import annotations
 
-from probes.throughput.tool.document import Json
+from probes.transfers.iperf3.document import Json
 
 SUFFIX = "_bidir_reverse"
 

@@ -20,10 +20,10 @@ from types import TracebackType
 from typing import Self
 
 from probes.threads import ProbeThread
-from probes.throughput.hosts.load import HostLoadSampler
-from probes.throughput.hosts.spec import HostLoad
-from probes.throughput.socket_counters import ConnectionCounters, SocketReader, StreamAddress
-from probes.throughput.spec import KernelCounts
+from probes.transfers.hosts.load import HostLoadSampler
+from probes.transfers.hosts.spec import HostLoad
+from probes.transfers.socket_counters import ConnectionCounters, SocketReader, StreamAddress
+from probes.transfers.spec import KernelCounts
 
 SAMPLE_EVERY_S = 0.2
 IDLE_RATIO = 0.01

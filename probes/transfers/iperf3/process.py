@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from probes.contract import Deadline
-from probes.throughput.tool.errors import ToolFailure
+from probes.transfers.iperf3.errors import ToolFailure
 
 MISSING = "iperf3 is not installed; install it (Debian, Ubuntu: apt-get install iperf3)"
 STOP_GRACE_S = 2.0

@@ -21,7 +21,7 @@ from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 
-from probes.throughput.rsa import KeyPair, key_pair
+from probes.transfers.iperf3.rsa import KeyPair, key_pair
 
 USER = "soundings"
 PASSWORD_VARIABLE = "IPERF3_PASSWORD"

@@ -1,0 +1,46 @@
+"""The messages of the two ends of a disk-to-disk test on their control connection."""
+
+from __future__ import annotations
+
+import msgspec
+
+from probes.transfers.control_connection import PeerFailure
+
+
+class Ready(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The receiver is ready, with the bytes and seconds of its local write. Older receivers take no blocks."""
+
+    moved_bytes: int
+    seconds: float
+    takes_blocks: bool = False
+
+
+class TransferRequest(msgspec.Struct, frozen=True, kw_only=True, tag="Transfer"):
+    """Request to receive a transfer of at most `duration_s`: from memory, or from a file of `file_bytes`, whose data
+    come in blocks or in a fixed part for each stream (see `streams`)."""
+
+    tool: str
+    streams: int
+    duration_s: int
+    file_bytes: int | None
+    in_blocks: bool = False
+
+
+class StreamsOpen(msgspec.Struct, frozen=True, kw_only=True, tag="Open"):
+    """All streams are connected; start sending."""
+
+
+class TransferResult(msgspec.Struct, frozen=True, kw_only=True, tag="Arrived"):
+    """Received bytes per stream, the duration, and the duration of the final fsync. `digest` is of the stored file."""
+
+    stream_bytes: tuple[int, ...] = ()
+    moving_s: float = 0.0
+    syncing_s: float = 0.0
+    digest: str | None = None
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The test is complete."""
+
+
+Message = Ready | PeerFailure | TransferRequest | StreamsOpen | TransferResult | End
