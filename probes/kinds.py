@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from probes.aggregate import kind as aggregate
+from probes.aggregate.kind import aggregate_of
 from probes.capacity import kind as capacity
 from probes.contract import CycleKind, Kind, SlotKind
 from probes.disk_to_disk import kind as disk_to_disk
@@ -27,7 +27,7 @@ KINDS: dict[str, Kind] = {
         ping.KIND, throughput.KIND, capacity.KIND, disk_to_disk.KIND, trace.KIND, stamp.KIND, tcp_ping.KIND,
         policer.KIND,
         request_response.KIND,
-        aggregate.KIND,
+        aggregate_of(throughput.KIND),
         idle_restart.KIND,
         interface.KIND,
     )

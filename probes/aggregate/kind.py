@@ -1,29 +1,17 @@
 """The kind `aggregate`: a throughput test whose pairs of hosts send at the same time.
 
-Everything but the names of its slots and results is that of `probes.throughput`. The limit
-`throughput.max_parallel_tests` bounds how many members run here at once.
+Everything but the names of its slots and results is that of the kind that its members run, which `probes.kinds` gives.
+The limit `throughput.max_parallel_tests` bounds how many members run here at once.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from probes.aggregate.spec import (
-    AggregateSlot,
-    MemberRun,
-    MemberServerReport,
-    member_not_measured,
-    member_run,
-    member_server_report,
-)
-from probes.contract import Deadline, Outcome, Probe, SlotKind
-from probes.throughput.kind import KIND as THROUGHPUT
-from probes.throughput.kind import server_report
-from probes.transfers.spec import ThroughputRun, ThroughputSpec
-
-if TYPE_CHECKING:
-    from probes.transfers.iperf3.transfer import ServerStatistics
+from probes.aggregate.spec import AggregateSlot, MemberRun, MemberServerReport, member_run, member_server_report
+from probes.contract import Deadline, Outcome, Probe, Result, SlotKind
+from probes.transfers.spec import ServerReport, ThroughputRun, ThroughputSpec
 
 
 class MemberProbe:
@@ -39,27 +27,27 @@ class MemberProbe:
         return member_run(self._transfer.run(spec, deadline))
 
 
-def _probe() -> Probe[Any, Any]:
-    return MemberProbe(THROUGHPUT.probe())
+def aggregate_of(single: SlotKind) -> SlotKind:
+    """The kind whose members are tests of the kind `single`."""
+    report_of_single = single.report
+    assert report_of_single is not None
 
+    def report(spec: ThroughputSpec, started_at: datetime, outcome: Outcome, detail: str, seen: Any) -> Result:
+        served = report_of_single(spec, started_at, outcome, detail, seen)
+        assert isinstance(served, ServerReport)
+        return member_server_report(served)
 
-def _report(
-    spec: ThroughputSpec, started_at: datetime, outcome: Outcome, detail: str, statistics: ServerStatistics | None
-) -> MemberServerReport:
-    return member_server_report(server_report(spec, started_at, outcome, detail, statistics))
-
-
-KIND = SlotKind(
-    name="aggregate",
-    task=AggregateSlot,
-    results=(MemberRun, MemberServerReport),
-    hours=THROUGHPUT.hours,
-    probe=_probe,
-    far_end=THROUGHPUT.far_end,
-    not_measured=member_not_measured,
-    carried_bits=THROUGHPUT.carried_bits,
-    calls_again=True,
-    forbids=THROUGHPUT.forbids,
-    prepare=THROUGHPUT.prepare,
-    report=_report,
-)
+    return SlotKind(
+        name="aggregate",
+        task=AggregateSlot,
+        results=(MemberRun, MemberServerReport),
+        hours=single.hours,
+        probe=lambda: MemberProbe(single.probe()),
+        far_end=single.far_end,
+        not_measured=lambda *ended: member_run(single.not_measured(*ended)),
+        carried_bits=single.carried_bits,
+        calls_again=True,
+        forbids=single.forbids,
+        prepare=single.prepare,
+        report=report,
+    )

@@ -6,18 +6,18 @@ centre adds them up (`monitor.archive.aggregates`).
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from probes.contract import Outcome
-from probes.throughput.spec import ThroughputSlot
-from probes.transfers.spec import ServerReport, ThroughputRun, ThroughputSpec, not_measured
+from probes.transfers.slot import TransferSlot
+from probes.transfers.spec import ServerReport, ThroughputRun, ThroughputSpec
 
 
-class AggregateSlot(ThroughputSlot, frozen=True, kw_only=True, tag="aggregate", tag_field="kind"):
+class AggregateSlot(TransferSlot, frozen=True, kw_only=True, tag="aggregate", tag_field="kind"):
     """The slot of a member. The slots of all members of a test begin and end at the same times."""
+
+    spec: ThroughputSpec
 
 
 class MemberRun(ThroughputRun, frozen=True, kw_only=True, gc=False, tag="aggregate", tag_field="kind"):
@@ -36,11 +36,6 @@ def member_run(run: ThroughputRun) -> MemberRun:
 def member_server_report(report: ServerReport) -> MemberServerReport:
     """The report of a listening end as that of a member's."""
     return MemberServerReport(**_fields(report))
-
-
-def member_not_measured(spec: ThroughputSpec, started_at: datetime, outcome: Outcome, detail: str) -> MemberRun:
-    """The result of a member that ended in `outcome`, without figures."""
-    return member_run(not_measured(spec, started_at, outcome, detail))
 
 
 def _fields(struct: msgspec.Struct) -> dict[str, Any]:

@@ -26,12 +26,12 @@ from monitor.archive.ingest.traces import store_traces
 from monitor.archive.interfaces.store import in_interface, store_interfaces
 from monitor.archive.retention_bounds import raw_tables
 from monitor.mesh.kinds import MESH_KINDS
-from probes.aggregate.kind import KIND as AGGREGATE
 from probes.capacity.kind import KIND as CAPACITY
 from probes.contract import Kind
 from probes.disk_to_disk.kind import KIND as DISK_TO_DISK
 from probes.idle_restart.kind import KIND as IDLE_RESTART
 from probes.interface.kind import KIND as INTERFACE
+from probes.kinds import KINDS
 from probes.ping.kind import KIND as PING
 from probes.policer.kind import KIND as POLICER
 from probes.request_response.kind import KIND as REQUEST_RESPONSE
@@ -78,7 +78,7 @@ STORED_KINDS: dict[str, StoredKind] = {
         ),
         StoredKind(kind=IDLE_RESTART, contradiction=contradictions.in_idle_restart, store=store_idle_restarts),
         StoredKind(kind=INTERFACE, contradiction=in_interface, store=store_interfaces),
-        StoredKind(kind=AGGREGATE, contradiction=contradictions.in_throughput, store=store_members),
+        StoredKind(kind=KINDS["aggregate"], contradiction=contradictions.in_throughput, store=store_members),
     )
 }
 KIND_OF_RESULT: dict[type[Any], StoredKind] = {

@@ -25,8 +25,8 @@ from monitor.mesh.kinds.throughput import (
     iperf3_servers,
     throughput_slot,
 )
-from probes.aggregate.kind import KIND as AGGREGATE
 from probes.aggregate.spec import AggregateSlot
+from probes.kinds import KINDS
 from probes.toml.keys import DISTINCT, NOT_EMPTY, meaning
 from probes.toml.tables import Table
 
@@ -159,7 +159,7 @@ def _servers(test: AggregateEntry, source: str, destination: str) -> Sequence[Li
 
 
 KIND = MeshKind(
-    kind=AGGREGATE,
+    kind=KINDS["aggregate"],
     entry=AggregateEntry,
     check_table=_check_table,
     table="aggregate_member",

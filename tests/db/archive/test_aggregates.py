@@ -16,8 +16,9 @@ from monitor.mesh.models import Path, Site, Slot, SlotHost, SlotUplink
 from monitor.mesh.plan import plan_for
 from monitor.mesh.schedule.endings import GRACE_S, expire_slots
 from monitor.mesh.schedule.slots import IN_HAND_S, plan_slots
-from probes.aggregate.spec import AggregateSlot, MemberServerReport, member_not_measured, member_run
+from probes.aggregate.spec import AggregateSlot, MemberServerReport, member_run
 from probes.contract import Outcome
+from probes.kinds import KINDS
 from probes.packets.spec import Burst
 from probes.site.wire import Batch, Delivered, Plan
 from probes.transfers.spec import ReceivedIntervals, ThroughputRun, Transfer
@@ -239,7 +240,8 @@ def test_a_refused_member_is_named_with_its_reason():
     deliver_all(slots, without=("c",))
     (refused,) = (slot for slot in slots if slot.measurement.path.source.name == "c")
     spec = plan_for(Site.objects.get(name="c"), NOW).aggregate[0].spec
-    deliver(refused, member_not_measured(spec, refused.starts_at, Outcome.REFUSED, "connection refused"))
+    not_measured = KINDS["aggregate"].not_measured
+    deliver(refused, not_measured(spec, refused.starts_at, Outcome.REFUSED, "connection refused"))
     reason = "throughput.max_parallel_tests: 2 tests run now, 2 allowed"
     report = MemberServerReport(family=4, started_at=refused.starts_at, outcome=Outcome.NOT_PERMITTED, detail=reason)
     deliver(refused, report)
