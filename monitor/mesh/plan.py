@@ -19,8 +19,8 @@ from monitor.mesh.kinds.stamp import reflector_plan
 from monitor.mesh.models import Site, Slot
 from monitor.mesh.plan_rows import PlannedMeasurement, PlannedSite, PlanState, read_measurements, read_state
 from monitor.mesh.schedule.destination_tests import destination_tests
+from monitor.mesh.schedule.horizon import HORIZON_S
 from monitor.mesh.schedule.requests import HANDED_OUT
-from monitor.mesh.schedule.slots import HORIZON_S
 from probes.site.wire import Plan
 
 _IN_CYCLES = tuple(name for name, mesh_kind in MESH_KINDS.items() if mesh_kind.task is not None)

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from monitor.mesh.models import KindName
 from monitor.mesh.models.places import HostAddresses
-from monitor.mesh.schedule.slots import HORIZON_S
+from monitor.mesh.schedule.horizon import HORIZON_S
 from monitor.prepared import array_text, run_prepared
 
 End = Literal["source", "destination"]

@@ -24,7 +24,7 @@ import probes
 from monitor.mesh.plan import make_plan
 from monitor.mesh.plan_rows import PlanState, read_state
 from monitor.mesh.schedule.destination_tests import WINDOW_S
-from monitor.mesh.schedule.slots import HORIZON_S
+from monitor.mesh.schedule.horizon import HORIZON_S
 from monitor.prepared import run_prepared
 from probes.site.wire import Plan
 

@@ -7,11 +7,10 @@ Exit status: 0 done (total loss included), 1 failed, 2 usage.
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
 
 import probes
-from probes.__main__ import COMMANDS
+from probes.commands.catalogue import COMMANDS, add_commands
 from probes.commands.ending import without_traceback
 from probes.commands.own_command import INSTALLED_AS
 from probes.commands.subcommands import add_subcommand
@@ -53,12 +52,5 @@ def _add_commands(
     site.add_run_arguments(run)
     run.set_defaults(run=site.run)
     site.add_verbs(commands)
-    for name, (module_name, summary) in COMMANDS.items():
-        if name == "site":
-            continue
-        command = add_subcommand(commands, name, summary)
-        if name in complete:
-            module = importlib.import_module(module_name)
-            module.add_arguments(command)
-            command.set_defaults(run=module.run)
+    add_commands(commands, complete, without=("site",))
     return commands

@@ -7,9 +7,9 @@ upgrade it is printed anew. `manage.py completion` prints that of the centre's c
 from __future__ import annotations
 
 import argparse
-import importlib
 from collections.abc import Iterator, Mapping, Sequence
 
+from probes.commands import agent_program, catalogue
 from probes.commands.own_command import INSTALLED_AS, is_installed
 
 SHELLS = ("bash",)
@@ -17,7 +17,6 @@ GENERAL = frozenset(
     ("--version", "--verbosity", "--settings", "--pythonpath", "--traceback", "--no-color", "--force-color")
 )
 """Django's options of every command, which would hide ours."""
-HELP = "print a script for tab completion"
 Words = Mapping[tuple[str, ...], Sequence[str]]
 """Words that may follow each sequence of subcommands; the empty sequence has the commands."""
 
@@ -67,13 +66,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(_: argparse.Namespace) -> int:
     """Print the script of the program as it is started here: `python -m probes`, or `soundings-agent`."""
-    # On use, since those modules list this one among their commands.
     if is_installed():
-        parsers = importlib.import_module("probes.commands.agent_program").parsers()
-        print(bash_script(INSTALLED_AS, "agent", [INSTALLED_AS], parsers), end="")
+        print(bash_script(INSTALLED_AS, "agent", [INSTALLED_AS], agent_program.parsers()), end="")
     else:
-        parsers = importlib.import_module("probes.__main__").parsers()
-        print(bash_script("python -m probes", "probes", [], parsers), end="")
+        print(bash_script("python -m probes", "probes", [], catalogue.parsers()), end="")
     return 0
 
 

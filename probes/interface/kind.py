@@ -20,16 +20,11 @@ from probes.contract import (
     Target,
     targets_of_spec,
 )
-from probes.interface.limits import SnmpLimits, SnmpRouter
-from probes.interface.spec import InterfaceRun, InterfaceSpec, InterfaceTask, not_measured
+from probes.interface.limits import SnmpLimits
+from probes.interface.polled import PolledSpec
+from probes.interface.spec import InterfaceRun, InterfaceTask, not_measured
 
 LONGEST_S = 30.0
-
-
-class PolledSpec(InterfaceSpec, frozen=True, kw_only=True):
-    """A spec with the credentials of this site for its router; never sent to anybody."""
-
-    credentials: SnmpRouter | None = None
 
 
 def _probe() -> Probe[PolledSpec, tuple[InterfaceRun, ...]]:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from probes.contract import Deadline, LoadedPeriods, LoadPeriods, Outcome, ProbeError
 from probes.interface import kernel
 from probes.interface.counters import Reading, Readings, Use, use_between
-from probes.interface.kind import PolledSpec
+from probes.interface.polled import PolledSpec
 from probes.interface.spec import InterfaceRun, InterfaceTarget, not_measured
 
 FIRST = "first reading: the use follows with the next"

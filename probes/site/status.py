@@ -22,8 +22,8 @@ from probes.site.plan import PlanCache
 from probes.site.settings import lock_file, plan_file, spool_file, state_file
 from probes.site.spool.contents import SpoolContents, read_contents
 from probes.site.spool.spool import SpoolError
-from probes.site.supervisor import MAX_SILENCE_S
 from probes.site.wire import Plan
+from probes.supervision.liveness import MAX_SILENCE_S
 
 
 class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):

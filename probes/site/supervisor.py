@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from probes.commands.ending import without_traceback
-from probes.supervision.liveness import FileHeartbeat, LivenessCheck
+from probes.supervision.liveness import MAX_SILENCE_S, FileHeartbeat, LivenessCheck
 from probes.supervision.supervise import StartError, StartInterrupted, Supervisor
 
 SMALL = {
@@ -24,8 +24,6 @@ SMALL = {
     "MALLOC_TRIM_THRESHOLD_": "131072",
 }  # fmt: skip
 """The worker has many threads that do little, and after a cycle gives its arrays back: 4 MB less."""
-MAX_SILENCE_S = 60.0
-"""A worker that has written nothing for as long has stopped working, whatever its process does."""
 
 
 def main(arguments: list[str]) -> int:

@@ -25,9 +25,9 @@ from probes.packets.engine.session import run_sessions
 from probes.packets.resolve import Name, Resolution
 from probes.stamp.burst_directions import BurstDirections, closing_replies, without_dwell
 from probes.stamp.clocks import own_clock
+from probes.stamp.closing import CLOSING_PACKETS, LONGEST_CLOSING_SPACING_S, closing_s
 from probes.stamp.engine.channel import StampChannel
 from probes.stamp.engine.session import Identities, StampSession
-from probes.stamp.kind import CLOSING_PACKETS, LONGEST_CLOSING_SPACING_S, closing_s
 from probes.stamp.request_format import RequestFormat
 from probes.stamp.spec import StampBurst, StampSpec
 

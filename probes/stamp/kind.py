@@ -20,18 +20,11 @@ from probes.contract import (
     Target,
     targets_of_spec,
 )
+from probes.stamp.closing import closing_s
 from probes.stamp.limits import StampLimits
 from probes.stamp.spec import StampBurst, StampSpec, StampTask
 
 DEADLINE_SLACK_S = 10.0
-CLOSING_PACKETS = 3
-"""Packets to a target whose last ones went unanswered, to read the reflector's counter."""
-LONGEST_CLOSING_SPACING_S = 1.0
-
-
-def closing_s(spec: StampSpec) -> float:
-    """The time that these packets take, and that of the last send time of replies."""
-    return (CLOSING_PACKETS + 1) * min(spec.spacing_s, LONGEST_CLOSING_SPACING_S) + 2 * spec.timeout_s
 
 
 def _probe() -> Probe[StampSpec, tuple[StampBurst, ...]]:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CHECK_EVERY_S = 5.0
+MAX_SILENCE_S = 60.0
+"""An agent's worker that has written nothing for as long has stopped working, whatever its process does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,18 +10,15 @@ import msgspec
 
 from probes.contract import Command, CycleKind, Load, Outcome, Probe, Target, targets_of_spec
 from probes.trace.limits import TraceLimits
+from probes.trace.round_bounds import MOST_CHECKS, WINDOW_HOPS
 from probes.trace.spec import TraceRun, TraceSpec, TraceTask, not_measured
 
 USUAL_PACKETS = 15
 """For a target, where others share its near hops."""
 USUAL_WAITS_S = 15.0
 DEADLINE_SLACK_S = 20.0
-WINDOW_HOPS = 4
-"""How many TTLs are probed together where the length of a route is not known."""
 CONFIRM_WAITS = 20
 """Waits, each of a timeout and an interval between packets, to confirm the end of a route."""
-MOST_CHECKS = 60
-"""How many routes are checked at a router that they share, each round."""
 
 
 def _probe() -> Probe[TraceSpec, tuple[TraceRun, ...]]:

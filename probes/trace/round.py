@@ -13,8 +13,8 @@ import random
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from probes.trace.kind import MOST_CHECKS, WINDOW_HOPS
 from probes.trace.pacing import RouterPacing
+from probes.trace.round_bounds import MOST_CHECKS, WINDOW_HOPS
 from probes.trace.search import EXCEEDED, Answer, EarlierRoute, Join, RouteSearch, made_hops
 from probes.trace.spec import MOST_HOPS, Hop, TraceSpec
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from probes.trace.kind import WINDOW_HOPS
+from probes.trace.round_bounds import WINDOW_HOPS
 from probes.trace.spec import MOST_ATTEMPTS, MOST_LABELS, MOST_OTHERS, Hop, MplsLabel
 
 GAP_HOPS = 5

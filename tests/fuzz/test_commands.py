@@ -13,7 +13,7 @@ from django.core.management.base import CommandError
 
 from monitor import command_line
 from probes.__main__ import main as probes_main
-from probes.__main__ import parsers as probes_parsers
+from probes.commands.catalogue import parsers as probes_parsers
 from tests.fuzz.cases import cases
 
 OURS = sorted(name for name, app in get_commands().items() if app.startswith("monitor"))

@@ -14,8 +14,9 @@ import pytest
 from probes.contract import Deadline, Outcome, ProbeError
 from probes.interface import snmp
 from probes.interface.counters import Readings
-from probes.interface.kind import KIND, PolledSpec
+from probes.interface.kind import KIND
 from probes.interface.limits import SnmpRouter
+from probes.interface.polled import PolledSpec
 from probes.interface.probe import InterfaceProbe
 from probes.interface.spec import InterfaceTarget
 from probes.site.limits.read import read_limits

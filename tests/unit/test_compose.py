@@ -35,7 +35,7 @@ from dashboards import __main__ as dashboards_command
 from monitor.environment import VARIABLES
 from monitor.mesh.document import reader
 from monitor.stack.postgres import TUNING
-from probes.__main__ import COMMANDS as PROBES_COMMANDS
+from probes.commands.catalogue import COMMANDS as PROBES_COMMANDS
 from probes.transfers.spec import ThroughputSpec
 
 ROOT = Path(__file__).parents[2]

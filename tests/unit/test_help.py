@@ -6,7 +6,8 @@ import importlib
 import pytest
 from django.core.management import get_commands, load_command_class
 
-from probes.__main__ import COMMANDS, main
+from probes.__main__ import main
+from probes.commands.catalogue import COMMANDS
 from probes.commands.subcommands import add_subcommand
 from tests.facts import lacks
 

@@ -20,14 +20,12 @@ from monitor.mesh.kinds import slot_s
 from monitor.mesh.kinds.aggregate import KIND as AGGREGATE_KIND
 from monitor.mesh.models import MeasurementPeriod, Path, Site, Slot, SlotHost, SlotUplink
 from monitor.mesh.schedule import lock
+from monitor.mesh.schedule.horizon import HORIZON_S
 from monitor.mesh.schedule.spending import Spending
 from monitor.mesh.schedule.timetable import Arrangement, ExistingSlot, Job, Placement, Timetable, arrange
 from probes.contract import Outcome
 
 log = logging.getLogger(__name__)
-
-HORIZON_S = 3600
-"""Planning horizon: agents that cannot reach the centre have tests for this long."""
 
 LEAD_S = 30
 """Minimum lead time of a slot: both agents must have fetched their plans by then."""

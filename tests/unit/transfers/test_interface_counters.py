@@ -10,7 +10,7 @@ import pytest
 from probes.contract import Deadline, LoadedPeriods
 from probes.interface import kernel
 from probes.interface.counters import Reading, Readings, Use, use_between
-from probes.interface.kind import PolledSpec
+from probes.interface.polled import PolledSpec
 from probes.interface.probe import InterfaceProbe
 from probes.interface.spec import InterfaceTarget
 

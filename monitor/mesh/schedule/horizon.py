@@ -1,0 +1,6 @@
+"""How far ahead slots are planned, and sent to agents."""
+
+from __future__ import annotations
+
+HORIZON_S = 3600
+"""Planning horizon: agents that cannot reach the centre have tests for this long."""

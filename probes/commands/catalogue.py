@@ -1,0 +1,43 @@
+"""The commands of `python -m probes`, which `soundings-agent` has too: the module and the summary of each.
+
+The module of a command is loaded only where its options are needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Collection
+
+from probes.commands.subcommands import add_subcommand
+from probes.kinds import KINDS
+
+COMMANDS = {
+    **{kind.name: (kind.command.module, kind.command.summary) for kind in KINDS.values() if kind.command is not None},
+    "site": ("probes.site.command", "run the agent of a monitoring site"),
+    "lab": ("probes.lab.command", "emulate wide-area paths between network namespaces"),
+    "completion": ("probes.commands.completion", "print a script for tab completion"),
+}
+
+
+def add_commands(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser],
+    complete: Collection[str],
+    without: Collection[str] = (),
+) -> None:
+    """Add all commands but those of `without`. Only those in `complete` get their options."""
+    for name, (module_name, summary) in COMMANDS.items():
+        if name in without:
+            continue
+        subparser = add_subcommand(subparsers, name, summary)
+        if name in complete:
+            module = importlib.import_module(module_name)
+            module.add_arguments(subparser)
+            subparser.set_defaults(run=module.run)
+
+
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    """The complete parser of each command. Loads the modules of all."""
+    subparsers = argparse.ArgumentParser(prog="python -m probes").add_subparsers()
+    add_commands(subparsers, COMMANDS)
+    return dict(subparsers.choices)
