@@ -138,7 +138,7 @@ screenshots: setup system-test ## the pictures of README and docs, of a lab that
 	$(BIN)/python -m tests.screenshots
 	$(BIN)/python -m tests.screenshots.large
 
-reference: setup ## docs/reference from the code: keys of mesh.toml and limits.toml, variables, retention
+reference: setup ## docs/reference from the code: keys of mesh.toml and limits.toml, variables, retention, requests of the API
 	DJANGO_SETTINGS_MODULE=monitor.settings $(BIN)/python -m scripts.reference
 
 audit: setup ## known vulnerabilities of the pinned packages, from an advisory service; AUDIT_SERVICE=pypi or osv

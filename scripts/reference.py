@@ -1,17 +1,19 @@
-"""Write docs/reference from the code: keys of mesh.toml and limits.toml, environment variables, retention of tables.
+"""Write docs/reference from the code: keys of mesh.toml and limits.toml, variables, retention of tables, the API.
 
 `python -m scripts.reference` (`make reference`) writes the pages; with `--check` it writes nothing and exits with 1 if
 a page is out of date. Keys, types, bounds, defaults and descriptions are those of the structs by which the files are
-read (`probes.toml.keys`); the variables are in `monitor.environment`, the
-bounds of tables in `monitor.archive.retention_bounds`.
+read (`probes.toml.keys`); the variables are in `monitor.environment`, the bounds of tables in
+`monitor.archive.retention_bounds`, the requests in the OpenAPI description of `monitor.api`.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import django
 import msgspec
@@ -123,11 +125,32 @@ def retention_page() -> str:
     return "\n".join(["# Retention of all tables", "", introduction, "", *heading, *rows]) + "\n"
 
 
+def api_page() -> str:
+    """Contents of docs/reference/api.md: a row for each request of the users' API, from its OpenAPI description."""
+    # Models are imported with the API, which needs the apps of Django.
+    from monitor.api.users import api
+
+    introduction = (
+        "Written by `make reference` from the code; do not edit.\n"
+        "[api.md](../api.md) explains the API. Addresses are below `/api/v1/`; times are of ISO 8601."
+    )
+    rows = [
+        f"| `{method.upper()} {_address(path, operation)}` | {_purpose(operation)} |"
+        for path, operations in api.get_openapi_schema(path_prefix="")["paths"].items()
+        for method, operation in operations.items()
+    ]
+    return (
+        "\n".join(["# All requests of the API", "", introduction, "", "| request | answer |", "|---|---|", *rows])
+        + "\n"
+    )
+
+
 PAGES = {
     "mesh.md": mesh_page,
     "limits.md": limits_page,
     "environment.md": environment_page,
     "retention.md": retention_page,
+    "api.md": api_page,
 }
 
 
@@ -152,6 +175,19 @@ def meaning(table: TableReference, key: Key) -> str:
         return (table.struct.__doc__ or "").partition("\n")[0]
     ending = "" if key.meaning.endswith(".") else "."
     return f"{key.meaning[:1].upper()}{key.meaning[1:]}{ending}"
+
+
+def _address(path: str, operation: dict[str, Any]) -> str:
+    """Address of a request as people write it: `paths/ID/series?since=&until=`."""
+    named = re.sub(r"\{\w+_id\}", "ID", path.lstrip("/")).replace("{at}", "TIME").replace("{role}", "ROLE")
+    queried = [f"{parameter['name']}=" for parameter in operation.get("parameters", []) if parameter["in"] == "query"]
+    return named + (f"?{'&'.join(queried)}" if queried else "")
+
+
+def _purpose(operation: dict[str, Any]) -> str:
+    """Summary of a request, with its description as further sentences."""
+    texts = [" ".join(operation.get(part, "").split()) for part in ("summary", "description")]
+    return ". ".join(text.removesuffix(".") for text in texts if text).replace("|", r"\|")
 
 
 def _days(bound: Bound) -> str:
