@@ -65,6 +65,14 @@ def array_text(values: Iterable[int | float | datetime | None]) -> str:
     return f"{{{','.join([words[value] for value in listed])}}}"
 
 
+def text_array(values: Iterable[str | None]) -> str:
+    """As `array_text`, for texts."""
+    quoted = (
+        "NULL" if value is None else '"' + value.replace("\\", r"\\").replace('"', r"\"") + '"' for value in values
+    )
+    return f"{{{','.join(quoted)}}}"
+
+
 def single_statement() -> AbstractContextManager[Any]:
     """Context of a statement whose failure undoes itself alone: within a transaction it needs a savepoint, otherwise it
     is its own transaction."""

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from monitor.mesh.models import Site
-from monitor.prepared import run_prepared
+from monitor.prepared import run_prepared, text_array
 
 pytestmark = pytest.mark.django_db
 
@@ -51,3 +51,9 @@ def test_binary_values_are_those_of_the_text_format():
         row = run_prepared(sql, {"at": written, "number": 7}, is_binary=is_binary).fetchone()
         assert row == expected
         assert row[0][1].utcoffset() == timedelta(0)
+
+
+def test_texts_come_back_from_their_array_as_they_were():
+    texts = ["fe80::1%eth0", None, 'a "b", {c}', "\\d\\", "", "NULL"]
+
+    assert run_prepared("SELECT %(texts)s::text[]", {"texts": text_array(texts)}).fetchone() == (texts,)

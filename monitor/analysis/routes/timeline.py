@@ -111,16 +111,31 @@ class TimelineRoute:
         return TimelineRoute(self.number, self.first_at, self.known.before(at), self.row_id)
 
 
+class Contradiction(NamedTuple):
+    """Where a trace contradicts a known route: at hops, by their TTL, or in the place of the destination."""
+
+    ttls: tuple[int, ...]
+    at_end: bool
+
+
+def find_contradiction(known: RouteHops, route: RouteHops) -> Contradiction:
+    """Compare a trace's hops with those that earlier traces showed."""
+    ttls = tuple(
+        ttl
+        for ttl, address in enumerate(known.hops, 1)
+        if address is not None
+        and (route.reached if ttl > len(route.hops) else route.hops[ttl - 1] not in (None, address))
+    )
+    at_end = len(route.hops) > len(known.hops) or (route.reached and len(route.hops) != len(known.hops))
+    return Contradiction(ttls, at_end)
+
+
 @dataclass(slots=True)
 class Sightings:
     """The last trace of a period that showed each hop, and the last that reached the destination."""
 
     hops_at: list[datetime | None] = field(default_factory=list)
     reached_at: datetime | None = None
-
-    @property
-    def last_at(self) -> datetime | None:
-        return max((at for at in (*self.hops_at, self.reached_at) if at is not None), default=None)
 
     def take(self, trace: RouteTrace) -> None:
         self.hops_at += [None] * (len(trace.route.hops) - len(self.hops_at))
@@ -130,17 +145,12 @@ class Sightings:
         if trace.route.reached:
             self.reached_at = trace.at
 
-    def contradicted_at(self, known: RouteHops, route: RouteHops) -> datetime | None:
-        """The last of the traces, which showed the known hops, that contradicts a route; None if that is unknown."""
-        contrary = [
-            at
-            for place, (address, at) in enumerate(zip(known.hops, self.hops_at, strict=False))
-            if (place >= len(route.hops) and route.reached)
-            or (place < len(route.hops) and route.hops[place] not in (None, address))
-        ]
-        if len(route.hops) > len(known.hops) or (route.reached and len(route.hops) != len(known.hops)):
-            contrary.append(self.reached_at)
-        return max((at for at in contrary if at is not None), default=None)
+    def last_against(self, contradiction: Contradiction) -> datetime | None:
+        """When a trace last showed a contradicted hop, or the end; None if no trace that was followed did."""
+        shown_at = [self.hops_at[ttl - 1] for ttl in contradiction.ttls if ttl <= len(self.hops_at)]
+        if contradiction.at_end:
+            shown_at.append(self.reached_at)
+        return max((at for at in shown_at if at is not None), default=None)
 
 
 @dataclass(slots=True, eq=False)
@@ -149,6 +159,7 @@ class FlowPeriod:
 
     `last_at` is the last trace there; once the period has ended, the last that contradicts the trace at `until`, as the
     flow may have left before a trace that was silent where the routes differ. `shown` is what its own traces showed.
+    `undated` is the contradiction that ended the period, if none of the traces that were followed can date it.
     """
 
     flow: Flow
@@ -158,6 +169,7 @@ class FlowPeriod:
     until: datetime | None = None
     route: TimelineRoute | None = None
     sightings: Sightings = field(default_factory=Sightings)
+    undated: Contradiction | None = None
 
     def take(self, trace: RouteTrace) -> None:
         """Add a trace that is compatible with those before."""
@@ -169,7 +181,12 @@ class FlowPeriod:
     def end(self, trace: RouteTrace) -> None:
         """End the period by a trace that contradicts those before."""
         self.until = trace.at
-        self.last_at = self.sightings.contradicted_at(self.shown.route, trace.route) or self.last_at
+        contradiction = find_contradiction(self.shown.route, trace.route)
+        contradicted_at = self.sightings.last_against(contradiction)
+        if contradicted_at is None:
+            self.undated = contradiction
+        else:
+            self.last_at = contradicted_at
 
 
 @dataclass(slots=True)

@@ -22,8 +22,8 @@ from monitor.analysis.routes.timeline import FlowPeriod, RouteTrace, Timeline, T
 from monitor.archive.models import PathRoute as PathRouteRow
 from monitor.archive.models import Route as RouteRow
 from monitor.archive.routes.known import PresentRoutes, StoredRoutes, present_routes, read_periods, stored_routes
-from monitor.archive.statements import statement
-from monitor.prepared import array_text, run_prepared
+from monitor.archive.statements import run_statement, statement
+from monitor.prepared import array_text, run_prepared, text_array
 
 PathTrace = tuple[int, RouteTrace]
 NEVER = datetime.max.replace(tzinfo=UTC)
@@ -59,6 +59,7 @@ def keep_routes(traces: Sequence[PathTrace]) -> list[int | None]:
             _follow(path_id, stored[path_id], [traces[place][1] for place in places])
             for path_id, places in changing.items()
         ]
+        _date_ends(followed_paths)
         if earlier := {path.path_id: path.found_from for path in followed_paths if path.found_from < path.stored.since}:
             read_periods(stored, earlier)
         for path in followed_paths:
@@ -133,52 +134,93 @@ def _follow(path_id: int, stored: StoredRoutes, new: Sequence[RouteTrace]) -> _F
     return _FollowedPath(path_id, stored, timeline, new, period_of, min(changed, default=NEVER))
 
 
+def _date_ends(paths: Sequence[_FollowedPath]) -> None:
+    """Find `last_at` of the ended periods that only traces before the new ones can date."""
+    undated = [
+        (path, period, period.undated) for path in paths for period in path.timeline.ended if period.undated is not None
+    ]
+    if not undated:
+        return
+    _, rows = run_statement(
+        "last_against",
+        path_ids=[path.path_id for path, _, _ in undated],
+        protocols=[period.flow.protocol for _, period, _ in undated],
+        flows=[period.flow.number for _, period, _ in undated],
+        since=[period.since for _, period, _ in undated],
+        before=[path.stored.since for path, _, _ in undated],
+        taken_at=[period.last_at if period.last_at >= path.stored.since else None for path, period, _ in undated],
+        ttls=[array_text(contradiction.ttls) for _, _, contradiction in undated],
+        at_end=[contradiction.at_end for _, _, contradiction in undated],
+    )
+    for (_, period, _), (last_at,) in zip(undated, rows, strict=True):
+        if last_at is not None:
+            period.last_at = last_at
+
+
 def _store_routes(paths: Sequence[_FollowedPath]) -> None:
-    """Store the routes, those of all paths that are new at once, and set `row_id` of all. A new route keeps the
-    identifier of a stored one that it replaces."""
-    added: list[tuple[TimelineRoute, RouteRow]] = []
+    """Store the routes of all paths, and set `row_id` of all. A new route keeps the identifier of a stored one that it
+    replaces."""
+    added: list[tuple[int, TimelineRoute]] = []
+    changed: list[TimelineRoute] = []
+    gone: list[int] = []
     for path in paths:
         stored = path.stored
         replaced = [route for route in stored.routes if route.first_at >= path.found_from]
+        before: Mapping[int | None, TimelineRoute] = {route.row_id: route for route in stored.routes}
         for route in path.routes:
             if route.row_id is None:
                 same = next((old for old in replaced if is_compatible(old.known.route, route.known.route)), None)
                 if same is not None:
                     route.row_id = same.row_id
                     replaced.remove(same)
-        if replaced:
-            RouteRow.objects.filter(pk__in=[route.row_id for route in replaced]).delete()
-        before: Mapping[int | None, TimelineRoute] = {route.row_id: route for route in stored.routes}
-        for route in path.routes:
-            fields = _route_fields(route)
             if route.row_id is None:
-                added.append((route, RouteRow(path_id=path.path_id, **fields)))
-            elif _route_fields(before[route.row_id]) != fields:
-                RouteRow.objects.filter(pk=route.row_id).update(**fields)
-    RouteRow.objects.bulk_create(row for _, row in added)
-    for route, row in added:
-        route.row_id = row.pk
+                added.append((path.path_id, route))
+            elif _route_fields(before[route.row_id]) != _route_fields(route):
+                changed.append(route)
+        gone += [route.row_id for route in replaced if route.row_id is not None]
+    if gone:
+        RouteRow.objects.filter(pk__in=gone).delete()
+    if changed:
+        ids = [route.row_id for route in changed]
+        run_prepared(statement("change_routes"), {"ids": ids, **_route_columns(changed)})
+    if added:
+        columns = _route_columns([route for _, route in added])
+        path_ids = [path_id for path_id, _ in added]
+        rows = run_prepared(statement("add_routes"), {"path_ids": path_ids, **columns}).fetchall()
+        for (_, route), (row_id,) in zip(added, rows, strict=True):
+            route.row_id = row_id
 
 
 def _store_periods(paths: Sequence[_FollowedPath]) -> None:
-    """Store the periods: those that no longer exist are deleted first, then the ended ones, so that a flow never has
-    two at present."""
-    added = []
+    """Store the periods: those that no longer exist are deleted first, then come the ended ones, so that a flow never
+    has two at present."""
+    kept: list[tuple[int, FlowPeriod]] = []
+    gone = []
     for path in paths:
         stored = path.stored.periods
         keys = {(period.flow, period.since) for period in path.periods}
-        gone = [old.row_id for key, old in stored.items() if key[1] >= path.stored.since and key not in keys]
-        if gone:
-            PathRouteRow.objects.filter(pk__in=gone).delete()
+        gone += [old.row_id for key, old in stored.items() if key[1] >= path.stored.since and key not in keys]
         for period in path.periods:
-            fields = _period_fields(period)
             old = stored.get((period.flow, period.since))
-            if old is None:
-                flow = {"protocol": period.flow.protocol, "flow": period.flow.number}
-                added.append(PathRouteRow(path_id=path.path_id, since=period.since, **flow, **fields))
-            elif fields != _period_fields(old.period):
-                PathRouteRow.objects.filter(pk=old.row_id).update(**fields)
-    PathRouteRow.objects.bulk_create(added)
+            if old is None or _period_fields(period) != _period_fields(old.period):
+                kept.append((path.path_id, period))
+    if gone:
+        PathRouteRow.objects.filter(pk__in=gone).delete()
+    if not kept:
+        return
+    kept.sort(key=lambda of_path: of_path[1].until is None)
+    parameters = {
+        "path_ids": [path_id for path_id, _ in kept],
+        "protocols": [period.flow.protocol for _, period in kept],
+        "flows": [period.flow.number for _, period in kept],
+        "since": [period.since for _, period in kept],
+        "route_ids": [_route(period).row_id for _, period in kept],
+        "last_at": [period.last_at for _, period in kept],
+        "until": [period.until for _, period in kept],
+        "learned_at": [array_text(period.shown.learned_at) for _, period in kept],
+        "reached_at": [period.shown.reached_at for _, period in kept],
+    }
+    run_prepared(statement("keep_periods"), parameters)
 
 
 def _move_traces(paths: Sequence[_FollowedPath]) -> None:
@@ -221,25 +263,23 @@ def _route(period: FlowPeriod) -> TimelineRoute:
     return period.route
 
 
-def _route_fields(route: TimelineRoute) -> dict[str, Any]:
-    known = route.known
+def _route_fields(route: TimelineRoute) -> tuple[Any, ...]:
+    return route.number, route.first_at, route.known
+
+
+def _route_columns(routes: Sequence[TimelineRoute]) -> dict[str, list[Any]]:
     return {
-        "number": route.number,
-        "hops": known.hops,
-        "learned_at": known.learned_at,
-        "reached_at": known.reached_at,
-        "first_at": route.first_at,
+        "numbers": [route.number for route in routes],
+        "first_at": [route.first_at for route in routes],
+        "hops": [text_array(route.known.hops) for route in routes],
+        "learned_at": [array_text(route.known.learned_at) for route in routes],
+        "reached_at": [route.known.reached_at for route in routes],
     }
 
 
-def _period_fields(period: FlowPeriod) -> dict[str, Any]:
-    return {
-        "route_id": _route(period).row_id,
-        "last_at": period.last_at,
-        "until": period.until,
-        "learned_at": period.shown.learned_at,
-        "reached_at": period.shown.reached_at,
-    }
+def _period_fields(period: FlowPeriod) -> tuple[Any, ...]:
+    shown = period.shown
+    return _route(period).row_id, period.last_at, period.until, shown.learned_at, shown.reached_at
 
 
 def _run(name: str, **parameters: Any) -> None:

@@ -13,7 +13,6 @@ from monitor.analysis.routes.timeline import (
     FlowPeriod,
     KnownHops,
     RouteTrace,
-    Sightings,
     Timeline,
     TimelineRoute,
 )
@@ -33,21 +32,17 @@ class PresentRoutes:
 
 @dataclass(slots=True)
 class StoredPeriod:
-    """A period as it is stored, with its identifiers, and what its traces from before the first new one saw last."""
+    """A period as it is stored, with its identifiers."""
 
     row_id: int
     route_id: int
     period: FlowPeriod
-    sightings: Sightings
 
     def before(self, at: datetime) -> FlowPeriod:
         """The period as it was just before a time, to be followed from there."""
         period = self.period
-        last_at = self.sightings.last_at
-        if last_at is None:
-            last_at = period.last_at if period.last_at < at else period.since
-        shown = period.shown.before(at)
-        return FlowPeriod(period.flow, period.since, last_at, shown, sightings=self.sightings)
+        last_at = period.last_at if period.last_at < at else period.since
+        return FlowPeriod(period.flow, period.since, last_at, period.shown.before(at))
 
 
 @dataclass(slots=True)
@@ -110,7 +105,9 @@ def stored_routes(since_of: Mapping[int, datetime]) -> dict[int, StoredRoutes]:
     stored = {path_id: StoredRoutes(since) for path_id, since in since_of.items()}
     late = {"path_ids": list(since_of), "since": list(since_of.values()), "first": min(since_of.values())}
     by_row: dict[int, TimelineRoute] = {}
-    for path_id, row_id, *rest in run_statement("routes_of_paths", path_ids=list(since_of))[1]:
+    for path_id, row_id, *rest in run_prepared(
+        statement("routes_of_paths"), {"path_ids": array_text(since_of)}, is_binary=True
+    ).fetchall():
         by_row[row_id] = _route(row_id, *rest)
         stored[path_id].routes.append(by_row[row_id])
     read_periods(stored, since_of)
@@ -124,14 +121,13 @@ def stored_routes(since_of: Mapping[int, datetime]) -> dict[int, StoredRoutes]:
 
 def read_periods(stored: Mapping[int, StoredRoutes], since_of: Mapping[int, datetime]) -> None:
     """Add the periods of each of these paths that reach a time or begin later, without those that have been read."""
-    times = {"path_ids": list(since_of), "since": list(since_of.values())}
+    times = {"path_ids": array_text(since_of), "since": array_text(since_of.values())}
     routes = {route.row_id: route for path_id in since_of for route in stored[path_id].routes}
-    for row in run_statement("periods_reaching", **times)[1]:
-        path_id, protocol, flow_number, row_id, route_id, since, last_at, until, *learned, seen_at, reached_at = row
+    for row in run_prepared(statement("periods_reaching"), times, is_binary=True).fetchall():
+        path_id, protocol, flow_number, row_id, route_id, since, last_at, until, *learned = row
         flow = Flow(protocol, flow_number)
         period = FlowPeriod(flow, since, last_at, _shown(routes[route_id], *learned), until, routes[route_id])
-        sightings = Sightings(seen_at, reached_at)
-        stored[path_id].periods.setdefault((flow, since), StoredPeriod(row_id, route_id, period, sightings))
+        stored[path_id].periods.setdefault((flow, since), StoredPeriod(row_id, route_id, period))
 
 
 def traced_route(hops: list[str | None], length: int, unknown_ttls: list[int] | None, *, reached: bool) -> RouteHops:

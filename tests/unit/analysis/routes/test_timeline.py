@@ -13,7 +13,15 @@ from itertools import product
 import pytest
 
 from monitor.analysis.routes.compare import RouteHops, is_compatible
-from monitor.analysis.routes.timeline import Flow, RouteTrace, Sightings, Timeline, find_routes
+from monitor.analysis.routes.timeline import (
+    Contradiction,
+    Flow,
+    FlowPeriod,
+    KnownHops,
+    RouteTrace,
+    Timeline,
+    find_routes,
+)
 from tests.routes.balanced import START, balanced_traces, planted_at
 
 FLOWS = [2, 3, 4, 5, 6, 0, 1]
@@ -120,8 +128,15 @@ def test_the_last_contradiction_is_that_of_the_last_contrary_trace(seed):
             followed.append(trace)
 
 
-def test_without_the_traces_the_last_contradiction_is_not_known():
-    assert Sightings().contradicted_at(RouteHops(("a",), True), RouteHops(("b",), True)) is None
+def test_a_period_whose_contradicted_traces_were_not_followed_is_undated():
+    flow = Flow("icmp", 1)
+    restored = FlowPeriod(flow, START, START + timedelta(minutes=5), KnownHops(["a", "b"], [START, START], START))
+    timeline = Timeline({flow: restored})
+
+    timeline.follow([RouteTrace(START + timedelta(minutes=9), flow, RouteHops(("c", None, "b"), True))])
+
+    assert restored.undated == Contradiction(ttls=(1,), at_end=True)
+    assert (restored.last_at, restored.until) == (START + timedelta(minutes=5), START + timedelta(minutes=9))
 
 
 @pytest.mark.parametrize(("flows", "every_min"), [(1, 10), (4, 1), (16, 1)])
