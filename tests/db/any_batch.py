@@ -17,6 +17,7 @@ from probes.disk_to_disk.spec import DiskToDiskRun
 from probes.idle_restart.spec import IdleRestartRun
 from probes.packets.spec import IcmpError
 from probes.policer.spec import PolicerRun, PolicerVerdict
+from probes.request_response.spec import RequestResponseRun
 from probes.site.health import ClockOff, Dropped, Health, InterfaceDrops, KernelClock
 from probes.site.wire import Account, Gap, GapReason
 from probes.trace.spec import MplsLabel, TraceReason, TraceRun
@@ -204,6 +205,28 @@ def idle_restart(at: datetime, **fields: object) -> IdleRestartRun:
         "sent_bytes": 24_000_000,
     }
     return IdleRestartRun(**{**values, **fields})  # type: ignore[arg-type]
+
+
+def request_response(at: datetime, **fields: object) -> RequestResponseRun:
+    values: dict[str, object] = {
+        "target": "anl",
+        "address": "192.0.2.3",
+        "family": 4,
+        "started_at": at,
+        "outcome": Outcome.MEASURED,
+        "request_bytes": 100,
+        "response_bytes": 65_536,
+        "errors": 1,
+        "latencies_ms": (10.5, 12.25, 30.0),
+        "connect_ms": 9.5,
+        "setup_ms": 20.0,
+        "first_ms": 31.0,
+        "after_idle_ms": 29.0,
+        "retransmits": 0,
+        "far_retransmits": 2,
+        "detail": "as it was",
+    }
+    return RequestResponseRun(**{**values, **fields})  # type: ignore[arg-type]
 
 
 def capacity(at: datetime, **fields: object) -> CapacityRun:
