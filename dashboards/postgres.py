@@ -32,15 +32,51 @@ Direction = Literal["forward", "reverse"]
 _SELECTED = "NULLIF(${path:sqlstring}, '')::integer"
 _PATH_ID = {"forward": _SELECTED, "reverse": f"reporting.reverse_of({_SELECTED})"}
 
+_OF_SIZE = "\n        AND packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer"
+
+MATRICES = {
+    "matrix_loss": {
+        "figure": "loss in the period, pooled over it, of the\n-- worst path between the two; null where nothing was"
+        " sent",
+        "pooled": "SUM(sent) AS sent, SUM(received) AS received",
+        "view": "ping",
+        "of_size": _OF_SIZE,
+        "worst": "MAX((sent - received)::float8 / NULLIF(sent, 0))",
+        "column": "Loss",
+    },
+    "matrix_rtt": {
+        "figure": "mean RTT in the period, ms, of the\n-- slowest path between the two; null without replies",
+        "pooled": "SUM(rtt_avg_ms * received) / NULLIF(SUM(received), 0) AS rtt_avg_ms",
+        "view": "ping",
+        "of_size": _OF_SIZE,
+        "worst": "MAX(rtt_avg_ms)",
+        "column": "RTT",
+    },
+    "matrix_throughput": {
+        "figure": "mean of the throughput tests in the period,\n-- bit/s, of the slowest path between the two; null"
+        " without a result",
+        "pooled": "SUM(throughput_avg_bps * tests_measured) / NULLIF(SUM(tests_measured), 0) AS throughput_bps",
+        "view": "throughput",
+        "of_size": "",
+        "worst": "MIN(throughput_bps)",
+        "column": "Throughput",
+    },
+}
+"""The parts of `sql/matrix.sql` that differ, by the name of the query."""
+
 
 def sql(name: str, direction: Direction = "forward") -> str:
-    """The text of `sql/NAME.sql` with its comment, which the panel's editor shows.
+    """The text of `sql/NAME.sql`, or of a query of `MATRICES`, with its comment, which the panel's editor shows.
 
     `{late_after_min}` in it is the time without a delivery after which an agent counts as late, in minutes; `{path}` is
     the ID of the selected path, or of its reverse path.
     """
-    text = (SQL_DIR / f"{name}.sql").read_text(encoding="utf-8").strip()
-    return text.replace("{late_after_min}", str(LATE_AFTER_MIN)).replace("{path}", _PATH_ID[direction])
+    text = (SQL_DIR / f"{'matrix' if name in MATRICES else name}.sql").read_text(encoding="utf-8").strip()
+    parts = {"late_after_min": str(LATE_AFTER_MIN), "path": _PATH_ID[direction], **MATRICES.get(name, {})}
+    # Not str.format: Grafana's variables are in braces too.
+    for part, value in parts.items():
+        text = text.replace(f"{{{part}}}", value)
+    return text
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,10 @@
--- One row for each site that paths begin at and each that paths end at: the loss in the period, pooled over it, of the
--- worst path between the two; null where nothing was sent, NaN where there is no path.
+-- One row for each site that paths begin at and each that paths end at: the {figure}, NaN where there is no path.
 WITH pooled AS (
-    SELECT path_id, SUM(sent) AS sent, SUM(received) AS received
-    FROM reporting.ping
+    SELECT path_id, {pooled}
+    FROM reporting.{view}
     WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo())
         AND at >= reporting.start_of(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom())
-        AND at < $__timeTo()::timestamptz
-        AND packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
+        AND at < $__timeTo()::timestamptz{of_size}
     GROUP BY path_id
 ),
 chosen AS (
@@ -22,7 +20,7 @@ chosen AS (
 SELECT
     source.name AS "From",
     destination.name AS "To",
-    CASE WHEN COUNT(chosen.path_id) = 0 THEN 'NaN' ELSE MAX((sent - received)::float8 / NULLIF(sent, 0)) END AS "Loss"
+    CASE WHEN COUNT(chosen.path_id) = 0 THEN 'NaN' ELSE {worst} END AS "{column}"
 FROM (SELECT DISTINCT source AS name FROM chosen) AS source
 CROSS JOIN (SELECT DISTINCT destination AS name FROM chosen) AS destination
 LEFT JOIN chosen ON chosen.source = source.name AND chosen.destination = destination.name
