@@ -18,10 +18,7 @@ def with_fields_of(record: type, **in_json: Any) -> Callable[[type[SchemaT]], ty
 
     `in_json` has the types of fields that are answered in another type than the record's.
     """
-    types = {**get_type_hints(record), **in_json}
-    of_record: Any = msgspec.structs.fields if issubclass(record, msgspec.Struct) else fields
-    names: list[str] = [field.name for field in of_record(record)]
-    required: dict[str, Any] = {name: (types[name], ...) for name in names}
+    required = required_fields(record, **in_json)
 
     def decorate(schema: type[SchemaT]) -> type[SchemaT]:
         return create_model(
@@ -29,3 +26,10 @@ def with_fields_of(record: type, **in_json: Any) -> Callable[[type[SchemaT]], ty
         )
 
     return decorate
+
+
+def required_fields(record: type, **in_json: Any) -> dict[str, Any]:
+    """The fields of a record for `pydantic.create_model`, none optional; `in_json` as for `with_fields_of`."""
+    types = {**get_type_hints(record), **in_json}
+    of_record: Any = msgspec.structs.fields if issubclass(record, msgspec.Struct) else fields
+    return {field.name: (types[field.name], ...) for field in of_record(record)}

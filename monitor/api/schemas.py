@@ -13,12 +13,10 @@ from ninja import Schema
 from monitor.analysis.directions import DirectionLosses
 from monitor.api.record_schemas import with_fields_of
 from monitor.archive.queries.directions import DirectionPoint, RawDirection
-from monitor.archive.queries.disk_to_disk import DiskToDiskPoint
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import SeriesPoint
 from monitor.archive.queries.throughput.inventories import InventoryChange
-from monitor.archive.queries.throughput.request_response import RequestResponsePoint
-from monitor.archive.queries.throughput.series import CapacityPoint, ThroughputPoint
+from monitor.archive.queries.throughput.series import ThroughputPoint
 from monitor.archive.queries.throughput.transfers import StoredTransfer
 from monitor.archive.queries.throughput.under_load import LatencyUnderLoad, LoadedPoint
 from monitor.overview.changes import PathChangeKind
@@ -219,13 +217,6 @@ class StampCycleOut(Schema):
     address of the packets."""
 
 
-@with_fields_of(CapacityPoint)
-class CapacityOut(Schema):
-    """An estimate of the bottleneck capacity of a path (either direction). `capacity_bps` is null unless the verdict is
-    `measured`; `capacity_low_bps` without `capacity_high_bps` is a lower bound; `verdict` is null where the outcome
-    is not `measured`."""
-
-
 class ChangeOut(Schema):
     """A change of the plan of a path or of its route, in words."""
 
@@ -259,20 +250,6 @@ class CongestionOut(Schema):
     can_tell: bool
     hours: list[RecurringHoursOut]
     sentences: list[str]
-
-
-@with_fields_of(DiskToDiskPoint)
-class DiskToDiskOut(Schema):
-    """A disk-to-disk measurement. `disk_to_disk_bps` counts until the receiver's disk had all of the file,
-    `memory_to_memory_bps` is of the same streams without disks, `read_bps` and `write_bps` are each end's disk alone.
-    Rates are null unless the outcome is `measured`; `verdict` is the limit, `sentence` adds its evidence."""
-
-
-@with_fields_of(RequestResponsePoint)
-class RequestResponseOut(Schema):
-    """A run of transactions, a request and its response, one at a time. Times are in ms; `first_ms` (of the connection)
-    and `after_idle_ms` are in no other figure. Rates count requests and responses. `during_test`: a throughput test
-    loaded the path meanwhile."""
 
 
 class LedgerLineOut(Schema):

@@ -19,14 +19,11 @@ from monitor.analysis.tcp import ThroughputEstimate, wording
 from monitor.analysis.transfer import spread
 from monitor.api.freshness import OF_SUMMARIES, date_summaries
 from monitor.api.parameters import PacketBytes, ProblemOut, Range, path_or_404
-from monitor.api.record_schemas import with_fields_of
 from monitor.archive.queries.path_estimates import path_estimate
 from monitor.archive.queries.paths import measured_packet_sizes, path_summaries
-from monitor.archive.queries.policers import PolicerPoint, policer_series
 from monitor.archive.queries.tables import Tick
 from monitor.archive.queries.throughput.calibrations import PathCalibration
 from monitor.archive.queries.throughput.forecasts import UnansweredPings
-from monitor.archive.queries.throughput.idle_restarts import IdleRestartPoint, idle_restart_series
 from monitor.archive.queries.throughput.record_transfers import RecordBy, RecordTransfer, best_transfers
 from monitor.archive.queries.throughput.series import scheduled_bps, throughput_series
 from monitor.archive.upkeep.freshness import lacks_since
@@ -54,20 +51,6 @@ class RecordOut(Schema):
     congestion_control: str | None
     duration_s: float | None
     sentence: str | None
-
-
-@with_fields_of(PolicerPoint)
-class PolicerOut(Schema):
-    """A policer test. `verdict` is `policer` (drops above `sustained_bps`), `shaper` (delays), `link` (delays from the
-    first packet on), `no_limit` up to `peak_bps`, or `undetermined`; `burst_bytes` pass at once above the rate. Figures
-    are of IP packets, null where they could not be told; `sentence` is the verdict with its figures."""
-
-
-@with_fields_of(IdleRestartPoint)
-class IdleRestartOut(Schema):
-    """A test of slow start after idle: a transfer, a pause, a transfer on the same connection. `restarted` is whether
-    the congestion window (in segments) was reduced in the pause; `back_s` the time until the rate before the pause was
-    reached again. Null where that was not measured or cannot be told; `sentence` is the conclusion."""
 
 
 class SpreadOut(Schema):
@@ -271,23 +254,3 @@ def _calibration(learnt: PathCalibration) -> dict[str, Any]:
     nothing = dict.fromkeys(("loss_factor", "error_factor", "raw_error_factor", "low_ratio", "high_ratio"))
     figures = {} if learnt.calibration is None else asdict(learnt.calibration)
     return {**nothing, **figures, "used": learnt.used is not None, "stretches": learnt.stretches}
-
-
-@router.get(
-    "/paths/{int:path_id}/policer",
-    response={200: list[PolicerOut], 404: ProblemOut, 422: ProblemOut},
-    summary="Policer tests of a path: policer, shaper or link, with rate and burst, failed ones included",
-)
-def get_policer(request: HttpRequest, path_id: int, between: Query[Range]) -> list[PolicerPoint]:
-    path_or_404(path_id)
-    return policer_series(path_id, *between.resolve_at(timezone.now()))
-
-
-@router.get(
-    "/paths/{int:path_id}/idle-restart",
-    response={200: list[IdleRestartOut], 404: ProblemOut, 422: ProblemOut},
-    summary="Tests of slow start after idle of a path, failed ones included",
-)
-def get_idle_restart(request: HttpRequest, path_id: int, between: Query[Range]) -> list[IdleRestartPoint]:
-    path_or_404(path_id)
-    return idle_restart_series(path_id, *between.resolve_at(timezone.now()))

@@ -43,16 +43,13 @@ from monitor.api.parameters import (
 from monitor.api.routes.downloads import router as route_downloads_router
 from monitor.api.routes.views import router as routes_router
 from monitor.api.schemas import (
-    CapacityOut,
     CellOut,
     ChangeOut,
     CongestionOut,
     DirectionSeriesOut,
-    DiskToDiskOut,
     GridOut,
     LedgerOut,
     PathOut,
-    RequestResponseOut,
     SeriesOut,
     SiteOut,
     StampCycleOut,
@@ -63,16 +60,15 @@ from monitor.api.summaries import router
 from monitor.api.sweeps import router as sweeps_router
 from monitor.api.throughput.aggregates import router as aggregates_router
 from monitor.api.throughput.links import router as links_router
+from monitor.api.throughput.results import router as results_router
 from monitor.api.transfers import router as transfers_router
 from monitor.archive.queries.directions import RawDirection, direction_series, raw_directions
-from monitor.archive.queries.disk_to_disk import DiskToDiskPoint, disk_to_disk_series
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.operation.ledger import count_planned, ledger_of_path
 from monitor.archive.queries.paths import measured_packet_sizes, path_series
 from monitor.archive.queries.tables import Tick
 from monitor.archive.queries.throughput.inventories import inventory_changes
-from monitor.archive.queries.throughput.request_response import RequestResponsePoint, request_response_series
-from monitor.archive.queries.throughput.series import CapacityPoint, ThroughputPoint, capacity_series, throughput_series
+from monitor.archive.queries.throughput.series import ThroughputPoint, throughput_series
 from monitor.archive.queries.throughput.transfers import transfer_of
 from monitor.archive.queries.throughput.under_load import loaded_series, path_under_load
 from monitor.archive.statements import LONGEST_RAW
@@ -102,6 +98,7 @@ api = NinjaAPI(
 api.add_router("", router)
 api.add_router("", sweeps_router)
 api.add_router("", transfers_router)
+api.add_router("", results_router)
 api.add_router("", captures_router)
 api.add_router("", aggregates_router)
 api.add_router("", routes_router)
@@ -247,16 +244,6 @@ def get_transfer(request: HttpRequest, path_id: int, at: Moment) -> dict[str, ob
 
 
 @api.get(
-    "/paths/{int:path_id}/capacity",
-    response={200: list[CapacityOut], 404: ProblemOut, 422: ProblemOut},
-    summary="Estimates of the bottleneck capacity of a path, failed ones included",
-)
-def get_capacity(request: HttpRequest, path_id: int, between: Query[Range]) -> list[CapacityPoint]:
-    path_or_404(path_id)
-    return capacity_series(path_id, *between.resolve_at(timezone.now()))
-
-
-@api.get(
     "/paths/{int:path_id}/changes",
     response={200: list[ChangeOut], 404: ProblemOut, 422: ProblemOut},
     summary="Schedule and route changes of a path, as marked on its page",
@@ -289,26 +276,6 @@ def get_congestion(request: HttpRequest, response: HttpResponse, path_id: int) -
         "hours": [asdict(hours) for hours in recurring.congestion.hours],
         "sentences": recurring.sentences,
     }
-
-
-@api.get(
-    "/paths/{int:path_id}/disk-to-disk",
-    response={200: list[DiskToDiskOut], 404: ProblemOut, 422: ProblemOut},
-    summary="Disk-to-disk tests of a path with their limits, failed ones included",
-)
-def get_disk_to_disk(request: HttpRequest, path_id: int, between: Query[Range]) -> list[DiskToDiskPoint]:
-    path_or_404(path_id)
-    return disk_to_disk_series(path_id, *between.resolve_at(timezone.now()))
-
-
-@api.get(
-    "/paths/{int:path_id}/request-response",
-    response={200: list[RequestResponseOut], 404: ProblemOut, 422: ProblemOut},
-    summary="Request-response runs of a path, failed ones included",
-)
-def get_request_response(request: HttpRequest, path_id: int, between: Query[Range]) -> list[RequestResponsePoint]:
-    path_or_404(path_id)
-    return request_response_series(path_id, *between.resolve_at(timezone.now()))
 
 
 @api.get(

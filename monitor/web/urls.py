@@ -56,7 +56,12 @@ urlpatterns: list[URLPattern] = [
     path("paths/<int:path_id>/directions.csv", downloads.directions_csv, name="directions-csv"),
     path("paths/<int:path_id>/stamp.csv", downloads.stamp_csv, name="stamp-csv"),
     path("paths/<int:path_id>/tests.csv", downloads.tests_csv, name="tests-csv"),
-    path("paths/<int:path_id>/request-response.csv", downloads.request_response_csv, name="request-response-csv"),
+    path(
+        "paths/<int:path_id>/request-response.csv",
+        downloads.results_csv,
+        {"kind": "request-response"},
+        name="request-response-csv",
+    ),
     path("paths/<int:path_id>/changes.csv", downloads.changes_csv, name="changes-csv"),
     path("paths/<int:path_id>/routes.csv", downloads.routes_csv, name="routes-csv"),
     path("paths/<int:path_id>/run/", on_demand.run_now, name="run-now"),

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.archive.ingest.contradictions import is_address
+from monitor.archive.addresses import is_address
 from probes.bounds import LARGEST_ICMP_FLOW, LARGEST_PACKET_BYTES, LARGEST_SMALLINT, LONGEST_RTT_MS
 from probes.packets.columns import COUNTS, EPOCH, LOST_NS, NONE, NS_PER_MS, STAMPS, BurstArrays
 from probes.packets.spec import Burst

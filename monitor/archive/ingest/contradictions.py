@@ -6,22 +6,14 @@ In: a decoded result. Out: the reason for refusing it, with its place in the mes
 from __future__ import annotations
 
 import itertools
-from functools import lru_cache
-from ipaddress import ip_address
 
-from probes.capacity.spec import CapacityRun, CapacityVerdict
+from monitor.archive.addresses import is_address
 from probes.contract import Outcome
-from probes.disk_to_disk.spec import DiskToDiskRun
-from probes.idle_restart.spec import IdleRestartRun
 from probes.packets.spec import Burst
-from probes.policer.spec import WITH_RATE, PolicerRun
-from probes.request_response.spec import LARGEST_BLOCK_BYTES, RequestResponseRun
 from probes.trace.spec import Hop, TraceRun
 from probes.transfers.spec import ReceivedIntervals, SentIntervals, ServerReport, ThroughputRun
 
 MEASURED = Outcome.MEASURED
-LONGEST_TRANSACTION_MS = 600_000.0
-"""Far longer than any timeout."""
 
 
 def in_burst(burst: Burst) -> str | None:
@@ -39,7 +31,7 @@ def in_burst(burst: Burst) -> str | None:
         or not (burst.clock_source is None or "\0" not in burst.clock_source)
         or burst.errors
     ):
-        return _at_result(_reason_in_burst(burst, lost))
+        return at_result(_reason_in_burst(burst, lost))
     return None
 
 
@@ -81,9 +73,9 @@ def in_throughput(run: ThroughputRun | ServerReport) -> str | None:
         return None
     measured = run.outcome is MEASURED
     if measured and run.throughput_bps is None:
-        return _at_result("measured, but without throughput_bps")
+        return at_result("measured, but without throughput_bps")
     if not measured and run.throughput_bps is not None:
-        return _at_result(f"{run.outcome}, but with throughput_bps {run.throughput_bps}")
+        return at_result(f"{run.outcome}, but with throughput_bps {run.throughput_bps}")
     if run.transfer is None:
         return None
     for end, intervals in (("sent", run.transfer.sent), ("received", run.transfer.received)):
@@ -105,62 +97,8 @@ def _reason_in_intervals(intervals: SentIntervals | ReceivedIntervals) -> str | 
     return None
 
 
-def in_capacity(run: CapacityRun) -> str | None:
-    return _at_result(_reason_in_capacity(run))
-
-
-def _reason_in_capacity(run: CapacityRun) -> str | None:
-    measured = run.outcome is MEASURED
-    if measured != (run.verdict is not None):
-        return f"{run.outcome}, but with verdict {run.verdict}"
-    if run.verdict is not None and (run.verdict is CapacityVerdict.MEASURED) != (run.capacity_bps is not None):
-        return f"verdict {run.verdict}, but with capacity_bps {run.capacity_bps}"
-    if run.received > run.sent:
-        return f"received {run.received} is more than sent {run.sent}"
-    if run.address is not None and not is_address(run.address):
-        return f"address {run.address!r} is not an IP address"
-    return None
-
-
-def in_request_response(run: RequestResponseRun) -> str | None:
-    return _at_result(_reason_in_request_response(run))
-
-
-def _reason_in_request_response(run: RequestResponseRun) -> str | None:
-    if run.outcome is not MEASURED and (run.latencies_ms or run.first_ms is not None):
-        return f"{run.outcome}, but with latencies"
-    if run.outcome is MEASURED and not run.latencies_ms and not run.errors:
-        return "measured, but with neither transactions nor errors"
-    times_ms = (*run.latencies_ms, run.connect_ms, run.setup_ms, run.first_ms, run.after_idle_ms)
-    if any(time_ms is not None and time_ms > LONGEST_TRANSACTION_MS for time_ms in times_ms):
-        return f"a time above {LONGEST_TRANSACTION_MS:g} ms"
-    if any(latency_ms <= 0.0 for latency_ms in run.latencies_ms):
-        return "a latency that is not above 0"
-    if max(run.request_bytes, run.response_bytes) > LARGEST_BLOCK_BYTES:
-        return f"a block above {LARGEST_BLOCK_BYTES} bytes"
-    if run.address is not None and not is_address(run.address):
-        return f"address {run.address!r} is not an IP address"
-    return None
-
-
-def in_disk_to_disk(run: DiskToDiskRun) -> str | None:
-    return _at_result(_reason_in_disk_to_disk(run))
-
-
-def _reason_in_disk_to_disk(run: DiskToDiskRun) -> str | None:
-    measured = run.outcome is MEASURED
-    if measured and run.disk_to_disk_bps is None:
-        return "measured, but without disk_to_disk_bps"
-    for name in ("disk_to_disk_bps", "memory_to_memory_bps", "read_bps", "write_bps"):
-        if not measured and getattr(run, name) is not None:
-            return f"{run.outcome}, but with {name} {getattr(run, name)}"
-    if run.moved_bytes is not None and run.moved_bytes > (run.file_bytes or 0):
-        return f"moved_bytes {run.moved_bytes} is more than file_bytes {run.file_bytes}"
-    return None
-
-
 def in_trace(run: TraceRun) -> str | None:
-    return _at_result(_reason_in_trace(run))
+    return at_result(_reason_in_trace(run))
 
 
 def _reason_in_trace(run: TraceRun) -> str | None:
@@ -189,42 +127,6 @@ def _reason_in_hop(hop: Hop) -> str | None:
     return None
 
 
-def _at_result(reason: str | None) -> str | None:
+def at_result(reason: str | None) -> str | None:
     """A reason with its place, as msgspec gives it for a field."""
     return None if reason is None else f"{reason} - at `$.result`"
-
-
-@lru_cache(maxsize=65_536)
-def is_address(text: str) -> bool:
-    """Whether PostgreSQL's inet can hold it; inet has no zone identifiers, which are local to a host."""
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return "%" not in text
-
-
-def in_idle_restart(run: IdleRestartRun) -> str | None:
-    figures = ("before_bps", "is_steady", "cwnd_before", "cwnd_after", "timeout_s", "rtt_ms", "pause_s", "duration_s")
-    missing = [name for name in figures if getattr(run, name) is None]
-    if run.outcome is MEASURED and missing:
-        return _at_result(f"{run.outcome}, but without {missing[0]}")
-    if run.outcome is not MEASURED and len(missing) < len(figures):
-        return _at_result(f"{run.outcome}, but with figures")
-    return None
-
-
-def in_policer(run: PolicerRun) -> str | None:
-    return _at_result(_reason_in_policer(run))
-
-
-def _reason_in_policer(run: PolicerRun) -> str | None:
-    if (run.outcome is MEASURED) != (run.verdict is not None):
-        return f"{run.outcome}, but with verdict {run.verdict}"
-    if (run.verdict in WITH_RATE) != (run.sustained_bps is not None):
-        return f"verdict {run.verdict}, but with sustained_bps {run.sustained_bps}"
-    if run.burst_bytes is not None and run.sustained_bps is None:
-        return "burst_bytes without sustained_bps"
-    if run.received > run.sent:
-        return f"received {run.received} is more than sent {run.sent}"
-    return None

@@ -1,7 +1,7 @@
 """How the results of each kind are checked and stored: a registry by the name of the kind.
 
-The order is that in which a batch is stored. `monitor.mesh.kinds` names their tables,
-`monitor.archive.retention_bounds` the retention of a table.
+The order is that in which a batch is stored. The kinds of `monitor.archive.kinds` are all in it. `monitor.mesh.kinds`
+names their tables, `monitor.archive.retention_bounds` the retention of a table.
 """
 
 from __future__ import annotations
@@ -14,27 +14,17 @@ from typing import Any
 from monitor.archive.aggregates.store import store_members
 from monitor.archive.ingest import contradictions
 from monitor.archive.ingest.directions import in_stamp, store_directions
-from monitor.archive.ingest.disk_to_disk import store_disk_to_disk
-from monitor.archive.ingest.store_results import (
-    store_capacities,
-    store_idle_restarts,
-    store_policers,
-    store_request_response,
-    store_throughput,
-)
+from monitor.archive.ingest.store_results import store_rows, store_throughput
 from monitor.archive.ingest.traces import store_traces
 from monitor.archive.interfaces.store import in_interface, store_interfaces
+from monitor.archive.kinds import RESULT_KINDS
+from monitor.archive.kinds.kind import ResultKind
 from monitor.archive.retention_bounds import raw_tables
 from monitor.mesh.kinds import MESH_KINDS
-from probes.capacity.kind import KIND as CAPACITY
 from probes.contract import Kind
-from probes.disk_to_disk.kind import KIND as DISK_TO_DISK
-from probes.idle_restart.kind import KIND as IDLE_RESTART
 from probes.interface.kind import KIND as INTERFACE
 from probes.kinds import KINDS
 from probes.ping.kind import KIND as PING
-from probes.policer.kind import KIND as POLICER
-from probes.request_response.kind import KIND as REQUEST_RESPONSE
 from probes.site.wire import Delivered
 from probes.stamp.kind import KIND as STAMP
 from probes.tcp_ping.kind import KIND as TCP_PING
@@ -62,21 +52,24 @@ class StoredKind:
         return raw_tables()[MESH_KINDS[self.kind.name].table]
 
 
+def _stored_rows(result_kind: ResultKind) -> StoredKind:
+    """How the results of a kind of `monitor.archive.kinds` are checked and stored."""
+    return StoredKind(
+        kind=result_kind.kind,
+        contradiction=lambda run: contradictions.at_result(result_kind.contradiction(run)),
+        store=lambda results, now: store_rows(result_kind, results),
+    )
+
+
 STORED_KINDS: dict[str, StoredKind] = {
     stored.kind.name: stored
     for stored in (
         StoredKind(kind=PING, contradiction=contradictions.in_burst),
         StoredKind(kind=TCP_PING, contradiction=contradictions.in_burst),
         StoredKind(kind=THROUGHPUT, contradiction=contradictions.in_throughput, store=store_throughput),
-        StoredKind(kind=DISK_TO_DISK, contradiction=contradictions.in_disk_to_disk, store=store_disk_to_disk),
-        StoredKind(kind=CAPACITY, contradiction=contradictions.in_capacity, store=store_capacities),
+        *map(_stored_rows, RESULT_KINDS.values()),
         StoredKind(kind=TRACE, contradiction=contradictions.in_trace, store=store_traces),
         StoredKind(kind=STAMP, contradiction=in_stamp, store=store_directions),
-        StoredKind(kind=POLICER, contradiction=contradictions.in_policer, store=store_policers),
-        StoredKind(
-            kind=REQUEST_RESPONSE, contradiction=contradictions.in_request_response, store=store_request_response
-        ),
-        StoredKind(kind=IDLE_RESTART, contradiction=contradictions.in_idle_restart, store=store_idle_restarts),
         StoredKind(kind=INTERFACE, contradiction=in_interface, store=store_interfaces),
         StoredKind(kind=KINDS["aggregate"], contradiction=contradictions.in_throughput, store=store_members),
     )

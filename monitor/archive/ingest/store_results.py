@@ -1,7 +1,7 @@
 """Store results in the tables of their kinds; existing rows are left unchanged.
 
-In: valid results, within the transaction of their batch. Out: rows in `burst`, `throughput_test`, `capacity_result` and
-`policer_result`, dirty marks for the hours of new bursts and tests, closed slots. `checks` validates results;
+In: valid results, within the transaction of their batch. Out: rows in `burst`, `throughput_test` and the tables of
+`monitor.archive.kinds`, dirty marks for the hours of new bursts and tests, closed slots. `checks` validates results;
 `diagnosis` diagnoses throughput tests later.
 """
 
@@ -20,23 +20,11 @@ from monitor.archive.ingest.captures import store_captures
 from monitor.archive.ingest.inventories import digest_of, store_inventories
 from monitor.archive.ingest.jsonb import for_jsonb
 from monitor.archive.ingest.rows import row_of
-from monitor.archive.models import (
-    CapacityResult,
-    IdleRestartResult,
-    PolicerResult,
-    RequestResponseResult,
-    ThroughputTest,
-    UndiagnosedTest,
-)
+from monitor.archive.kinds.kind import ResultKind
+from monitor.archive.models import ThroughputTest, UndiagnosedTest
 from monitor.archive.statements import statement
 from monitor.mesh.schedule.endings import close_slot, note_served
 from monitor.prepared import array_text, run_prepared
-from probes.idle_restart.result import sentence
-from probes.idle_restart.spec import IdleRestartRun
-from probes.policer.spec import PolicerRun
-from probes.policer.wording import limit_text
-from probes.request_response.percentiles import latency_figures
-from probes.request_response.spec import RequestResponseRun
 from probes.site.wire import Delivered
 from probes.transfers.hosts.spec import HostInventory
 from probes.transfers.spec import ServerReport, ThroughputRun
@@ -155,25 +143,16 @@ def _tests_stored(keys: set[tuple[int, datetime]]) -> set[tuple[int, datetime]]:
     return set(stored.values_list("path_id", "measured_at"))
 
 
-def store_capacities(runs: Sequence[Delivered], now: datetime) -> None:
-    """Store estimates of bottleneck capacity."""
-    if runs:
-        CapacityResult.objects.bulk_create(
-            [row_of(CapacityResult, delivered) for delivered in _by_key(runs)], ignore_conflicts=True
-        )
-
-
-def store_request_response(results: Sequence[Delivered], now: datetime) -> None:
-    """Store request-response runs with the figures of their latencies."""
-    rows = [_request_response_row(delivered) for delivered in _by_key(results)]
-    RequestResponseResult.objects.bulk_create(rows, ignore_conflicts=True)
-
-
-def _request_response_row(delivered: Delivered) -> RequestResponseResult:
-    run = delivered.result
-    assert isinstance(run, RequestResponseRun)
-    figures = latency_figures(run.latencies_ms, run.request_bytes + run.response_bytes)
-    return row_of(RequestResponseResult, delivered, **({} if figures is None else msgspec.structs.asdict(figures)))
+def store_rows(kind: ResultKind, results: Sequence[Delivered]) -> None:
+    """Store the results of a kind with a table of its own, and close their slots."""
+    rows = [row_of(kind.table, delivered, **kind.computed(delivered.result)) for delivered in _by_key(results)]
+    kind.table._default_manager.bulk_create(rows, ignore_conflicts=True)
+    if kind.slot_bytes is None:
+        return
+    for delivered in sorted(results, key=lambda delivered: delivered.slot_id or 0):
+        if delivered.slot_id is not None:
+            run: Any = delivered.result
+            close_slot(delivered.slot_id, run.outcome, run.detail, getattr(run, kind.slot_bytes))
 
 
 def _by_key(runs: Sequence[Delivered]) -> list[Delivered]:
@@ -195,45 +174,3 @@ def _throughput_test(delivered: Delivered, inventory_ids: Mapping[bytes, int]) -
     assert isinstance(run, ThroughputRun)
     end = "receiver_inventory_id" if run.reverse else "sender_inventory_id"
     return row_of(ThroughputTest, delivered, average_bps=run.throughput_bps, **{end: _inventory_id(run, inventory_ids)})
-
-
-def store_idle_restarts(runs: Sequence[Delivered], now: datetime) -> None:
-    """Store new tests of slow start after idle and the outcomes of their slots."""
-    ordered = sorted(runs, key=lambda delivered: (delivered.path_id, delivered.result.started_at))
-    IdleRestartResult.objects.bulk_create(
-        [_idle_restart_row(delivered) for delivered in ordered], ignore_conflicts=True
-    )
-    for delivered in sorted(runs, key=lambda delivered: delivered.slot_id or 0):
-        if delivered.slot_id is not None:
-            run = delivered.result
-            assert isinstance(run, IdleRestartRun)
-            close_slot(delivered.slot_id, run.outcome, run.detail, run.sent_bytes)
-
-
-def _idle_restart_row(delivered: Delivered) -> IdleRestartResult:
-    run = delivered.result
-    assert isinstance(run, IdleRestartRun)
-    figures = run.figures
-    return row_of(
-        IdleRestartResult,
-        delivered,
-        restarted=None if figures is None else figures.restarted,
-        sentence=None if figures is None else sentence(figures),
-    )
-
-
-def store_policers(runs: Sequence[Delivered], now: datetime) -> None:
-    """Store new policer tests and the outcomes of their slots."""
-    ordered = sorted(runs, key=lambda delivered: (delivered.path_id, delivered.result.started_at))
-    PolicerResult.objects.bulk_create([_policer_row(delivered) for delivered in ordered], ignore_conflicts=True)
-    for delivered in sorted(runs, key=lambda delivered: delivered.slot_id or 0):
-        if delivered.slot_id is not None:
-            run = delivered.result
-            assert isinstance(run, PolicerRun)
-            close_slot(delivered.slot_id, run.outcome, run.detail, run.sent_bytes)
-
-
-def _policer_row(delivered: Delivered) -> PolicerResult:
-    run = delivered.result
-    assert isinstance(run, PolicerRun)
-    return row_of(PolicerResult, delivered, sentence=None if run.verdict is None else limit_text(run))

@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from monitor.archive.models import DirtyHour, DirtySummary, RefusedResult
 from monitor.archive.queries import recent, tables
+from monitor.archive.queries.kind_series import kind_series
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.operation import completeness
 from monitor.archive.queries.operation.deliveries import newest_refused
@@ -25,7 +26,6 @@ from monitor.archive.queries.paths import (
 from monitor.archive.queries.tables import Grouping, Tick
 from monitor.archive.queries.throughput.forecasts import present_pings
 from monitor.archive.queries.throughput.series import (
-    capacity_series,
     newest_throughput,
     on_demand_counts,
     throughput_series,
@@ -192,7 +192,7 @@ QUESTIONS = {
         lambda: throughput_summaries(END - timedelta(days=1), END),
         "throughput_test",
     ),
-    "capacity of a path": (lambda: capacity_series(7, END - timedelta(days=20), END), "capacity_result"),
+    "capacity of a path": (lambda: kind_series("capacity", 7, END - timedelta(days=20), END), "capacity_result"),
     "newest failures": (lambda: newest_failures(END - timedelta(hours=9), END, [3, 4]), "burst"),
 }
 

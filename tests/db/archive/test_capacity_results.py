@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from monitor.archive.models import CapacityResult, RefusedResult
+from monitor.archive.queries.kind_series import kind_series
 from monitor.archive.queries.paths import newest_measurement_at
-from monitor.archive.queries.throughput.series import capacity_series
 from monitor.mesh.apply import apply
 from monitor.mesh.document.reader import read
 from monitor.mesh.kinds.capacity import CapacityEntry
@@ -183,7 +183,7 @@ def test_the_series_of_a_path_has_every_outcome_in_order(mesh):
     )
     store(mesh.slac.pk, batch(*results), NOW)
 
-    points = capacity_series(mesh.slac_cern.pk, HOUR, HOUR + 3 * MINUTE)
+    points = kind_series("capacity", mesh.slac_cern.pk, HOUR, HOUR + 3 * MINUTE)
 
     assert [(point.at, point.outcome, point.verdict, point.capacity_bps) for point in points] == [
         (HOUR, "measured", "measured", 50e6),
@@ -192,12 +192,12 @@ def test_the_series_of_a_path_has_every_outcome_in_order(mesh):
     ]
     assert (points[0].test, points[0].during_test, points[0].method) == ("narrowest", True, "pairs and trains")
     assert points[1].detail == "ICMP is rate-limited"
-    assert capacity_series(mesh.slac_cern.pk, HOUR + 3 * MINUTE, NOW) == []
+    assert kind_series("capacity", mesh.slac_cern.pk, HOUR + 3 * MINUTE, NOW) == []
 
 
 def test_the_series_is_a_single_statement(mesh, django_assert_num_queries):
     with django_assert_num_queries(1):
-        capacity_series(mesh.slac_cern.pk, HOUR, NOW)
+        kind_series("capacity", mesh.slac_cern.pk, HOUR, NOW)
 
 
 def test_the_newest_result_may_be_a_capacity(mesh):

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from dashboards.reader import ROLE, grant
 from monitor.archive.models import DiskToDiskTest, RefusedResult, ThroughputTest
-from monitor.archive.queries.disk_to_disk import disk_to_disk_series
+from monitor.archive.queries.kind_series import kind_series
 from monitor.archive.queries.paths import newest_measurement_at
 from monitor.archive.upkeep.retention import delete_old
 from monitor.mesh.apply import apply
@@ -251,7 +251,7 @@ def test_the_series_of_a_path_has_every_outcome_in_order(mesh, django_assert_num
     store(mesh.slac.pk, batch(*results), NOW)
 
     with django_assert_num_queries(1):
-        points = disk_to_disk_series(mesh.slac_cern.pk, HOUR, HOUR + 3 * MINUTE)
+        points = kind_series("disk-to-disk", mesh.slac_cern.pk, HOUR, HOUR + 3 * MINUTE)
 
     assert [(point.at, point.outcome, point.disk_to_disk_bps) for point in points] == [
         (HOUR, "measured", 80e6),

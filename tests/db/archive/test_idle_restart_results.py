@@ -3,9 +3,9 @@
 import pytest
 
 from monitor.agents.models import AgentToken, issue_token
-from monitor.archive.ingest.contradictions import in_idle_restart
+from monitor.archive.kinds.idle_restart import find_contradiction
 from monitor.archive.models import IdleRestartResult
-from monitor.archive.queries.throughput.idle_restarts import idle_restart_series
+from monitor.archive.queries.kind_series import kind_series
 from monitor.mesh.apply import apply
 from monitor.mesh.document.entries import HostEntry, MeshDocument, MeshGroup, SiteEntry
 from monitor.mesh.kinds.idle_restart import IdleRestartEntry
@@ -44,7 +44,7 @@ def test_a_result_is_stored_once_with_its_sentence(mesh):
 def test_what_cannot_be_told_is_stored_as_unknown(mesh, fields, restarted):
     store(mesh.slac.pk, batch(delivered(mesh.slac_anl, idle_restart(HOUR, **fields), 1)), NOW)
 
-    (point,) = idle_restart_series(mesh.slac_anl.pk, HOUR, NOW)
+    (point,) = kind_series("idle-restart", mesh.slac_anl.pk, HOUR, NOW)
     assert point.restarted is restarted
     assert point.sentence.startswith("Cannot tell") == (restarted is None)
 
@@ -53,7 +53,7 @@ def test_a_test_that_was_refused_has_no_figures(mesh):
     run = IdleRestartRun(target="anl", address=None, family=4, started_at=HOUR, outcome=Outcome.REFUSED, detail="busy")
     store(mesh.slac.pk, batch(delivered(mesh.slac_anl, run, 1)), NOW)
 
-    (point,) = idle_restart_series(mesh.slac_anl.pk, HOUR, NOW)
+    (point,) = kind_series("idle-restart", mesh.slac_anl.pk, HOUR, NOW)
     assert (point.outcome, point.before_bps, point.sentence, point.detail) == ("refused", None, None, "busy")
 
 
@@ -62,7 +62,7 @@ def test_a_test_that_was_refused_has_no_figures(mesh):
     [({}, None), ({"rtt_ms": None}, "without rtt_ms"), ({"outcome": Outcome.REFUSED}, "with figures")],
 )
 def test_contradicting_fields_are_refused(fields, reason):
-    said = in_idle_restart(idle_restart(HOUR, **fields))
+    said = find_contradiction(idle_restart(HOUR, **fields))
     assert (said is None) if reason is None else reason in said
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from monitor.archive.ingest.contradictions import in_policer
+from monitor.archive.kinds.policer import find_contradiction
 from monitor.archive.models import PolicerResult
-from monitor.archive.queries.policers import policer_series
+from monitor.archive.queries.kind_series import kind_series
 from probes.contract import Outcome
 from probes.policer.spec import PolicerVerdict
 from tests.db.any_batch import policer
@@ -37,7 +37,7 @@ def test_test_that_was_refused_has_no_verdict(mesh):
     run = policer(AT, outcome=Outcome.REFUSED, **none, burst_high_bytes=None)
     store(mesh.slac.pk, batch(delivered(mesh.slac_anl, run, 1)), NOW)
 
-    (point,) = policer_series(mesh.slac_anl.pk, HOUR, NOW)
+    (point,) = kind_series("policer", mesh.slac_anl.pk, HOUR, NOW)
     assert (point.outcome, point.verdict, point.sentence) == ("refused", None, None)
 
 
@@ -52,7 +52,7 @@ def test_test_that_was_refused_has_no_verdict(mesh):
     ],
 )
 def test_contradicting_fields_are_refused(fields, reason):
-    said = in_policer(policer(AT, **fields))
+    said = find_contradiction(policer(AT, **fields))
     assert (said is None) if reason is None else reason in said
 
 

@@ -10,7 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from monitor.archive.models import RefusedResult, RequestResponseResult
-from monitor.archive.queries.throughput.request_response import request_response_series, response_intervals
+from monitor.archive.queries.kind_series import kind_series
+from monitor.archive.queries.throughput.request_response import response_intervals
 from monitor.mesh.apply import apply
 from monitor.mesh.document.reader import MeshError, read
 from monitor.mesh.kinds.request_response import RequestResponseEntry
@@ -117,7 +118,7 @@ def test_a_run_is_stored_once_with_its_figures(mesh):
     assert row.transactions_per_s == pytest.approx(400)
     assert row.payload_bytes_per_s == pytest.approx(400 * 65_636)
     assert (row.first_ms, row.after_idle_ms, row.far_retransmits) == (31.0, 29.0, 2)
-    [failed] = request_response_series(mesh.slac_anl.pk, HOUR, NOW)
+    [failed] = kind_series("request-response", mesh.slac_anl.pk, HOUR, NOW)
     assert (failed.outcome, failed.median_ms, failed.transactions) == ("refused", None, 0)
 
 

@@ -5,14 +5,16 @@ from datetime import UTC, datetime
 import pytest
 
 from monitor.archive.ingest.rows import row_of
+from monitor.archive.kinds import RESULT_KINDS
 from monitor.archive.models import Burst as BurstRow
-from monitor.archive.models import CapacityResult, DiskToDiskTest, IdleRestartResult, PolicerResult, ThroughputTest
+from monitor.archive.models import CapacityResult, ThroughputTest
 from probes.capacity.spec import CapacityRun, CapacityVerdict
 from probes.contract import Outcome
 from probes.disk_to_disk.spec import DiskToDiskRun
 from probes.idle_restart.spec import IdleRestartRun
 from probes.packets.spec import Burst
 from probes.policer.spec import PolicerRun
+from probes.request_response.spec import RequestResponseRun
 from probes.site.wire import Delivered
 from probes.transfers.spec import ThroughputRun, Transfer
 
@@ -27,14 +29,12 @@ WITHOUT_COLUMN = {
     DiskToDiskRun: {"address", "carried_bytes"},  # counted with the slot
     PolicerRun: {"address"},
     IdleRestartRun: {"address"},
+    RequestResponseRun: set(),
 }
 TABLES = {
     Burst: BurstRow,
     ThroughputRun: ThroughputTest,
-    CapacityRun: CapacityResult,
-    DiskToDiskRun: DiskToDiskTest,
-    PolicerRun: PolicerResult,
-    IdleRestartRun: IdleRestartResult,
+    **{result: kind.table for kind in RESULT_KINDS.values() for result in kind.kind.results},
 }
 
 

@@ -6,7 +6,7 @@ import threading
 import msgspec
 import pytest
 
-from monitor.archive.ingest.contradictions import in_idle_restart
+from monitor.archive.kinds.idle_restart import find_contradiction
 from probes.contract import Deadline, Outcome
 from probes.idle_restart.probe import IdleRestartEnd, IdleRestartProbe
 from probes.idle_restart.result import sentence
@@ -135,7 +135,7 @@ def test_planned_ends_share_a_key_and_report_all_figures():
 
     assert served == ["received"]
     assert run.outcome is Outcome.MEASURED
-    assert in_idle_restart(run) is None
+    assert find_contradiction(run) is None
     assert run.sent_bytes > 0
 
 

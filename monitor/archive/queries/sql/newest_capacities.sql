@@ -1,5 +1,5 @@
 -- The newest capacity measurement of this path that began in [since, until) and, where that is another, the newest that
--- found a capacity; newest first. Columns: the fields of monitor.archive.queries.throughput.series.CapacityPoint.
+-- found a capacity; newest first. Columns: the fields of monitor.archive.kinds.capacity.KIND.point.
 WITH began AS (
     SELECT {columns}
     FROM (SELECT capacity_result.*, measured_at AS at FROM capacity_result) AS result

@@ -1,4 +1,4 @@
-"""Throughput tests and capacity estimates of paths: series, summaries, newest capacity.
+"""Throughput tests of paths: series and summaries; and the newest capacity of a path.
 
 Periods, paths and records as in `monitor.archive.queries.paths`; single tests with their intervals are in
 `monitor.archive.queries.throughput.transfers`.
@@ -12,6 +12,8 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from operator import attrgetter, itemgetter
 
+from monitor.archive.kinds.capacity import KIND as CAPACITY
+from monitor.archive.kinds.kind import Point
 from monitor.archive.path_groups import groups_of
 from monitor.archive.statements import check_period, optional_list, records, run_statement, select
 from monitor.mesh.document.entries import ON_DEMAND
@@ -99,26 +101,6 @@ class NewestThroughput:
     latest_outcome: str
 
 
-@dataclass(frozen=True, slots=True)
-class CapacityPoint:
-    """An estimate of a path's bottleneck capacity. `capacity_bps` is None unless `verdict` is `measured`;
-    `capacity_low_bps` without it is a lower bound. `during_test`: a throughput test ran on the same host."""
-
-    at: datetime
-    test: str
-    outcome: str
-    verdict: str | None
-    capacity_bps: float | None
-    capacity_low_bps: float | None
-    capacity_high_bps: float | None
-    packet_bytes: int | None
-    sent: int
-    received: int
-    method: str | None
-    during_test: bool
-    detail: str | None
-
-
 def throughput_series(path_id: int, since: datetime, until: datetime) -> list[ThroughputPoint]:
     """All throughput tests of a path that began in the period, oldest first, of any outcome."""
     check_period(since, until)
@@ -196,13 +178,7 @@ def on_demand_counts(since: datetime, until: datetime) -> dict[int, int]:
     return dict(run_statement("on_demand_counts", since=since, until=until)[1])
 
 
-def capacity_series(path_id: int, since: datetime, until: datetime) -> list[CapacityPoint]:
-    """All capacity measurements of a path that began in the period, oldest first, of any outcome."""
-    check_period(since, until)
-    return select(CapacityPoint, "capacity_series", path_id=path_id, since=since, until=until)
-
-
-def newest_capacities(path_id: int, until: datetime) -> list[CapacityPoint]:
+def newest_capacities(path_id: int, until: datetime) -> list[Point]:
     """Newest capacity measurement of a path that began before `until`, and the newest successful one if different,
     newest first; within `CAPACITY_HOLDS`."""
-    return select(CapacityPoint, "newest_capacities", path_id=path_id, since=until - CAPACITY_HOLDS, until=until)
+    return select(CAPACITY.point, "newest_capacities", path_id=path_id, since=until - CAPACITY_HOLDS, until=until)

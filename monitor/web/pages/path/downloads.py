@@ -1,8 +1,8 @@
-"""CSV downloads of a path: intervals, bursts, directions, STAMP cycles, throughput tests, request-response runs,
-changes, and routes.
+"""CSV downloads of a path: intervals, bursts, directions, STAMP cycles, throughput tests, results of a kind, changes,
+and routes.
 
 A CSV has a column for each field of its record: `SeriesPoint`, `RawBurst`, `DirectionPoint`, `RawDirection`,
-`ThroughputPoint`, `RequestResponsePoint`, `PathChange`, `RoutePeriod`. Times are UTC, figures unrounded in the units of
+`ThroughputPoint`, `ResultKind.point`, `PathChange`, `RoutePeriod`. Times are UTC, figures unrounded in the units of
 their names, outcomes in the words of the pages; unknown values are empty. The users' API has all but bursts and cycles
 as JSON, with the names of outcomes.
 """
@@ -18,10 +18,11 @@ from django.views.decorators.http import require_safe
 
 from monitor.alerts.incidents.queries import incidents_of_path
 from monitor.api.freshness import date_summaries
+from monitor.archive.kinds import RESULT_KINDS
 from monitor.archive.queries.directions import DirectionPoint, RawDirection, direction_series, raw_directions
+from monitor.archive.queries.kind_series import kind_series
 from monitor.archive.queries.paths import RawBurst, SeriesPoint, measured_packet_sizes, path_series, raw_bursts
 from monitor.archive.queries.routes.periods import RoutePeriod, routes_between
-from monitor.archive.queries.throughput.request_response import RequestResponsePoint, request_response_series
 from monitor.archive.queries.throughput.series import ThroughputPoint, throughput_series
 from monitor.archive.upkeep.freshness import series_lacks_since
 from monitor.mesh.models import Path
@@ -88,12 +89,12 @@ def tests_csv(request: HttpRequest, path_id: int) -> HttpResponse:
 
 
 @require_safe
-def request_response_csv(request: HttpRequest, path_id: int) -> HttpResponse:
-    """A row for each request-response run, failed runs included."""
+def results_csv(request: HttpRequest, path_id: int, kind: str) -> HttpResponse:
+    """A row for each result of a kind of `monitor.archive.kinds`, failed ones included."""
     path = path_or_404(path_id)
     shown = shown_period(request, timezone.now())
-    runs = request_response_series(path_id, shown.since, shown.until)
-    return _answer(f"{_name(path)}-request-response", RequestResponsePoint, runs, {})
+    results = kind_series(kind, path_id, shown.since, shown.until)
+    return _answer(f"{_name(path)}-{kind}", RESULT_KINDS[kind].point, results, {})
 
 
 @require_safe

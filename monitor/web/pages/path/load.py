@@ -15,7 +15,8 @@ from monitor.alerts.models import Incident
 from monitor.analysis import figures
 from monitor.analysis.geography import great_circle_km
 from monitor.analysis.transfer import Spread, spread
-from monitor.archive.queries.disk_to_disk import DiskToDiskPoint, disk_to_disk_series
+from monitor.archive.kinds.kind import Point
+from monitor.archive.queries.kind_series import newest_of_kind
 from monitor.archive.queries.path_estimates import path_estimate
 from monitor.archive.queries.paths import (
     PathSummary,
@@ -25,10 +26,8 @@ from monitor.archive.queries.paths import (
     newest_source_addresses,
     raw_bursts,
 )
-from monitor.archive.queries.policers import PolicerPoint, policer_series
 from monitor.archive.queries.throughput.aggregates import AggregateResult, newest_of_path
 from monitor.archive.queries.throughput.captures import captures_of
-from monitor.archive.queries.throughput.idle_restarts import IdleRestartPoint, idle_restart_series
 from monitor.archive.queries.throughput.inventories import inventory_changes
 from monitor.archive.queries.throughput.series import (
     PathThroughput,
@@ -91,9 +90,9 @@ class PathView:
     sweep_tests: int
     ledger: tuple[TestRow, ...]
     transfer: TransferView | None
-    latest_files: tuple[DiskToDiskPoint, ...]
-    latest_policers: tuple[PolicerPoint, ...]
-    latest_idle_restarts: tuple[IdleRestartPoint, ...]
+    latest_files: tuple[Point, ...]
+    latest_policers: tuple[Point, ...]
+    latest_idle_restarts: tuple[Point, ...]
     promised: tuple[str, str, str] | None
     """The promised service, the verdict and its evidence, in words."""
     responses: ResponsesView | None
@@ -178,10 +177,10 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
         latest_tests=tuple(reversed(own_tests[-LATEST_TESTS:])),
         sweep_tests=len(tests) - len(own_tests),
         transfer=_transfer(path, own_tests or tests, test_at),
-        latest_files=tuple(reversed(disk_to_disk_series(path_id, since, until)[-LATEST_TESTS:])),
+        latest_files=tuple(newest_of_kind("disk-to-disk", path_id, since, until, LATEST_TESTS)),
         promised=_promised(path, since, until),
-        latest_policers=tuple(reversed(policer_series(path_id, since, until)[-LATEST_TESTS:])),
-        latest_idle_restarts=tuple(reversed(idle_restart_series(path_id, since, until)[-LATEST_TESTS:])),
+        latest_policers=tuple(newest_of_kind("policer", path_id, since, until, LATEST_TESTS)),
+        latest_idle_restarts=tuple(newest_of_kind("idle-restart", path_id, since, until, LATEST_TESTS)),
         responses=load_responses(path_id, since, until, window),
         latest_aggregates=tuple(newest_of_path(path_id, since, until, LATEST_TESTS)),
         ledger=ledger_rows(path_id, since, until),

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from monitor.analysis import figures
-from monitor.archive.queries.throughput.series import CAPACITY_HOLDS, CapacityPoint
+from monitor.archive.kinds.kind import Point
+from monitor.archive.queries.throughput.series import CAPACITY_HOLDS
 from monitor.web.labels import outcome_label
 
 
@@ -20,8 +21,8 @@ class CapacityView:
     Both are None without any measurement for `CAPACITY_HOLDS`.
     """
 
-    measured: CapacityPoint | None
-    newest: CapacityPoint | None
+    measured: Point | None
+    newest: Point | None
 
     @property
     def headline(self) -> str:
@@ -44,7 +45,7 @@ class CapacityView:
         return reason if self.newest.detail is None else f"{reason}: {self.newest.detail}"
 
 
-def capacity_view(points: Sequence[CapacityPoint]) -> CapacityView:
+def capacity_view(points: Sequence[Point]) -> CapacityView:
     """Of the newest measurements, newest first."""
     measured = next((point for point in points if point.capacity_bps is not None), None)
     newest = next((point for point in points[:1] if point is not measured), None)

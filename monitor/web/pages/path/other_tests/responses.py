@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from monitor.analysis import figures
-from monitor.archive.queries.throughput.request_response import (
-    RequestResponsePoint,
-    newest_request_response,
-    response_intervals,
-)
+from monitor.archive.kinds.kind import Point
+from monitor.archive.queries.kind_series import newest_of_kind
+from monitor.archive.queries.throughput.request_response import response_intervals
 from monitor.web.charts.marks import Spec, TimeAxis
 from monitor.web.pages.path.other_tests.response_charts import latency_chart, rate_chart
 
@@ -25,7 +23,7 @@ class ResponsesView:
     """The newest runs, newest first; the headline and the charts are those of the newest run's test. The charts are
     None where it has no transaction in the period."""
 
-    runs: tuple[RequestResponsePoint, ...]
+    runs: tuple[Point, ...]
     headline: str
     latency: Spec | None
     rate: Spec | None
@@ -39,7 +37,7 @@ class ResponsesView:
 
 def load_responses(path_id: int, since: datetime, until: datetime, window: TimeAxis) -> ResponsesView | None:
     """Load the period."""
-    runs = tuple(newest_request_response(path_id, since, until, LATEST_RUNS))
+    runs = tuple(newest_of_kind("request-response", path_id, since, until, LATEST_RUNS))
     if not runs:
         return None
     blocks = runs[0].test, runs[0].request_bytes, runs[0].response_bytes
@@ -60,7 +58,7 @@ def load_responses(path_id: int, since: datetime, until: datetime, window: TimeA
     )
 
 
-def headline(runs: tuple[RequestResponsePoint, ...]) -> str:
+def headline(runs: tuple[Point, ...]) -> str:
     """The newest latency in a sentence."""
     measured = newest_measured(runs)
     if measured is None:
@@ -71,6 +69,6 @@ def headline(runs: tuple[RequestResponsePoint, ...]) -> str:
     )
 
 
-def newest_measured(runs: tuple[RequestResponsePoint, ...]) -> RequestResponsePoint | None:
+def newest_measured(runs: tuple[Point, ...]) -> Point | None:
     """The newest run with a latency."""
     return next((run for run in runs if run.median_ms is not None), None)

@@ -1,0 +1,16 @@
+"""Addresses as the archive's columns hold them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from ipaddress import ip_address
+
+
+@lru_cache(maxsize=65_536)
+def is_address(text: str) -> bool:
+    """Whether PostgreSQL's inet can hold it; inet has no zone identifiers, which are local to a host."""
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return "%" not in text
