@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
-import msgspec
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import DAY_S, Length, ListeningPort, MeshKind, both_ends, fields_of_slot
+from monitor.mesh.kinds.kind import DAY_S, Length, ListeningPort, MeshKind, slot_maker
 from probes.disk_to_disk.kind import KIND as DISK_TO_DISK
 from probes.disk_to_disk.spec import SLOT_MARGIN_S, STEPS, DiskToDiskSlot, DiskToDiskSpec, slot_length_s
 from probes.toml.keys import meaning
 from probes.toml.tables import Table
-
-if TYPE_CHECKING:
-    from monitor.mesh.models import Slot
-    from monitor.mesh.plan_rows import PlannedSite
 
 
 class DiskToDiskEntry(TestKeys, frozen=True, tag="disk-to-disk"):
@@ -64,22 +59,13 @@ def _length(test: DiskToDiskEntry) -> Length:
     return Length(_slot_s(test.parameters), reason)
 
 
-def _slot(slot: Slot, site: PlannedSite, secrets: Mapping[str, str | None]) -> DiskToDiskSlot:
-    """Slot of a disk-to-disk test. The source of a path sends and reports; the receiver connects to it, so both get
-    both addresses."""
-    return DiskToDiskSlot(
-        **fields_of_slot(slot, site),
-        spec=msgspec.convert({**slot.parameters, **both_ends(slot), **secrets}, DiskToDiskSpec),
-    )
-
-
 KIND = MeshKind(
     kind=DISK_TO_DISK,
     entry=DiskToDiskEntry,
     check_table=_check_table,
     table="disk_to_disk_test",
     length=_length,
-    slot=_slot,
+    slot=slot_maker(DiskToDiskSlot, DiskToDiskSpec),
     servers=lambda test, source, destination: (ListeningPort(source, "TCP", test.port),),
     filling_s=lambda parameters: 2 * int(parameters["duration_s"]),
     slot_s=_slot_s,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import DAY_S, Length, ListeningPort, MeshKind, both_ends, fields_of_slot
+from monitor.mesh.kinds.kind import DAY_S, Length, ListeningPort, MeshKind, slot_maker
 from probes.idle_restart.kind import KIND as IDLE_RESTART
 from probes.idle_restart.spec import (
     DURATION_S,
@@ -23,10 +22,6 @@ from probes.idle_restart.spec import (
     slot_length_s,
 )
 from probes.toml.keys import meaning
-
-if TYPE_CHECKING:
-    from monitor.mesh.models import Slot
-    from monitor.mesh.plan_rows import PlannedSite
 
 
 class IdleRestartEntry(TestKeys, frozen=True, tag="idle-restart"):
@@ -56,22 +51,12 @@ def _length(test: IdleRestartEntry) -> Length:
     return Length(seconds, f"{transfers_s:g} s + {seconds - transfers_s:g} s between tests")
 
 
-def _slot(slot: Slot, site: PlannedSite, secrets: Mapping[str, str | None]) -> IdleRestartSlot:
-    """The source of a path sends and reports; both ends get both addresses."""
-    return IdleRestartSlot(
-        **fields_of_slot(slot, site),
-        spec=msgspec.convert(
-            {**slot.parameters, **both_ends(slot), "one_time_key": secrets.get("one_time_key")}, IdleRestartSpec
-        ),
-    )
-
-
 KIND = MeshKind(
     kind=IDLE_RESTART,
     entry=IdleRestartEntry,
     table="idle_restart",
     length=_length,
-    slot=_slot,
+    slot=slot_maker(IdleRestartSlot, IdleRestartSpec),
     servers=lambda test, source, destination: (ListeningPort(destination, "TCP", test.port),),
     filling_s=lambda parameters: math.ceil(2.0 * float(parameters["duration_s"])),
     slot_s=_slot_s,

@@ -177,6 +177,19 @@ def literal_or_none(address: str) -> str | None:
     return address if literal(address) is not None else None
 
 
+def slot_maker(
+    planned: type[msgspec.Struct], spec: type[msgspec.Struct]
+) -> Callable[[Slot, PlannedSite, Mapping[str, str | None]], Any]:
+    """Returns the function `MeshKind.slot` of a kind whose tests the source of a path sends and reports. Both ends get
+    both addresses, and the secrets that `spec` has a field for."""
+
+    def make(slot: Slot, site: PlannedSite, secrets: Mapping[str, str | None]) -> Any:
+        of_test = msgspec.convert({**slot.parameters, **both_ends(slot), **secrets}, spec)
+        return planned(**fields_of_slot(slot, site), spec=of_test)
+
+    return make
+
+
 def fields_of_slot(slot: Slot, site: PlannedSite) -> dict[str, Any]:
     """Fields of a planned slot whose test the source of its path sends, for the agent of `site` at either end."""
     path = slot.measurement.path

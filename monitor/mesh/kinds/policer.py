@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, both_ends, fields_of_slot, on_both_transports
+from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, on_both_transports, slot_maker
 from probes.policer.kind import KIND as POLICER
 from probes.policer.spec import LOADING_S, PORT, SLOT_MARGIN_S, PolicerSlot, PolicerSpec, slot_length_s
 from probes.toml.keys import meaning
-
-if TYPE_CHECKING:
-    from monitor.mesh.models import Slot
-    from monitor.mesh.plan_rows import PlannedSite
 
 
 class PolicerEntry(TestKeys, frozen=True, tag="policer"):
@@ -46,31 +40,13 @@ def _length(test: PolicerEntry) -> Length:
     return Length(slot_length_s(), f"{LOADING_S} s + {SLOT_MARGIN_S} s between tests")
 
 
-def _slot(slot: Slot, site: PlannedSite, secrets: Mapping[str, str | None]) -> PolicerSlot:
-    """Slot of a policer test. The source of a path sends and reports; both ends get both addresses."""
-    return PolicerSlot(
-        **fields_of_slot(slot, site),
-        spec=msgspec.convert(
-            {**slot.parameters, **both_ends(slot), "one_time_key": secrets.get("one_time_key")}, PolicerSpec
-        ),
-    )
-
-
-def _filling_s(parameters: Mapping[str, Any]) -> int:
-    return LOADING_S
-
-
-def _slot_s(parameters: Mapping[str, Any]) -> int:
-    return slot_length_s()
-
-
 KIND = MeshKind(
     kind=POLICER,
     entry=PolicerEntry,
     table="policer_result",
     length=_length,
-    slot=_slot,
+    slot=slot_maker(PolicerSlot, PolicerSpec),
     servers=lambda test, source, destination: on_both_transports(destination, test.port),
-    filling_s=_filling_s,
-    slot_s=_slot_s,
+    filling_s=lambda parameters: LOADING_S,
+    slot_s=lambda parameters: slot_length_s(),
 )
