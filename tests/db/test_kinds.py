@@ -24,4 +24,4 @@ def test_a_kind_from_outside_the_tree_works_end_to_end():
     )
 
     assert run.returncode == 0, run.stdout[-5000:] + run.stderr[-2000:]
-    assert "4 passed" in run.stdout
+    assert "5 passed" in run.stdout

@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Annotated, Any
 
-from django.db import connection
+from django.db import models
 from msgspec import Meta
 
-from monitor.archive.ingest.kinds import StoredKind
+from monitor.archive.kinds.kind import ApiAnswer, ResultKind
 from monitor.archive.retention_bounds import Bound
 from monitor.mesh.document.entries import TestKeys, TestName
 from monitor.mesh.kinds.kind import MeshKind
 from probes.contract import Outcome
-from probes.site.wire import Delivered
 from probes.toml.keys import meaning
 from tests.toy_kind.kind import KIND, LookupRun, LookupTarget, LookupTask
 
-TABLE = """
-CREATE TABLE lookup_result (
-    path_id integer, measured_at timestamptz, test text, outcome text, lookup_ms float8, detail text,
-    PRIMARY KEY (path_id, measured_at)
-)
-"""
-STORE = """
-INSERT INTO lookup_result VALUES (%(path_id)s, %(measured_at)s, %(test)s, %(outcome)s, %(lookup_ms)s, %(detail)s)
-ON CONFLICT DO NOTHING
-"""
+
+class LookupResult(models.Model):
+    """A lookup of a path's destination, as `tests.toy_kind.kind.LookupRun`."""
+
+    pk = models.CompositePrimaryKey("path_id", "measured_at")
+    path_id = models.IntegerField()
+    measured_at = models.DateTimeField()
+    test = models.TextField()
+    outcome = models.TextField()
+    lookup_ms = models.FloatField(null=True)
+    detail = models.TextField(null=True)
+
+    class Meta:
+        app_label = "archive"
+        db_table = "lookup_result"
 
 
 class LookupEntry(TestKeys, frozen=True, tag=KIND.name):
@@ -53,25 +56,8 @@ def _task(name: str, measurements: Sequence[Any]) -> LookupTask:
 
 def _contradiction(run: LookupRun) -> str | None:
     if run.outcome is Outcome.MEASURED and run.lookup_ms is None:
-        return "measured, but without lookup_ms - at `$.result`"
+        return "measured, but without lookup_ms"
     return None
-
-
-def _store(results: Sequence[Delivered], now: datetime) -> None:
-    with connection.cursor() as cursor:
-        for delivered in results:
-            run: Any = delivered.result
-            cursor.execute(
-                STORE,
-                {
-                    "path_id": delivered.path_id,
-                    "measured_at": run.started_at,
-                    "test": delivered.test,
-                    "outcome": run.outcome.value,
-                    "lookup_ms": run.lookup_ms,
-                    "detail": run.detail,
-                },
-            )
 
 
 MESH_KIND = MeshKind(
@@ -82,4 +68,14 @@ MESH_KIND = MeshKind(
     task=_task,
 )
 BOUND = Bound("capacity", "by age", is_raw=True)
-STORED_KIND = StoredKind(kind=KIND, contradiction=_contradiction, store=_store)
+RESULT_KIND = ResultKind(
+    kind=KIND,
+    table=LookupResult,
+    contradiction=_contradiction,
+    answer=ApiAnswer(
+        schema="LookupOut",
+        operation_id="get_lookup",
+        summary="Lookups of a path's destination",
+        description="A lookup of the destination's address.",
+    ),
+)

@@ -17,12 +17,15 @@ kinds.CYCLE_KINDS += (KIND,)
 @pytest.hookimpl(trylast=True)
 def pytest_configure() -> None:
     """Django is set up at this point, and nothing has been ingested."""
-    from monitor.archive.ingest.kinds import KIND_OF_RESULT, STORED_KINDS
+    from monitor.archive.ingest.kinds import KIND_OF_RESULT, STORED_KINDS, stored_rows
+    from monitor.archive.kinds import RESULT_KINDS
     from monitor.archive.retention_bounds import BOUNDS
     from monitor.mesh.kinds import MESH_KINDS
-    from tests.toy_kind.centre import BOUND, MESH_KIND, STORED_KIND
+    from tests.toy_kind.centre import BOUND, MESH_KIND, RESULT_KIND
 
+    assert "monitor.api.throughput.results" not in sys.modules, "the addresses exist already"
     MESH_KINDS[KIND.name] = MESH_KIND
     BOUNDS[MESH_KIND.table] = BOUND
-    STORED_KINDS[KIND.name] = STORED_KIND
-    KIND_OF_RESULT.update(dict.fromkeys(KIND.results, STORED_KIND))
+    RESULT_KINDS[KIND.name] = RESULT_KIND
+    STORED_KINDS[KIND.name] = stored_rows(RESULT_KIND)
+    KIND_OF_RESULT.update(dict.fromkeys(KIND.results, STORED_KINDS[KIND.name]))

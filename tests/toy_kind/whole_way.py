@@ -24,7 +24,7 @@ from probes.site.metrics import families
 from probes.site.status import read_status
 from tests.mesh_agents import agent_of_site, apply_file
 from tests.spools import count_queued
-from tests.toy_kind.centre import TABLE
+from tests.toy_kind.centre import LookupResult
 from tests.toy_kind.kind import KIND
 
 MESH = """
@@ -84,11 +84,11 @@ max_targets = 1
 
 @pytest.fixture
 def table(transactional_db):
-    with connection.cursor() as cursor:
-        cursor.execute(TABLE)
+    with connection.schema_editor() as editor:
+        editor.create_model(LookupResult)
     yield
-    with connection.cursor() as cursor:
-        cursor.execute("DROP TABLE lookup_result")
+    with connection.schema_editor() as editor:
+        editor.delete_model(LookupResult)
 
 
 def rows():
@@ -132,6 +132,20 @@ def test_a_toy_kind_runs_from_mesh_toml_to_its_row(table, live_server, tmp_path)
     (measured,) = (row for row in stored.values() if row[0] == "measured")
     assert 0 <= measured[1] < 10_000
     assert "lookup.max_targets: 1 allowed" in {row[2] for row in stored.values()}
+
+
+def test_the_api_answers_with_the_results_of_a_toy_kind(table, tmp_path, client, settings):
+    settings.LOCAL_READ = settings.ALLOW_PLAIN_HTTP = True
+    now = apply_mesh(tmp_path)
+    path_id = Path.objects.in_use().first().pk
+    LookupResult.objects.create(
+        path_id=path_id, measured_at=now - timedelta(hours=1), test="names", outcome="measured", lookup_ms=0.5
+    )
+
+    (answered,) = client.get(f"/api/v1/paths/{path_id}/lookup", headers={"host": "localhost"}).json()
+
+    assert list(answered) == ["at", "test", "outcome", "lookup_ms", "detail"]
+    assert (answered["test"], answered["lookup_ms"], answered["detail"]) == ("names", 0.5, None)
 
 
 def test_the_archive_plans_and_deletes_rows_of_a_toy_kind(table, tmp_path, settings):

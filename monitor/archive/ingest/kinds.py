@@ -52,7 +52,7 @@ class StoredKind:
         return raw_tables()[MESH_KINDS[self.kind.name].table]
 
 
-def _stored_rows(result_kind: ResultKind) -> StoredKind:
+def stored_rows(result_kind: ResultKind) -> StoredKind:
     """How the results of a kind of `monitor.archive.kinds` are checked and stored."""
     return StoredKind(
         kind=result_kind.kind,
@@ -67,7 +67,7 @@ STORED_KINDS: dict[str, StoredKind] = {
         StoredKind(kind=PING, contradiction=contradictions.in_burst),
         StoredKind(kind=TCP_PING, contradiction=contradictions.in_burst),
         StoredKind(kind=THROUGHPUT, contradiction=contradictions.in_throughput, store=store_throughput),
-        *map(_stored_rows, RESULT_KINDS.values()),
+        *map(stored_rows, RESULT_KINDS.values()),
         StoredKind(kind=TRACE, contradiction=contradictions.in_trace, store=store_traces),
         StoredKind(kind=STAMP, contradiction=in_stamp, store=store_directions),
         StoredKind(kind=INTERFACE, contradiction=in_interface, store=store_interfaces),
