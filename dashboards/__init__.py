@@ -1,4 +1,1 @@
-"""Grafana as code: dashboards built in Python from the queries in `sql/`, written to `json/`, provisioned from there.
-
-`python -m dashboards` writes the JSON. Neither the centre nor an agent imports this package.
-"""
+"""Grafana as code, from the queries in `sql/`; neither centre nor agent imports this package."""

@@ -1,4 +1,4 @@
-"""`python -m dashboards`: write the JSON of dashboards and alert rules. `… reader`: create Grafana's database role.
+"""`python -m dashboards`: write dashboards and alert rules; `… reader`: create Grafana's database role.
 
 Exit status: 0 done, 1 failed (or, with --check, stale), 2 usage.
 """
@@ -25,14 +25,12 @@ ALERTING = {"soundings.json": alert_rules.build}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Parse the command line and run the command."""
     parsed = parser().parse_args(arguments)
     status: int = parsed.run(parsed)
     return status
 
 
 def parser() -> argparse.ArgumentParser:
-    """Build the parser; the parsed namespace has `run`, which returns the exit status."""
     top = argparse.ArgumentParser(
         prog="python -m dashboards", description="Write the Grafana dashboards of Soundings.", allow_abbrev=False
     )
@@ -60,7 +58,6 @@ def _render(parsed: argparse.Namespace) -> int:
 
 
 def _short_path(path: Path) -> Path:
-    """The path relative to the working directory, if it lies in it."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 

@@ -1,9 +1,7 @@
 """Grafana's alert rules: open incidents, and failures of Soundings itself.
 
-`build()` returns the content of `provisioning/alerting/soundings.json`. The first rule fires for each open incident,
-with the Soundings rule that opened it as a label: Grafana does not evaluate measurements itself, so both always agree.
-All rules are paused while SOUNDINGS_GRAFANA_ALERTS_PAUSED is true, since the centre sends notifications. They contain
-no other dollar sign: provisioning would expand it as an environment variable.
+Rules are paused while SOUNDINGS_GRAFANA_ALERTS_PAUSED is true, since the centre sends notifications. No other dollar
+sign may occur: provisioning would expand it as an environment variable.
 """
 
 from __future__ import annotations
@@ -16,13 +14,13 @@ from dashboards.postgres import DATA_SOURCE_UID, LATE_AFTER_MIN, SqlQuery, sql
 FOLDER = "Soundings"
 PAUSED = "$SOUNDINGS_GRAFANA_ALERTS_PAUSED"
 EXPRESSION = "__expr__"
+# Grafana requires a period for each query; these queries read the current state.
 WINDOW_S = 600
-"""Grafana requires a period for each query; these queries read the current state."""
 
 
 @dataclass(frozen=True, slots=True)
 class GrafanaRule:
-    """A rule that fires for each row of sql/`query`.sql whose number stays above `above` for `for_s` seconds."""
+    """Rule that fires for rows of sql/`query`.sql with numbers above `above` for `for_s` seconds."""
 
     uid: str
     title: str
@@ -35,7 +33,7 @@ class GrafanaRule:
 
 
 def rules() -> list[GrafanaRule]:
-    """All rules. No data is OK for incidents, but an alert for the centre's heartbeat."""
+    """No data is OK for incidents, but alerts for the centre's heartbeat."""
     system = {"soundings": "system"}
     return [
         GrafanaRule(
@@ -84,7 +82,7 @@ def rules() -> list[GrafanaRule]:
 
 
 def build() -> dict[str, Any]:
-    """The provisioning file, as Grafana 10 to 12 read it."""
+    """Build the provisioning file for Grafana 10 to 12."""
     groups = (("Soundings: network", "network"), ("Soundings: system", "system"))
     return {
         "apiVersion": 1,
@@ -102,7 +100,7 @@ def build() -> dict[str, Any]:
 
 
 def _provisioned(rule: GrafanaRule) -> dict[str, Any]:
-    """Query A returns a number per row, with its text columns as labels; C compares it with the threshold."""
+    """Query A returns labelled numbers by row; C compares them with the threshold."""
     query = SqlQuery("A", sql(rule.query), "table")
     threshold = {
         "refId": "C",

@@ -1,4 +1,4 @@
-"""The dashboard "Soundings: alerts and completeness": incidents, and missing or rejected results."""
+"""Dashboard "Soundings: alerts and completeness"."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from dashboards.tables import coloured_text, table, with_incident_link, with_pat
 
 
 def build() -> Dashboard:
-    """Build the dashboard."""
     return assemble(
         "Soundings: alerts and completeness",
         "soundings-alerts",

@@ -1,7 +1,6 @@
-"""Colours of the dashboards: of lines and bars, of filled cells, and of figures that passed a limit.
+"""Colours of the dashboards: Okabe and Ito's palette, which colour-blind people can tell apart.
 
-Okabe and Ito's palette, which colour-blind people can tell apart. Grafana writes in dark letters on a fill whose
-brightness is above 180 of 255 and in white ones on all others, so fills are light or dark and nothing between.
+Grafana's letters are dark on fills with brightness above 180 of 255, else white: fills are light or dark.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from monitor.analysis.loss import LOSS_BAND_UPPER_RATIOS
 ORANGE, SKY, GREEN = "#E69F00", "#56B4E9", "#009E73"
 BLUE, RED, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 YELLOW, GREY = "#F0E442", "#8E8E8E"
+# Grafana's name for the colour of text in its theme: nothing to note.
 TEXT = "text"
-"""Grafana's name for the colour of text in its theme: nothing to note."""
 
 NO_DATA = "#6B6B6B"
 NO_PATH = "transparent"
 
+# Lower bound (None is below all), colour of the fill, and label, ascending.
 Bands = Sequence[tuple[float | None, str, str]]
-"""Lower bound (None is below all), colour of the fill, and label, ascending."""
 
 # Excellent and good loss have a single colour, apart from no loss.
 _LOSS_FILLS = ("#F0E442", "#FFB84D", "#B34700", "#8A3A6B")
@@ -85,18 +84,16 @@ RULE_COLOURS: Mapping[str, str] = {
 
 
 def thresholds(steps: Sequence[tuple[float | None, str]]) -> ThresholdsConfig:
-    """Colours from these values up."""
     coloured = [Threshold(value=value, color=colour) for value, colour in steps]
     return ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(coloured)
 
 
 def limits(*steps: tuple[float | None, str], below: str = TEXT) -> list[DynamicConfigValue]:
-    """Settings of a column whose figures change colour at these values."""
     return [DynamicConfigValue("thresholds", thresholds(((None, below), *steps)).build())]
 
 
 def without_a_figure() -> list[ValueMapping]:
-    """Map null to "no data" and NaN, which says that there is no path, to a dash: Grafana colours both like zero."""
+    """Map null to "no data" and NaN (no path) to a dash: Grafana colours both like zero."""
     return [
         _special(SpecialValueMatch.NULL, "no data", NO_DATA),
         _special(SpecialValueMatch.NA_N, "–", NO_PATH),
@@ -109,7 +106,6 @@ def _special(match: SpecialValueMatch, text: str, colour: str) -> SpecialValueMa
 
 
 def texts(entries: Sequence[tuple[str, str]]) -> ValueMap:
-    """Map the numbers 0, 1, … to these labels on their colours."""
     return ValueMap(
         options={
             str(number): ValueMappingResult(text=label, color=colour) for number, (label, colour) in enumerate(entries)

@@ -1,5 +1,3 @@
-"""The map of sites."""
-
 from __future__ import annotations
 
 from grafana_foundation_sdk.builders import common as common_builder
@@ -18,7 +16,7 @@ SITE_DASHBOARD = "/d/soundings-site?var-site=${__data.fields.Site}" + SIZE + "&$
 
 
 def site_map(title: str, description: str, query: str, bands: Bands) -> Geomap:
-    """A marker for each row, at its Latitude and Longitude, named by its Site and filled by its Loss."""
+    """Markers at Latitude and Longitude, named by Site, filled by Loss."""
     panel = (
         Geomap()
         .title(title)

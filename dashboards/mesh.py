@@ -1,4 +1,4 @@
-"""The dashboard "Soundings: mesh", the home: all paths as matrices and on a map, the worst paths and open incidents."""
+"""Home dashboard "Soundings: mesh"."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ WORST_OF = "With several paths of the family between two sites, the worst of the
 
 
 def build() -> Dashboard:
-    """Build the dashboard."""
     return assemble(
         "Soundings: mesh",
         "soundings-mesh",
@@ -55,7 +54,6 @@ def _now() -> Stat:
 
 
 def open_incidents() -> Table:
-    """The table of open incidents, a row per cause."""
     panel = table(
         "Open incidents",
         "A row per cause, with the number of affected paths.",

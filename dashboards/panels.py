@@ -1,8 +1,4 @@
-"""Building blocks of all dashboards: layout, variables, annotations, links and the kinds of panel.
-
-Each dashboard's module combines them with its queries, units and texts. The queries are in `sql/`, the colours in
-`dashboards.colours`.
-"""
+"""Building blocks of all dashboards."""
 
 from __future__ import annotations
 
@@ -63,10 +59,11 @@ def assemble(
     page: str = "/",
     with_routes: bool = False,
 ) -> Dashboard:
-    """Build a dashboard. `page` is the corresponding web page; incidents come from sql/`annotation`.sql, the time since
-    when summaries lack results from sql/annotation_summaries.sql, route changes of the selected path from
-    sql/annotation_route_changes.sql, and changes of the TTL of its replies, which tell of the
-    reverse route where nothing is traced, from sql/annotation_reply_ttl.sql."""
+    """Build a dashboard of the web page `page`.
+
+    Annotations come from sql/`annotation`.sql, annotation_summaries.sql, and for a path annotation_route_changes.sql
+    and annotation_reply_ttl.sql.
+    """
     builder = (
         dashboard_builder.Dashboard(title)
         .uid(uid)
@@ -96,7 +93,7 @@ def assemble(
 def variable(
     name: str, label: str, description: str, *, query: str | None = None, refresh: VariableRefresh = ON_LOAD
 ) -> dashboard_builder.QueryVariable:
-    """A single-choice variable, filled from sql/variable_`query`.sql (by default its own name)."""
+    """Single choice, filled from sql/variable_`query`.sql, by default `name`."""
     return (
         dashboard_builder.QueryVariable(name)
         .label(label)
@@ -111,7 +108,6 @@ def variable(
 
 
 def of_the_mesh() -> list[dashboard_builder.QueryVariable]:
-    """Variables of a dashboard about many paths."""
     return [
         variable("group", "Group", "Paths between sites of this group"),
         variable("family", "Family", "Address family"),
@@ -120,7 +116,6 @@ def of_the_mesh() -> list[dashboard_builder.QueryVariable]:
 
 
 def of_a_path() -> list[dashboard_builder.QueryVariable]:
-    """Variables that select a path and packet size."""
     return [
         variable("source", "From", "Source site"),
         variable("destination", "To", "Destination site"),
@@ -131,7 +126,6 @@ def of_a_path() -> list[dashboard_builder.QueryVariable]:
 
 
 def _pages() -> dashboard_builder.QueryVariable:
-    """The base URL of our web pages, a setting of the database role."""
     return variable("soundings", "Pages", "URL of the pages of Soundings").hide(VariableHide.HIDE_VARIABLE)
 
 
@@ -169,7 +163,7 @@ def _annotation(name: str, query: str, icon_colour: str) -> dashboard_builder.An
 
 
 def stat(title: str, description: str, query: str, units: Mapping[str, str], limits: Mapping[str, Properties]) -> Stat:
-    """A single row of figures; `units` by column, and the limits at which a figure is coloured."""
+    """`units` by column; `limits` colour figures."""
     panel = (
         Stat()
         .title(title)
@@ -194,10 +188,7 @@ def stat(title: str, description: str, query: str, units: Mapping[str, str], lim
 def time_series(
     title: str, unit: str, queries: Sequence[str], *, span: int = 12, direction: Direction = "forward"
 ) -> TimeSeries:
-    """A time series chart; lines have gaps where data are missing.
-
-    A point stands at the start of its hour or day, so lines and bars extend from there to the right.
-    """
+    """Lines have gaps where data are missing, and extend to the right of their hour's or day's start."""
     legend = common_builder.VizLegendOptions().display_mode(LegendDisplayMode.LIST).placement(LegendPlacement.BOTTOM)
     panel = (
         TimeSeries()
@@ -220,7 +211,7 @@ def time_series(
 
 
 def bars(panel: TimeSeries, colours: Mapping[str, str], *, stacked: bool = True) -> TimeSeries:
-    """Draw the chart as bars, stacked if they are parts of a whole."""
+    """Stack bars if they are parts of a whole."""
     panel.draw_style(GraphDrawStyle.BARS).fill_opacity(80)
     if stacked:
         panel.stacking(common_builder.StackingConfig().mode(StackingMode.NORMAL).group("parts"))

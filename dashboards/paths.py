@@ -1,4 +1,4 @@
-"""The dashboard "Soundings: path": RTT, loss, IPDV, throughput and coverage of a path."""
+"""Dashboard "Soundings: path"."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ ABOUT_DIRECTION: dict[Direction, str] = {
 
 
 def build() -> Dashboard:
-    """Build the dashboard."""
     return assemble(
         "Soundings: path",
         "soundings-path",
@@ -145,7 +144,6 @@ def _coverage() -> TimeSeries:
 
 
 def throughput() -> TimeSeries:
-    """Measured throughput, the estimate and the capacity of the selected path."""
     queries = ["throughput_measured", "throughput_estimated", "capacity"]
     panel = time_series("Throughput: measured, estimated, capacity (bit/s)", "bps", queries, span=16).description(
         "Measured: a point per test. Estimated: Mathis (Reno), MSS·8/(RTT·√loss), from the loss and RTT of each hour "
@@ -162,7 +160,6 @@ def throughput() -> TimeSeries:
 
 
 def retransmits() -> TimeSeries:
-    """Retransmitted segments of each test of the selected path."""
     panel = time_series("Retransmits by test (segments)", "none", ["retransmits"], span=8).description(
         "TCP segments that the sender transmitted again in a throughput test. No point: the tool gave no count."
     )
@@ -170,7 +167,6 @@ def retransmits() -> TimeSeries:
 
 
 def throughput_tests() -> Table:
-    """The table of tests of the selected path."""
     return table(
         "Throughput tests, newest first",
         "All tests of the period, at most 200, with their outcomes. A failed test has no figures.",
@@ -182,7 +178,7 @@ def throughput_tests() -> Table:
 
 
 def _visible_points() -> Properties:
-    """Always show points: estimates and lower bounds alternate, and a single hour draws no line."""
+    """Estimates and lower bounds alternate, and a single hour draws no line."""
     return [DynamicConfigValue("custom.showPoints", VisibilityMode.ALWAYS)]
 
 

@@ -1,7 +1,4 @@
-"""Grafana's PostgreSQL data source: its reference, queries, and the text of a query.
-
-A query is a file in `sql/` with a single statement, which may contain Grafana's macros and variables.
-"""
+"""Grafana's PostgreSQL data source; each query is a statement in `sql/` with Grafana's macros."""
 
 from __future__ import annotations
 
@@ -26,8 +23,8 @@ DATA_SOURCE_UID = "soundings"
 DATA_SOURCE = DataSourceRef(type_val=DATA_SOURCE_TYPE, uid=DATA_SOURCE_UID)
 
 
+# The selected path, or the path between the same hosts in the reverse direction.
 Direction = Literal["forward", "reverse"]
-"""The selected path, or the path between the same hosts in the reverse direction."""
 
 _SELECTED = "NULLIF(${path:sqlstring}, '')::integer"
 _PATH_ID = {"forward": _SELECTED, "reverse": f"reporting.reverse_of({_SELECTED})"}
@@ -81,9 +78,9 @@ def sql(name: str, direction: Direction = "forward") -> str:
 
 @dataclass(frozen=True, slots=True)
 class SqlQuery(Dataquery, Builder["SqlQuery"]):
-    """A target of a panel, as the SQL data sources of Grafana 10 to 12 read it; it is its own builder.
+    """For SQL data sources of Grafana 10 to 12; its own builder.
 
-    With `time_series` the first column is the time and each other column a series; `table` shows the rows unchanged.
+    `time_series` has time in the first column and series in others; `table` shows rows unchanged.
     """
 
     ref_id: str
@@ -94,7 +91,6 @@ class SqlQuery(Dataquery, Builder["SqlQuery"]):
         return self
 
     def to_json(self) -> dict[str, object]:
-        """The dict that the SDK's `JSONEncoder` expects."""
         return {
             "datasource": DATA_SOURCE,
             "editorMode": "code",

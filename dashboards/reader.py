@@ -1,9 +1,6 @@
-"""The database role that Grafana logs in with: it may read the views of the schema `reporting` and call its functions,
-nothing else.
+"""Grafana's database role: it may read the views of schema `reporting` and call its functions, nothing else.
 
-Tokens, sessions, addresses and raw results stay closed to it. Made anew at each deployment, after the migrations, so
-that the password is that of the file, and the views are those of the release. The role also knows where our pages are
-(`soundings.public_url`, a setting of its sessions), for the links to them. Not here: Grafana's side, which is
+Made anew at each deployment, after migrations, so that password and views are current. Not here:
 `provisioning/datasources/soundings.yaml`.
 """
 
@@ -22,25 +19,24 @@ from probes.commands.own_command import MANAGE
 
 ROLE = "soundings_reader"
 SCHEMA = "reporting"
+# Where our pages are when SOUNDINGS_PUBLIC_URL does not say.
 PUBLIC_URL = "http://localhost:8000"
-"""Where our pages are when SOUNDINGS_PUBLIC_URL does not say."""
 
 
 class ReaderError(Exception):
-    """The role could not be created; the message says why and how to fix it."""
+    """The message has reason and fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseAddress:
-    """Address of the database for Grafana's data source: HOST:PORT or, for a Unix socket, its folder."""
+    """HOST:PORT or a Unix socket's folder."""
 
     host: str
     database: str
 
 
 def grant_from_environment(password_file: Path) -> DatabaseAddress:
-    """Make the role in the database of SOUNDINGS_DATABASE_URL or, without it, in that of `manage.py up`, as its
-    superuser. Raises ReaderError."""
+    """Make the role in SOUNDINGS_DATABASE_URL, or as superuser in `manage.py up`'s database. Raises ReaderError."""
     url = environment.read("SOUNDINGS_DATABASE_URL") or _url_of_up()
     password = _password(password_file)
     public_url = environment.read("SOUNDINGS_PUBLIC_URL", PUBLIC_URL).rstrip("/")
@@ -60,9 +56,9 @@ def grant_from_environment(password_file: Path) -> DatabaseAddress:
 
 
 def grant(cursor: psycopg.Cursor, password: str, public_url: str = PUBLIC_URL) -> None:
-    """Make the role where it is missing, set its password, let it read the views of SCHEMA and call its functions.
+    """Create the role if missing, set its password, grant SCHEMA's views and functions.
 
-    Runs in the caller's transaction. Idempotent; revokes grants of earlier releases that this release does not make.
+    Runs in the caller's transaction. Idempotent; revokes grants that only earlier releases made.
     """
     role, schema = sql.Identifier(ROLE), sql.Identifier(SCHEMA)
     cursor.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [ROLE])
@@ -81,7 +77,6 @@ def grant(cursor: psycopg.Cursor, password: str, public_url: str = PUBLIC_URL) -
 
 
 def _url_of_up() -> str:
-    """The superuser's connection to the database that `manage.py up` runs in its data folder."""
     directory = environment.data_folder() / "postgres"
     if not passfile(directory, SUPERUSER).is_file():
         raise ReaderError(

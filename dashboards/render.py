@@ -1,4 +1,4 @@
-"""Write dashboards and alert rules as JSON files, and find stale files."""
+"""Write dashboards and alert rules as JSON; find stale files."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ Builders = Mapping[str, Callable[[], object]]
 
 
 def text(built: object) -> str:
-    """Encode as JSON for Grafana, with sorted keys so that diffs stay small."""
+    """Sorted keys keep diffs small."""
     content = json.loads(JSONEncoder().encode(built))
     _drop_defaults(content)
     return json.dumps(content, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
 
 
 def _drop_defaults(content: dict[str, Any]) -> None:
-    """Drop two defaults that the SDK writes and Grafana misreads, in place.
+    """Drop SDK defaults that Grafana misreads, in place.
 
-    All variables have the same `id`, by which Grafana 11 tells them apart; a panel with `repeatDirection` and no
-    `repeat` becomes as wide as the dashboard.
+    Grafana 11 tells variables apart by `id`; `repeatDirection` without `repeat` makes panels as wide as the dashboard.
     """
     for variable in content.get("templating", {}).get("list", []):
         del variable["id"]
@@ -36,7 +35,6 @@ def _drop_defaults(content: dict[str, Any]) -> None:
 
 
 def write(builders: Builders, folder: Path = JSON_DIR) -> list[Path]:
-    """Write each dashboard to its file in `folder`; returns the paths."""
     folder.mkdir(exist_ok=True)
     for name, build in builders.items():
         (folder / name).write_text(text(build()), encoding="utf-8")
@@ -44,7 +42,7 @@ def write(builders: Builders, folder: Path = JSON_DIR) -> list[Path]:
 
 
 def stale(builders: Builders, folder: Path = JSON_DIR) -> list[str]:
-    """Names of files in `folder` that are missing, outdated, or without a builder."""
+    """Files that are missing, outdated, or without a builder."""
     committed = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.json")}
     built = {name: text(build()) for name, build in builders.items()}
     return sorted(name for name in committed.keys() | built.keys() if committed.get(name) != built.get(name))

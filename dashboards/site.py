@@ -1,4 +1,4 @@
-"""The dashboard "Soundings: site": paths, agent status and completeness of a site."""
+"""Dashboard "Soundings: site"."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from dashboards.tables import coloured_text, table, with_incident_link, with_pat
 
 
 def build() -> Dashboard:
-    """Build the dashboard."""
     return assemble(
         "Soundings: site",
         "soundings-site",

@@ -1,4 +1,4 @@
-"""The dashboard "Soundings: system": status of the centre and the agents."""
+"""Dashboard "Soundings: system"."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ EACH_MINUTE = "Sampled by the centre each minute; gaps: beat or worker did not r
 
 
 def build() -> Dashboard:
-    """Build the dashboard."""
     return assemble(
         "Soundings: system",
         "soundings-system",

@@ -1,4 +1,4 @@
-"""Tables: columns with units, widths and links to dashboards and pages; matrices of sites, and their legends."""
+"""Tables and matrices of sites."""
 
 from __future__ import annotations
 
@@ -42,12 +42,11 @@ WIDTHS_PX = {
     "Test": 108, "Tests": 60, "Measured tests": 124, "Outcome": 108, "Streams": 76, "Retransmits": 100,
     "Throughput": 104, "Mean": 92, "Maximum": 92, "Estimate": 92, "Estimate, lower bound": 172, "Capacity": 92,
 }  # fmt: skip
+# Columns with the whole text on request, since a cell shows its beginning.
 LONG_TEXTS = ("Title", "Reason", "Resolution", "Limit or error", "Rules")
-"""Columns whose whole text is shown on request, since a cell shows its beginning."""
 
 
 def table(title: str, description: str, query: str, units: Mapping[str, str], *, height: int, span: int) -> Table:
-    """A table of the query's rows; `units` by column."""
     text = sql(query)
     panel = _bare_table(title, description, text, height=height, span=span)
     for column in re.findall(r'AS "([^"]+)"', text[text.rindex("\nSELECT") :]):
@@ -82,7 +81,7 @@ def _bare_table(title: str, description: str, text: str, *, height: int, span: i
 
 
 def _set_custom(panel: Table, custom: dict[str, object]) -> None:
-    """Set the table's own settings of all columns, which the SDK cannot write otherwise."""
+    """Set the defaults' `custom`, which the SDK cannot write otherwise."""
     config = panel.build().field_config
     assert config is not None
     assert config.defaults is not None
@@ -90,10 +89,7 @@ def _set_custom(panel: Table, custom: dict[str, object]) -> None:
 
 
 def with_path_links(panel: Table, *, keep_size: bool = True) -> Table:
-    """Link the columns From, To, Path and Number to the dashboards of sites and path, and to the path's web page.
-
-    `keep_size` where the dashboard has a choice of packet sizes.
-    """
+    """Link From, To, Path and Number. `keep_size` where the dashboard has a choice of packet sizes."""
     size = SIZE if keep_size else ""
     panel.override_by_name("Path", link("Path in Grafana", PATH_DASHBOARD + size))
     panel.override_by_name("Number", link("Path in Soundings", PATH_PAGE, new_tab=True))
@@ -103,19 +99,17 @@ def with_path_links(panel: Table, *, keep_size: bool = True) -> Table:
 
 
 def with_site_link(panel: Table) -> Table:
-    """Link the column Site to the site's web page."""
     return panel.override_by_name("Site", link("Site in Soundings", SITE_PAGE, new_tab=True))
 
 
 def with_incident_link(panel: Table) -> Table:
-    """Link the columns Title and Number of a table of incidents to the incident's web page."""
     for column in ("Title", "Number"):
         panel.override_by_name(column, link("Incident in Soundings", INCIDENT_PAGE, new_tab=True))
     return panel.no_value("no incidents")
 
 
 def coloured_text(panel: Table, columns: Mapping[str, Properties]) -> Table:
-    """Colour the figures of these columns by their limits (`dashboards.colours.limits`)."""
+    """Colour figures by `dashboards.colours.limits`."""
     cell = DynamicConfigValue("custom.cellOptions", {"type": "color-text"})
     for column, properties in columns.items():
         panel.override_by_name(column, [cell, *properties])
@@ -123,10 +117,8 @@ def coloured_text(panel: Table, columns: Mapping[str, Properties]) -> Table:
 
 
 def matrix(title: str, description: str, query: str, value: str, unit: str, bands: Bands) -> Table:
-    """A matrix with a row per source and a column per destination, filled by `bands`.
-
-    A cell without data is grey and says so, never green; one without a path, as of a site to itself, is empty.
-    """
+    """A row per source, a column per destination. A cell without data is grey and says so; a cell without a path is
+    empty."""
     panel = (
         table(title, description, query, {}, height=10, span=12)
         .no_value("no data")
@@ -153,7 +145,6 @@ def matrix(title: str, description: str, query: str, value: str, unit: str, band
 
 
 def legend(title: str, bands: Bands) -> Table:
-    """A row of cells that names the fills of a matrix, and the one of a cell without data."""
     entries = [*((label, fill) for _, fill, label in bands), ("no data", NO_DATA)]
     columns = ", ".join(f'{number} AS "{label}"' for number, (label, _) in enumerate(entries))
     panel = _bare_table(

@@ -1,4 +1,4 @@
-"""The dashboard "Soundings: throughput": measured and estimated throughput, capacity and limiting factors."""
+"""Dashboard "Soundings: throughput"."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ BPS = "bps"
 
 
 def build() -> Dashboard:
-    """Build the dashboard."""
     return assemble(
         "Soundings: throughput",
         "soundings-throughput",

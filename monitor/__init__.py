@@ -1,4 +1,4 @@
-"""The centre: a Django project of small apps. It plans, stores, summarises, shows and alarms; it never measures."""
+"""The centre, a Django project: it plans, stores, summarises, shows and alerts, and never measures."""
 
 from monitor.celery import app as celery_app
 

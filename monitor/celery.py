@@ -1,4 +1,4 @@
-"""The centre's Celery application and its schedule. Each room's tasks are in its `tasks.py`."""
+"""The centre's Celery application and its schedule."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ heartbeat.connect()
 @signals.worker_init.connect
 @signals.beat_init.connect
 def refuse_later_release(**_: Any) -> None:
-    """End a worker or beat that starts on a database of a later release."""
+    """End processes that start on a later release's database."""
     from monitor.archive.upkeep.releases import end_at_a_later_release
 
     end_at_a_later_release("worker or beat")
@@ -39,7 +39,6 @@ def refuse_later_release(**_: Any) -> None:
 
 @signals.task_postrun.connect
 def give_memory_back(**_: Any) -> None:
-    """After each task: the next may need none of the memory of a large one."""
     freed_memory.give_back()
 
 

@@ -1,7 +1,6 @@
-"""`manage.py`: Django's command line with our commands first and harmful commands of Django refused.
+"""`manage.py`: Django's command line with our commands first, without its harmful commands.
 
-Errors that a user can fix are a sentence instead of a traceback. Commands that write are refused where the database is
-from a later release.
+Errors that a user can fix have no traceback. Commands do not write to a later release's database.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from probes.commands.ending import without_traceback
 from probes.commands.own_command import MANAGE
 from probes.commands.subcommands import bound_numbers
 
+# Commands of Django that do harm or nothing useful here, with a reason or replacement.
 REFUSED = {
     "createcachetable": "Soundings has no cache table",
     "createsuperuser": f"run `{MANAGE} user add NAME --role operator`",
@@ -42,14 +42,14 @@ REFUSED = {
     "test": "run `make test`",
     "testserver": f"it empties its database; run `{MANAGE} up --lab`",
 }
-"""Commands of Django that would do harm or nothing useful here, each with its reason or replacement."""
 
+# Options of every command of Django, which still work.
 DJANGO_OPTIONS = {"version", "verbosity", "settings", "pythonpath", "traceback", "no_color", "force_color"}
-"""Options of every command of Django, which still work."""
 
+# Commands of Django that are never needed here, and harmless.
 UNLISTED = {"compilemessages", "findstatic", "inspectdb", "makemessages", "remove_stale_contenttypes"}
-"""Commands of Django that are never needed here, and harmless."""
 
+# Our commands that only read, with their actions that do; empty: all actions. All others write.
 READING: dict[str, frozenset[str]] = {
     "alerts": frozenset({"backtest"}),
     "archive": frozenset({"status", "backup"}),
@@ -63,15 +63,13 @@ READING: dict[str, frozenset[str]] = {
     "throughput": frozenset({"settings", "packets", "aggregates"}),
     "user": frozenset({"list"}),
 }
-"""Commands of ours that only read, with the actions that do; without actions all of it. All others write."""
 DJANGO_WRITING = {"changepassword", "clearsessions", "remove_stale_contenttypes"}
 
 
 class SoundingsCommands(ManagementUtility):
-    """Django's command line for this project. Abbreviated options are errors in each command."""
+    """Abbreviated options are errors."""
 
     def main_help_text(self, commands_only: bool = False) -> str:
-        """Our commands with a line each, then the names of Django's."""
         ours = [name for name, app in get_commands().items() if _is_ours(app)]
         others = sorted(get_commands().keys() - {*ours, *REFUSED, *UNLISTED})
         if commands_only:
@@ -88,7 +86,7 @@ class SoundingsCommands(ManagementUtility):
         return "\n".join([*lines, *_wrapped(others)])
 
     def fetch_command(self, subcommand: str) -> BaseCommand:
-        """The command. Ends this process where it is refused or does not exist."""
+        """Exit where the command is refused or does not exist."""
         if subcommand in REFUSED:
             _end(f"{MANAGE} {subcommand} is disabled: {REFUSED[subcommand]}")
         command: Any = super().fetch_command(subcommand)
@@ -119,7 +117,6 @@ def main(arguments: list[str]) -> None:
 
 
 def _refuse_later_release(name: str, handle: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
-    """Run a command, unless it would write to a database of a later release."""
     reading = READING.get(name)
     if reading is None or (reading and options.get("action", options.get("report")) not in reading):
         require_no_later_release()
@@ -127,7 +124,6 @@ def _refuse_later_release(name: str, handle: Callable[..., Any], /, *arguments: 
 
 
 def _without_django_options(create: Callable[..., CommandParser], *names: str, **options: Any) -> CommandParser:
-    """The parser of a command of ours, whose help leaves out the options that Django adds to every command."""
     parser = _bounded(create, *names, **options)
     for action in parser._actions:
         if action.dest in DJANGO_OPTIONS:
@@ -136,7 +132,6 @@ def _without_django_options(create: Callable[..., CommandParser], *names: str, *
 
 
 def _bounded(create: Callable[..., CommandParser], *names: str, **options: Any) -> CommandParser:
-    """The parser of a command, whose numbers are bounded as those of its subcommands."""
     parser = create(*names, **options)
     bound_numbers(parser)
     return parser
@@ -147,7 +142,6 @@ def _is_ours(app: str | BaseCommand) -> bool:
 
 
 def _summary(name: str) -> str:
-    """First sentence of the command's help."""
     command = load_command_class(str(get_commands()[name]), name)
     return str(command.help).partition(". ")[0].removesuffix(".")
 

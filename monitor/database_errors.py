@@ -1,4 +1,4 @@
-"""Report a missing or outdated database to the user of a management command."""
+"""Report a missing or outdated database to a command's user."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OTHER_USER = f"run this as the user who runs {MANAGE} up, or set SOUNDINGS_DATAB
 
 @contextmanager
 def reported_to_user() -> Iterator[None]:
-    """Raise `CommandError` with the fix where the database does not answer or lacks a table."""
+    """Raise `CommandError` with a fix if the database does not answer or lacks a table."""
     try:
         yield
     except OperationalError as error:
@@ -34,5 +34,4 @@ def unusable(error: OperationalError) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """PostgreSQL's message without its details."""
     return str(error).partition("\n")[0]

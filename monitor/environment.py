@@ -1,7 +1,4 @@
-"""The environment variables that configure the centre, read once by `monitor.settings`.
-
-Every variable can also be given as a file, `NAME_FILE`, for secrets. `VARIABLES` is the whole list with its meaning.
-"""
+"""The centre's environment variables; a secret can come from a file, `NAME_FILE`."""
 
 from __future__ import annotations
 
@@ -136,7 +133,7 @@ LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 
 def read(name: str, default: str = "") -> str:
-    """The value of variable `name`, or the content of the file that `name`_FILE points to, or `default`."""
+    """Read `name`, else the file at `name`_FILE, else `default`."""
     if name not in VARIABLES:
         raise KeyError(name)
     path = os.environ.get(f"{name}_FILE")
@@ -151,30 +148,29 @@ def read(name: str, default: str = "") -> str:
 
 
 def file_open_to_others(name: str) -> Path | None:
-    """The file that `name`_FILE points to, if other users of the machine may read or write it."""
+    """File at `name`_FILE, if other users may read or write it."""
     path = Path(os.environ.get(f"{name}_FILE") or "/nonexistent")
     return path if path.is_file() and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO) else None
 
 
 def data_folder() -> Path:
-    """The folder for everything that is written: SOUNDINGS_DATA, or `probes.data_folder.default_data`."""
+    """Folder SOUNDINGS_DATA, or `probes.data_folder.default_data`."""
     return Path(read("SOUNDINGS_DATA", str(default_data()))).resolve()
 
 
 def folder(name: str) -> Path | None:
-    """The folder that `name` gives; None if it is not set."""
     value = read(name)
     return Path(value) if value else None
 
 
 def words(name: str, default: str) -> list[str]:
-    """The words of `name`, by spaces and lines; lines that begin with # are comments."""
+    """Split at spaces and lines, without lines beginning with #."""
     lines = (line for line in read(name, default).splitlines() if not line.lstrip().startswith("#"))
     return " ".join(lines).split()
 
 
 def flag(name: str) -> bool:
-    """Whether `name` is switched on: 1 or 0, anything else is an error."""
+    """Parse 1 or 0; anything else is an error."""
     value = read(name, "0")
     if value not in ("0", "1"):
         raise ImproperlyConfigured(f"{name}={value!r}: write 1 or 0")
@@ -182,7 +178,7 @@ def flag(name: str) -> bool:
 
 
 def allowed_hosts() -> list[str]:
-    """The host names of SOUNDINGS_ALLOWED_HOSTS and those of loopback, for health checks and the agent beside us."""
+    """Hosts of SOUNDINGS_ALLOWED_HOSTS, and loopback for health checks and the local agent."""
     names = [name.strip() for name in read("SOUNDINGS_ALLOWED_HOSTS", ",".join(LOOPBACK_HOSTS)).split(",")]
     # Browsers and agents send an IPv6 address in brackets.
     given = [f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else name for name in names if name]
@@ -190,7 +186,6 @@ def allowed_hosts() -> list[str]:
 
 
 def trusted_proxies() -> list[str]:
-    """The addresses and networks that SOUNDINGS_TRUSTED_PROXIES lists."""
     name = "SOUNDINGS_TRUSTED_PROXIES"
     proxies = [entry.strip() for entry in read(name).split(",") if entry.strip()]
     for proxy in proxies:
@@ -202,7 +197,7 @@ def trusted_proxies() -> list[str]:
 
 
 def days(name: str, default: int) -> int:
-    """The number of days in the variable `name`; 0 means for ever."""
+    """Read a number of days; 0 means for ever."""
     value = read(name, str(default))
     if not (value.isdecimal() and value.isascii() and int(value) <= LONGEST_DAYS):
         raise ImproperlyConfigured(f"{name}={value!r}: write whole days, 0 to {LONGEST_DAYS}; 0 keeps for ever")
@@ -210,7 +205,7 @@ def days(name: str, default: int) -> int:
 
 
 def choice(name: str, choices: Sequence[str]) -> str:
-    """The value of `name`, one of these; the first is the default."""
+    """Read a choice; the first is the default."""
     value = read(name, choices[0])
     if value not in choices:
         raise ImproperlyConfigured(f"{name}={value!r}: write {', '.join(choices[:-1])} or {choices[-1]}")
@@ -218,7 +213,7 @@ def choice(name: str, choices: Sequence[str]) -> str:
 
 
 def web_address(name: str) -> str | None:
-    """The http or https address in `name`, without a trailing slash; None if it is not set."""
+    """An http or https address without trailing slash."""
     value = read(name).rstrip("/")
     if not value:
         return None
@@ -230,21 +225,19 @@ def web_address(name: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class MailServer:
-    """Where mails are handed over. With `is_tls` all of it is TLS, with `starts_tls` from STARTTLS on."""
-
     host: str
     port: int
     user: str = ""
     password: str = ""
-    is_tls: bool = False
-    starts_tls: bool = False
+    is_tls: bool = False  # TLS from the start
+    starts_tls: bool = False  # TLS from STARTTLS on
 
 
 MAIL_PORTS = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
 
 
 def mail_server(name: str) -> MailServer:
-    """The server that `name` says, as smtp://host:25, smtp+tls://user:password@host:587 or smtps://host:465."""
+    """Parse smtp://host:25, smtp+tls://user:password@host:587 or smtps://host:465."""
     value = read(name, "smtp://localhost:25")
     parts = urlsplit(value)
     try:

@@ -1,4 +1,4 @@
-"""Progress of a long command: a spinner with its activity and the elapsed time, on a terminal only."""
+"""Show a spinner with activity and elapsed time on a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 @contextmanager
 def progress(activity: str) -> Iterator[Callable[[str], None]]:
-    """Show a spinner on standard error; yields the function that changes its text."""
+    """Show a spinner on standard error; yield a function that changes its text."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     console = Console(stderr=True)
     with Progress(*columns, transient=True, console=console, disable=not console.is_terminal) as shown:

@@ -1,9 +1,7 @@
-"""The centre's Redis: its URL as Celery takes it; and for everything else one client in each process, behind a circuit
-breaker.
+"""The centre's Redis: its URL for Celery, and a client behind a circuit breaker.
 
-Redis holds nothing essential here (rate limits, counters, short-lived copies), so a call never raises while Redis is
-unavailable: it returns None, and Redis is not contacted again for `OPEN_S`. An outage thus costs a process one timeout
-in that time, and one warning when it begins.
+Redis holds nothing essential, so calls never raise: after a failure they return None for `OPEN_S`. An outage costs one
+timeout in that time, and one warning.
 """
 
 from __future__ import annotations
@@ -23,27 +21,22 @@ from django.conf import settings
 SENTINEL_PORT = 26379
 URL = re.compile(r"sentinel://(?P<authority>[^/?#]*)(?P<path>/[^?#]*)?(\?(?P<query>[^#]*))?")
 TIMEOUT_S = 0.25
+# How long the circuit stays open after a failure.
 OPEN_S = 5.0
-"""How long the circuit stays open after a failure."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class SentinelUrl:
-    """Sentinels that know which Redis is the master of `master`. The password is that of Redis."""
-
     hosts: tuple[tuple[str, int], ...]
-    master: str
+    master: str  # name of Redis's master
     database: int = 0
-    password: str | None = None
+    password: str | None = None  # of Redis
 
     @classmethod
     def parse(cls, url: str) -> SentinelUrl | None:
-        """Parse sentinel://[:password@]host:port,host:port/0?master=NAME; None for another scheme.
-
-        Raises ValueError.
-        """
+        """Parse sentinel://[:password@]host:port,host:port/0?master=NAME; None for other schemes. Raises ValueError."""
         # Not by urlsplit, which takes no more than one host, and from Python 3.12 on no brackets within several.
         parts = URL.fullmatch(url)
         if parts is None:
@@ -63,14 +56,14 @@ class SentinelUrl:
 
     @property
     def broker_url(self) -> str:
-        """URL of the same Sentinels for Celery, which takes the master's name as an option."""
+        """URL for Celery, which takes the master's name as an option."""
         credentials = "" if self.password is None else f":{quote(self.password, safe='')}@"
         places = (f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.hosts)
         return ";".join(f"sentinel://{credentials}{place}/{self.database}" for place in places)
 
 
 def connect(url: str, timeout_s: float) -> Any:
-    """A client of the Redis at SOUNDINGS_REDIS_URL, with a timeout on connecting and on each answer."""
+    """Create a client with timeouts on connecting and on each answer."""
     timeouts = {"socket_timeout": timeout_s, "socket_connect_timeout": timeout_s}
     sentinels = SentinelUrl.parse(url)
     if sentinels is None:
@@ -81,8 +74,6 @@ def connect(url: str, timeout_s: float) -> Any:
 
 
 class RedisClient:
-    """Commands and scripts in a Redis."""
-
     def __init__(self, url: str, timeout_s: float = TIMEOUT_S) -> None:
         self._client = connect(url, timeout_s)
         self._scripts: dict[str, Any] = {}
@@ -91,11 +82,11 @@ class RedisClient:
         self._is_failing = False
 
     def command(self, name: str, *arguments: Any, **options: Any) -> Any:
-        """Run a command, as redis-py's method `name`; None while Redis is unavailable."""
+        """Run redis-py's method `name`; None without Redis."""
         return self._call(getattr(self._client, name), *arguments, **options)
 
     def script(self, text: str, keys: list[str], arguments: list[Any]) -> Any:
-        """Run a Lua script; None while Redis is unavailable."""
+        """Run a Lua script; None without Redis."""
         if text not in self._scripts:
             self._scripts[text] = self._client.register_script(text)
         return self._call(self._scripts[text], keys=keys, args=arguments)
@@ -127,5 +118,4 @@ def _client_of(url: str) -> RedisClient:
 
 
 def centre() -> RedisClient:
-    """The client of the Redis named in SOUNDINGS_REDIS_URL."""
     return _client_of(settings.REDIS_URL)

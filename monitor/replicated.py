@@ -1,9 +1,7 @@
-"""Transactions that a standby must have too before a delivery is acknowledged, where SOUNDINGS_ACKNOWLEDGE=standby.
+"""Transactions that a standby must have before a delivery is acknowledged (SOUNDINGS_ACKNOWLEDGE=standby).
 
-The commit waits until a synchronous standby has replayed it (`synchronous_commit = remote_apply`). No timeout of
-PostgreSQL ends that wait; it is cancelled after `WAIT_S`, with a warning only, since the transaction is committed on
-the primary by then. Here it is an error, and the agent delivers again. PostgreSQL waits for no transaction that wrote
-nothing, such as a batch that is stored already: so each writes an empty message to the write-ahead log.
+PostgreSQL's wait (`synchronous_commit = remote_apply`) has no timeout: `WAIT_S` cancels it, and the agent delivers
+again. It does not wait for transactions that wrote nothing, so each writes an empty WAL message.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ class NotReplicated(OperationalError):
 
 @contextmanager
 def durable_transaction() -> Iterator[None]:
-    """A transaction of its own, committed on the standby too if that is set. Raises `NotReplicated`."""
+    """Commit on the standby too, if set. Raises `NotReplicated`."""
     if settings.ACKNOWLEDGE == PRIMARY:
         with transaction.atomic(durable=True):
             yield

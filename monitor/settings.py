@@ -1,4 +1,4 @@
-"""Django's settings. What can be configured is in `monitor.environment`; everything else is decided here."""
+"""Django's settings; `monitor.environment` has the configurable ones."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ DATA_DIR = environment.data_folder()
 
 
 def _secret_key() -> str:
-    """The key from the environment, else that of `manage.py up` in the data folder, else a random key for this
-    process: enough for commands, but web sessions would end with the process."""
+    """Without a configured key it is random: sessions end with the process."""
     given = environment.read("SOUNDINGS_SECRET_KEY")
     kept = DATA_DIR / "secret_key"
     if given or not kept.exists():
@@ -33,7 +32,6 @@ def _secret_key() -> str:
 
 
 def _database(variable: str, default: str = "") -> dict[str, object]:
-    """Django's form of the URL in a variable, or of `default`."""
     url = environment.read(variable, default)
     try:
         parts = conninfo_to_dict(url)
@@ -56,7 +54,6 @@ def _database(variable: str, default: str = "") -> dict[str, object]:
 
 
 def _sentinels(redis_url: str) -> SentinelUrl | None:
-    """The Sentinels that SOUNDINGS_REDIS_URL names, if it does."""
     try:
         return SentinelUrl.parse(redis_url)
     except ValueError as error:
@@ -64,7 +61,6 @@ def _sentinels(redis_url: str) -> SentinelUrl | None:
 
 
 def _served_url() -> str:
-    """Address at which `manage.py up` with this data folder serves the pages, or served them last."""
     kept = DATA_DIR / "web_url"
     return kept.read_text().strip() if kept.exists() else "http://127.0.0.1:8000"
 

@@ -1,8 +1,5 @@
-"""Reading from a standby of PostgreSQL, where SOUNDINGS_READ_DATABASE_URL names one.
-
-Within `prefer_standby` the connection of this thread is that of the standby, if it answers and is not far behind, and
-else that of the primary as always. A standby refuses to write.
-"""
+"""Read from a PostgreSQL standby (SOUNDINGS_READ_DATABASE_URL), which refuses writes, if it answers and is not far
+behind."""
 
 from __future__ import annotations
 
@@ -14,12 +11,12 @@ from datetime import datetime, timedelta
 
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError, connections
 
+# Alias of the standby in Django's settings.
 STANDBY = "standby"
-"""Alias of the standby in Django's settings."""
+# A centre that works commits more often, at the latest with the sample of its load each minute.
 FARTHEST_BEHIND = timedelta(seconds=120)
-"""A centre that works commits more often, at the latest with the sample of its load each minute."""
+# How long the standby is not tried again after it failed.
 LEFT_ALONE_S = 5.0
-"""How long the standby is not tried again after it failed."""
 STATE = "SELECT now(), CASE WHEN pg_is_in_recovery() THEN pg_last_xact_replay_timestamp() ELSE now() END"
 
 logger = logging.getLogger(__name__)
@@ -28,7 +25,7 @@ _left_alone_until_s = 0.0
 
 @contextmanager
 def prefer_standby() -> Iterator[datetime | None]:
-    """Read from the standby. Yields the time up to which it has everything; None where the primary is read."""
+    """Read from the standby; yield the time up to which it is complete, None for the primary."""
     as_of = _as_of() if STANDBY in connections.settings else None
     if as_of is None:
         yield None
@@ -42,7 +39,7 @@ def prefer_standby() -> Iterator[datetime | None]:
 
 
 def _as_of() -> datetime | None:
-    """Time of the last transaction that the standby replayed; None where it is away or far behind."""
+    """Time of the standby's last replayed transaction; None if away or behind."""
     if time.monotonic() < _left_alone_until_s:
         return None
     try:
@@ -56,7 +53,6 @@ def _as_of() -> datetime | None:
 
 
 def leave_alone(error: Exception) -> None:
-    """Read from the primary for `LEFT_ALONE_S`."""
     global _left_alone_until_s
     connections[STANDBY].close()
     _left_alone_until_s = time.monotonic() + LEFT_ALONE_S

@@ -1,5 +1,3 @@
-"""All addresses of the centre: the agents' and users' API under /api/, /metrics for Prometheus, the pages under /."""
-
 from django.urls import include, path
 
 from monitor.api.prometheus import views as prometheus

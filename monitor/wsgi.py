@@ -1,4 +1,4 @@
-"""The WSGI application that gunicorn serves; /health checks the web server alone."""
+"""WSGI application; /health checks the web server alone."""
 
 import gc
 import os
@@ -21,8 +21,7 @@ from monitor.web.request import agent_requests  # noqa: E402 (needs Django)
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    """Answer /health without Django: needs no database, session or host name, only a free thread. Agents' frequent
-    requests go a shorter way."""
+    """Answer /health without Django: no database, session or host name."""
     if environ["PATH_INFO"] == HEALTH:
         start_response("200 OK", [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store")])
         return [b"ok\n"]

@@ -1,3 +1,3 @@
-"""Measures networks from where it runs: pings, throughput tests, a site's agent, a lab. Never imports the centre."""
+"""Measures networks from this host; never imports the centre."""
 
 __version__ = "0.1.0"

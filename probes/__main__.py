@@ -1,4 +1,4 @@
-"""`python -m probes …`: measure, run a site's agent, run the lab. Each subcommand is a `command.py`.
+"""Run `python -m probes …`.
 
 Exit status: 0 done (total loss included), 1 failed, 2 usage.
 """
@@ -23,7 +23,6 @@ USAGE = 2
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Parse the subcommand, load its module and run it."""
     arguments = sys.argv[1:] if arguments is None else arguments
     parser = argparse.ArgumentParser(
         prog="python -m probes",

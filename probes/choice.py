@@ -1,4 +1,4 @@
-"""A probe that delegates to the first of several tools that can run (`probes.contract.Probe`)."""
+"""Delegates to the first of several tools that can run."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from probes.contract import Deadline, Probe, ResultT, SpecT
 
 
 class Choice(Generic[SpecT, ResultT]):
-    """Tools in order of preference, the fallback with the fewest requirements last."""
+    """A probe with several tools in order of preference, the least demanding last."""
 
     def __init__(self, *tools: Probe[SpecT, ResultT]) -> None:
         self._tools = tools
 
     def can_run(self, spec: SpecT) -> list[str]:
-        """Distinct reasons why no tool can run; empty if any tool can."""
+        """Distinct reasons why no tool can run."""
         all_reasons: list[str] = []
         for tool in self._tools:
             reasons = tool.can_run(spec)
@@ -24,8 +24,7 @@ class Choice(Generic[SpecT, ResultT]):
         return list(dict.fromkeys(all_reasons))
 
     def run(self, spec: SpecT, deadline: Deadline, *options: Any) -> ResultT:
-        """Measure with the first tool that can run. If none can, the last tool raises the error. `options` are
-        further arguments that all these tools take."""
+        """Measure with the first tool that can run, else let the last raise its error."""
         usable = (tool for tool in self._tools if not tool.can_run(spec))
         tool: Any = next(usable, self._tools[-1])
         result: ResultT = tool.run(spec, deadline, *options)

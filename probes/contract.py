@@ -1,8 +1,6 @@
-"""The interface of every kind of measurement: takes a spec, returns a result with exactly one outcome.
+"""The interface of every kind of measurement.
 
-A probe measures and nothing else. It raises `ProbeError` when it cannot; the runner turns that into a result.
-The deadline, storage, delivery and schedule belong to the runner (`probes.site.runner`) and not to the probe. The
-runner, the plan, the limits and the wire ask a `Kind` about its measurements; `probes.kinds` lists all kinds.
+A probe only measures; deadline, storage, delivery and schedule belong to `probes.site.runner`.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from probes.free_text import cleaned
 
 
 class Outcome(StrEnum):
-    """The outcome of a planned measurement. Total loss is `MEASURED`: it is a result, not a failure."""
+    """The outcome of a planned measurement. Total loss is `MEASURED`: a result, not a failure."""
 
     MEASURED = "measured"
     DNS_FAILURE = "dns_failure"
@@ -34,11 +32,10 @@ class Outcome(StrEnum):
 
 
 class ProbeError(Exception):
-    """A measurement that failed: its outcome, whether the failure is permanent, so that a retry cannot help, and the
-    figures of its result that are known all the same."""
+    """A failed measurement, with its outcome and the figures known all the same."""
 
     outcome: Outcome = Outcome.TOOL_FAILURE
-    permanent: bool = False
+    permanent: bool = False  # a retry cannot help
 
     def __init__(
         self,
@@ -71,7 +68,7 @@ class NoRoute(ProbeError):
 
 
 class Deadline:
-    """The time on the monotonic clock by which a measurement must have ended."""
+    """The monotonic time by which a measurement must have ended."""
 
     __slots__ = ("_at",)
 
@@ -80,7 +77,6 @@ class Deadline:
 
     @property
     def remaining_s(self) -> float:
-        """Seconds left, never below zero."""
         return max(0.0, self._at - time.monotonic())
 
     @property
@@ -93,17 +89,17 @@ ResultT = TypeVar("ResultT", covariant=True)
 
 
 class Probe(Protocol[SpecT, ResultT]):
-    """Measures for one kind."""
+    """Measures for a kind."""
 
     def can_run(self, spec: SpecT) -> list[str]:
-        """Reasons why this host cannot measure `spec`, each with a fix; empty if it can."""
+        """Reasons why this host cannot measure `spec`, each with a fix."""
 
     def run(self, spec: SpecT, deadline: Deadline) -> ResultT:
         """Measure. Raises `ProbeError`; any other exception is a bug."""
 
 
 class Result(Protocol):
-    """The fields that every result has."""
+    """Fields of every result."""
 
     @property
     def family(self) -> Literal[4, 6]: ...
@@ -116,7 +112,7 @@ class Result(Protocol):
 
 
 class CycleTask(Protocol):
-    """A test that a plan repeats: its name and the seconds from one cycle to the next."""
+    """A test that a plan repeats."""
 
     @property
     def test(self) -> str: ...
@@ -143,43 +139,42 @@ class Slot(Protocol):
     def spec(self) -> Any: ...
 
 
+# Begin and end of a throughput test, both included.
 LoadPeriod = tuple[datetime, datetime]
-"""Begin and end of a throughput test, both included."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedPeriods:
-    """Periods of throughput tests of ours: `here` on this host, which load all paths, a running test's up to now;
-    `there` between a target and others, by the index of the target in the spec."""
+    """Periods of our own throughput tests."""
 
-    here: Sequence[LoadPeriod] = ()
+    here: Sequence[LoadPeriod] = ()  # on this host, which load all paths; a running test's end is now
+    # between a target and others, by the target's index in the spec
     there: Mapping[int, Sequence[LoadPeriod]] = field(default_factory=dict)
 
     def of_target(self, index: int) -> list[LoadPeriod]:
-        """All periods in which the path to a target was loaded."""
         return [*self.here, *self.there.get(index, ())]
 
 
+# Returns the periods until now.
 LoadPeriods = Callable[[], LoadedPeriods]
-"""Returns the periods until now."""
 
 
 class FarEnd(Protocol):
     """The listening end of a slot."""
 
     def serve(self, spec: Any, deadline: Deadline) -> object | None:
-        """Serve a test. Returns its statistics, or None if no client connected. Raises `ProbeError`."""
+        """Serve a test; return its statistics, None if no client connected. Raises `ProbeError`."""
 
     def decline(self, spec: Any, outcome: Outcome, detail: str, deadline: Deadline) -> None:
-        """Tell the client why the test is declined, if the kind can."""
+        """Tell the client why, if the kind can."""
 
 
 class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a check of `site doctor`. `fix` is the advice for people, None if the check passed."""
+    """Result of a check of `site doctor`."""
 
     check: str
     detail: str = msgspec.field(name="found")
-    fix: str | None = msgspec.field(name="mend", default=None)
+    fix: str | None = msgspec.field(name="mend", default=None)  # advice for people; None if the check passed
 
     @property
     def is_good(self) -> bool:
@@ -188,7 +183,7 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """The command of a kind, `python -m probes NAME`: its module and a summary for the help."""
+    """Module and help summary of the command `python -m probes NAME`."""
 
     module: str
     summary: str
@@ -196,67 +191,57 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A path of a cycle: its name or address, and its entry in the plan. Once resolved, `address` is literal."""
+    """A path of a cycle."""
 
     path_id: int | None
-    address: str
+    address: str  # name or address; literal once resolved
     family: Literal[4, 6]
-    planned: Any
+    planned: Any  # its entry in the plan
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The measurements that a site makes already: the targets of this kind's running cycles with their tasks, by test,
-    and the packets sent to an address within the hour."""
+    """Measurements that a site already makes."""
 
-    running: Mapping[str, tuple[CycleTask, tuple[Target, ...]]]
-    packets_within_hour: Callable[[str], int]
+    running: Mapping[str, tuple[CycleTask, tuple[Target, ...]]]  # this kind's running cycles and their targets, by test
+    packets_within_hour: Callable[[str], int]  # packets sent to an address within the hour
 
 
 def targets_of_spec(task: Any) -> tuple[Target, ...]:
-    """The targets of a kind whose task has them in its spec."""
     return tuple(Target(target.path_id, target.address, target.family, target) for target in task.spec.targets)
 
 
 def nothing_forbidden(limits: Any, task: Any, targets: Sequence[Target], load: Load) -> list[str | None]:
-    """The verdicts of a kind without rules of its own."""
     return [None] * len(targets)
 
 
 def nothing_to_check(limits: Any, tasks: Sequence[Any]) -> Iterable[CheckResult]:
-    """The checks of a kind without any of its own."""
     return ()
 
 
 def run_probe(probe: Probe[SpecT, ResultT], spec: SpecT, deadline: Deadline, load_periods: LoadPeriods) -> ResultT:
-    """Run a probe that does not know which packets are under load."""
     return probe.run(spec, deadline)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kind of measurement, as the agent runs it.
-
-    `task` is its part of a plan, `results` the structs of its results: first that of the end that measures, then that
-    of the far end, if it reports. `hours` is the section of limits.toml whose hours it keeps, `limits` its own sections
-    there. `probe` loads the part that measures, which may need far more memory than the rest. `check(limits, tasks)`
-    tells `site doctor` whether this host can measure its part of the plan, which may be empty.
-    """
+    """A kind of measurement, as the agent runs it."""
 
     schedule: ClassVar[Literal["cycle", "slot"]]
 
     name: str
-    task: type[msgspec.Struct]
-    results: tuple[type[msgspec.Struct], ...]
-    hours: str
-    limits: Mapping[str, type[msgspec.Struct]] = field(default_factory=dict)
-    probe: Callable[[], Probe[Any, Any]]
+    task: type[msgspec.Struct]  # its part of a plan
+    results: tuple[type[msgspec.Struct], ...]  # structs of results: measuring end first, then a far end that reports
+    hours: str  # section of limits.toml with its hours
+    limits: Mapping[str, type[msgspec.Struct]] = field(default_factory=dict)  # its own sections of limits.toml
+    probe: Callable[[], Probe[Any, Any]]  # loads the measuring part, which may need far more memory than the rest
     command: Command | None = None
+    # whether this host can measure these tasks, of which there may be none
     check: Callable[[Any, Sequence[Any]], Iterable[CheckResult]] = nothing_to_check
 
     @property
     def field(self) -> str:
-        """The name of its part of a plan, and in names of Celery tasks."""
+        """Its name in a plan and in Celery tasks."""
         return self.name.replace("-", "_")
 
 
@@ -264,60 +249,43 @@ class Kind:
 class CycleKind(Kind):
     """A kind that runs in repeated cycles over many paths.
 
-    `one_at_a_time`: an agent measures one path at a time, in an order of its own each cycle, beginning anywhere in the
-    interval; else all paths of a cycle together, soon after the interval begins.
-
-    `targets(task)` are the paths of a cycle. `spec(task, targets, limits)` is the spec of one run to those of them
-    that are permitted, within the limits; the run gives the same number of results for each target, in their order.
-    `length_s(task)` is the usual length of a run, `longest_s(spec)` its deadline. A task that `overlaps` may fill
-    its period, so that a cycle begins while the one before still awaits its last replies.
-
-    `forbids(limits, task, targets, load)` gives the kind's own rule against each target or None;
-    `not_measured(task, target, at, outcome, detail)` the results of a target without figures. `packets_sent` counts a
-    result's packets where the limits count them.
-
-    `run(probe, spec, deadline, load_periods)` runs the probe, which may tell the packets sent during our own throughput
-    tests apart; `is_under_load(result)` then says whether all packets of a result were. Without it a result is under
-    load if such a test ran at any moment of the run.
+    A run gives equally many results for each target, in order. Without `is_under_load`, any throughput test of ours
+    during the run counts.
     """
 
     schedule: ClassVar[Literal["cycle", "slot"]] = "cycle"
 
-    one_at_a_time: bool = False
-    targets: Callable[[Any], tuple[Target, ...]]
-    spec: Callable[[Any, Sequence[Target], Any], Any]
-    length_s: Callable[[Any], float]
-    longest_s: Callable[[Any], float]
+    one_at_a_time: bool = False  # paths one by one in random order, else all at the interval's begin
+    targets: Callable[[Any], tuple[Target, ...]]  # paths of a task's cycle
+    spec: Callable[[Any, Sequence[Target], Any], Any]  # spec of a run to the permitted targets, within the limits
+    length_s: Callable[[Any], float]  # usual length of a task's run
+    longest_s: Callable[[Any], float]  # deadline of a run
+    # whether a cycle may begin while the one before awaits replies
     overlaps: Callable[[Any], bool] = lambda task: False
+    # results of a target without figures
     not_measured: Callable[[Any, Target, datetime, Outcome, str], tuple[Result, ...]]
+    # the kind's own rule against each target, or None
     forbids: Callable[[Any, Any, Sequence[Target], Load], list[str | None]] = nothing_forbidden
+    # runs the probe, which may tell packets under load apart
     run: Callable[[Any, Any, Deadline, LoadPeriods], Any] = run_probe
-    is_under_load: Callable[[Any], bool] | None = None
-    packets_sent: Callable[[Any], int] | None = None
+    is_under_load: Callable[[Any], bool] | None = None  # whether all packets of a result were under load
+    packets_sent: Callable[[Any], int] | None = None  # packets of a result, where limits count them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotKind(Kind):
-    """A kind whose tests fill their path, each in a slot with both hosts to itself.
-
-    `far_end` loads the listening end; `listening_roles` are the roles whose end accepts connections. A client
-    `calls_again` where nobody listens yet. With `prepare(spec)` it begins ahead of its slot with that.
-
-    `not_measured(spec, at, outcome, detail)` is a run without figures, `carried_bits(run, seconds)` the bits of one, or
-    None where it has no figures. `permitted(spec, limits)` is the spec for the probe, `forbids(limits, spec)` the
-    kind's own rule against it. `report(spec, at, outcome, detail, seen)` is the listening end's result; without it that
-    end has none. `lightened(result)` is a result without its dispensable parts, for a spool that fills up.
-    """
+    """A kind whose tests fill their path, each in a slot with both hosts to itself."""
 
     schedule: ClassVar[Literal["cycle", "slot"]] = "slot"
 
-    far_end: Callable[[], FarEnd]
-    not_measured: Callable[[Any, datetime, Outcome, str], Any]
-    carried_bits: Callable[[Any, float], float | None]
-    listening_roles: tuple[Literal["client", "server"], ...] = ("server",)
-    calls_again: bool = False
-    prepare: Callable[[Any], None] | None = None
-    permitted: Callable[[Any, Any], Any] = lambda spec, limits: spec
-    forbids: Callable[[Any, Any], str | None] = lambda limits, spec: None
+    far_end: Callable[[], FarEnd]  # loads the listening end
+    not_measured: Callable[[Any, datetime, Outcome, str], Any]  # run without figures
+    carried_bits: Callable[[Any, float], float | None]  # bits of a run of these seconds; None without figures
+    listening_roles: tuple[Literal["client", "server"], ...] = ("server",)  # roles whose end accepts connections
+    calls_again: bool = False  # the client retries where nobody listens yet
+    prepare: Callable[[Any], None] | None = None  # called ahead of the slot
+    permitted: Callable[[Any, Any], Any] = lambda spec, limits: spec  # spec for the probe
+    forbids: Callable[[Any, Any], str | None] = lambda limits, spec: None  # the kind's own rule against a spec, or None
+    # the listening end's result; None if it has none
     report: Callable[[Any, datetime, Outcome, str, Any], Result] | None = None
-    lightened: Callable[[Any], Any] = lambda result: result
+    lightened: Callable[[Any], Any] = lambda result: result  # result without its dispensable parts, for a full spool

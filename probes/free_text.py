@@ -1,7 +1,6 @@
-"""The rule for free text from outside: printable, on a single line, and of bounded length.
+"""The rule for free text from outside: printable, single-line, bounded.
 
-`fault` is for texts that a person wrote, who can mend them; `cleaned` for those of devices and agents: no reading is
-refused for a name. Used by the readers of TOML, the probes, the centre and its API.
+`fault` is for people's texts; `cleaned`, for devices' and agents', refuses nothing.
 """
 
 from __future__ import annotations
@@ -9,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+# Characters: sentences of errors are the longest texts.
 LONGEST = 2000
-"""Characters: sentences of errors are the longest texts."""
 REPLACEMENT = "\ufffd"
 # Controls and line separators (C0, C1, U+2028, U+2029), what turns the direction of a text, and lone surrogates.
 _UNPRINTABLE = re.compile(
@@ -20,7 +19,7 @@ _SPACES = re.compile(r"[ ]*[\t\n\r\v\f\x85\u2028\u2029]+[ ]*")
 
 
 def fault(text: str) -> str | None:
-    """The character that may not be in a text, or that it is too long, to follow `must`; None for a good text."""
+    """Why a text is not allowed, to follow `must`, or None."""
     found = _UNPRINTABLE.search(text)
     if found is not None:
         return f"be printable and on one line: character {found.start() + 1} is U+{ord(found.group()):04X}; remove it"
@@ -30,14 +29,14 @@ def fault(text: str) -> str | None:
 
 
 def cleaned(text: str, most: int = LONGEST) -> str:
-    """The text on one line, with a replacement for each character that cannot be printed."""
+    """Put a text on one line, without unprintable characters."""
     if text.isascii() and text.isprintable() and len(text) <= most:
         return text
     return _UNPRINTABLE.sub(REPLACEMENT, _SPACES.sub(" ", text)).strip()[:most]
 
 
 def cleaned_tree(value: Any) -> Any:
-    """A decoded message with all its texts cleaned."""
+    """Clean all texts of a decoded message."""
     if isinstance(value, str):
         return cleaned(value)
     if isinstance(value, dict):

@@ -1,6 +1,6 @@
-"""Read the text that names a host: an IPv4 or IPv6 address, or a DNS name. Nothing is resolved or looked up here.
+"""Parses the text that names a host, without resolving.
 
-The C library reads more than that: `192.0.2.010` as 192.0.2.8, `0xC000020A` and `3221225994` as 192.0.2.10.
+Stricter than the C library, which reads `192.0.2.010` as 192.0.2.8.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BRACKETED = re.compile(r"\[([^\[\]]*)\](:[0-9]*)?")
 
 @lru_cache(maxsize=16_384)
 def literal(text: str) -> IPv4Address | IPv6Address | None:
-    """Parse an IP address in its usual form, a link-local one with or without its zone; None for all else."""
+    """Parse an IP address in its usual form, with any zone; else None."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -33,7 +33,7 @@ def literal(text: str) -> IPv4Address | IPv6Address | None:
 
 @lru_cache(maxsize=16_384)
 def fault(text: str) -> str | None:
-    """Reason why `text` names no host, and the fix, without a subject; None for an address or a DNS name."""
+    """Why `text` names no host, and the fix, or None."""
     if _names_host(text):
         return None
     host = _host_within(text)
@@ -50,7 +50,6 @@ def fault(text: str) -> str | None:
 
 
 def host_argument(text: str) -> str:
-    """Read a host on the command line, for argparse."""
     reason = fault(text)
     if reason is not None:
         raise argparse.ArgumentTypeError(f"{text!r} {reason}")
@@ -68,7 +67,7 @@ def _is_name(text: str) -> bool:
 
 
 def _host_within(text: str) -> str:
-    """The part of `text` that may name a host: without spaces, scheme, user, brackets, port, path and final dots."""
+    """Extract the host from a URL-like text."""
     stripped = text.strip()
     authority = re.split(r"[/?#\\]", stripped.partition("://")[2] or stripped, maxsplit=1)[0].rpartition("@")[2]
     bracketed = _BRACKETED.fullmatch(authority)

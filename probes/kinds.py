@@ -1,7 +1,4 @@
-"""The registry: every kind of measurement, by its name.
-
-The order is that of the fields of a plan. `docs/adding-a-kind.md` says what a new kind needs.
-"""
+"""The registry of all kinds, in the order of a plan's fields."""
 
 from __future__ import annotations
 

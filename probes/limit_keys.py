@@ -11,7 +11,7 @@ from probes.toml.keys import check, meaning, must_be
 
 
 def network_fault(text: str) -> str | None:
-    """Reason why `text` is not a network, and the fix, or None."""
+    """Why `text` is not a network, and the fix, or None."""
     try:
         ipaddress.ip_network(text)
     except ValueError:
@@ -35,5 +35,5 @@ HourList = tuple[HourRange, ...]
 Number = Annotated[float, Meta(ge=0, lt=1e18)]
 Hours = Annotated[HourList, meaning("hours of the day (UTC) that contain every measurement")]
 ALL_DAY = ("00:00-24:00",)
+# Tolerance of comparisons with a limit, for rounding.
 FLOAT_SLACK = 1e-9
-"""Tolerance of comparisons with a limit, for rounding."""

@@ -19,16 +19,15 @@ MOST_LOOKED_UP = 4096
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """How a peer is answered: with its key, which its packets need too, or in the clear."""
+    """How a peer is answered: with its key, required in its packets too, or unauthenticated."""
 
     key: bytes | None = None
 
 
 class Peers:
-    """The hosts whose packets are answered: `keys` by address, None without a key, and whole `networks` with one key or
-    none.
+    """The answered hosts: `keys` by address, and `networks`.
 
-    An address with a key is answered with it only, even within a network.
+    An address with a key is answered only with it.
     """
 
     def __init__(
@@ -55,11 +54,11 @@ class Peers:
 
     @property
     def addresses(self) -> Iterable[bytes]:
-        """The hosts of the plan, in network order; without those of `networks`."""
+        """Planned hosts in network order, without `networks`."""
         return self._hosts.keys()
 
     def find(self, address: bytes) -> Admission | None:
-        """The admission of an address in network order; None for an address that is no peer."""
+        """Admission of an address (network order), or None."""
         admission = self._hosts.get(address)
         if admission is not None or not self._networks:
             return admission
@@ -78,7 +77,7 @@ class Peers:
 
 
 def read_key(path: Path) -> str:
-    """The key in a file. Raises ValueError with the fault."""
+    """Read a key from a file. Raises ValueError with the fault."""
     try:
         text = path.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:

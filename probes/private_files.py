@@ -1,8 +1,4 @@
-"""Creates files and folders that other users cannot access, independent of the umask.
-
-Processes under a supervisor inherit `UMASK`; these functions are for files that must be private however the process is
-started, and for files that earlier releases left open.
-"""
+"""Creates files and folders that other users cannot access, independent of the umask."""
 
 from __future__ import annotations
 
@@ -19,16 +15,15 @@ OWNER_ONLY = 0o700
 
 
 def make_folder(folder: Path) -> None:
-    """Create `folder` if it is missing, and make it private if it is ours. Raises OSError."""
+    """Create `folder`, and make it private if ours. Raises OSError."""
     folder.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
     _close(folder)
 
 
 def close_to_others(top: Path, names: Iterable[str]) -> None:
-    """Create `top`, and make it and its entries with these names (patterns of `Path.glob`) private, recursively.
+    """Create `top`, and make it and these entries (`Path.glob`) recursively private. Raises OSError.
 
-    Only files of this user are changed and symbolic links are not followed: a data folder may be next to files of
-    others, or contain files that another user can move. Raises OSError.
+    Only this user's files change, and symbolic links are not followed.
     """
     make_folder(top)
     for name in names:
@@ -37,16 +32,13 @@ def close_to_others(top: Path, names: Iterable[str]) -> None:
 
 
 def is_open_to_others(path: Path) -> bool:
-    """Whether other users may read, write or enter it; traversal (x) by our group does not count."""
+    """Whether other users may read, write or enter it; our group may enter."""
     return bool(path.stat().st_mode & 0o067)
 
 
 @contextmanager
 def replace_privately(path: Path, beside: Path) -> Iterator[BinaryIO]:
-    """Write a private file as `beside` and atomically rename it to `path`.
-
-    After a crash, `path` is either the complete old file or the complete new file. Raises OSError.
-    """
+    """Write a private `beside` and atomically rename it to `path`. Raises OSError."""
     beside.unlink(missing_ok=True)
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
@@ -57,7 +49,7 @@ def replace_privately(path: Path, beside: Path) -> Iterator[BinaryIO]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename in `folder` survive a power cut."""
+    """Make a rename survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -78,10 +70,7 @@ def _close_tree(path: Path) -> None:
 
 
 def _close(path: Path) -> bool:
-    """Remove all permissions of group and others. False if it is a symbolic link or another user's.
-
-    Also False if it no longer exists: databases remove their journals at any time.
-    """
+    """Remove others' permissions; False for symbolic links, other users' or vanished files."""
     with contextlib.suppress(FileNotFoundError):
         status = path.lstat()
         if stat.S_ISLNK(status.st_mode) or status.st_uid != os.geteuid():

@@ -1,4 +1,4 @@
-"""Quantities in messages: a number with its noun or with a decimal prefix and unit."""
+"""Formats quantities in messages: a number with its noun or unit."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def counted(count: int, noun: str) -> str:
-    """The number and its noun, which takes an -s in the plural: "1 result", "1,204 results"."""
+    """Format number and noun: "1 result", "1,204 results"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def duration_text(seconds: float) -> str:
-    """A duration as a stopwatch shows it: "48 s", "1 min 48 s", "2 h 5 min", "10 min"."""
+    """Format a duration: "48 s", "1 min 48 s", "2 h 5 min", "10 min"."""
     whole_s = max(0, round(seconds))
     minutes, rest_s = divmod(whole_s, 60)
     hours, rest_min = divmod(minutes, 60)
@@ -23,7 +23,7 @@ def duration_text(seconds: float) -> str:
 
 
 def with_unit(value: float, unit: str) -> str:
-    """Three significant digits and the unit with its decimal prefix: "12 GB", "2.5 Gbit"."""
+    """Format three significant digits with prefix and unit: "12 GB", "2.5 Gbit"."""
     scale, prefix = next((pair for pair in _PREFIXES if value >= pair[0]), (1.0, ""))
     scaled = value / scale
     return f"{scaled:,.0f} {prefix}{unit}" if scaled >= 100 else f"{scaled:.3g} {prefix}{unit}"

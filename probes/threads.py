@@ -1,4 +1,4 @@
-"""Threads of probes: an exception in one ends its measurement alone, never the agent and its other measurements."""
+"""Threads of probes: an exception ends only its own measurement."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 
 
 class ProbeThread(threading.Thread):
-    """A daemon thread that keeps an exception for the probe that waits for it."""
+    """A daemon thread that keeps its exception for the waiting probe."""
 
     error: Exception | None = None
 
@@ -17,7 +17,7 @@ class ProbeThread(threading.Thread):
             self.error = error
 
     def finish(self) -> None:
-        """Wait for its end. Raises the exception that ended it."""
+        """Wait for its end, and raise its exception."""
         self.join()
         if self.error is not None:
             raise self.error

@@ -1,10 +1,7 @@
-"""Ask an advisory service which pinned packages have known vulnerabilities: `make audit`.
+"""Look pinned packages up in an advisory service (AUDIT_SERVICE: `pypi`, the default, or `osv`): `make audit`.
 
-In: requirement files with hashes; which service, from AUDIT_SERVICE, `pypi` (the default) or `osv`. Out: a line for
-each vulnerability with the version that mends it. Exit 0: all packages were looked up and nothing is known. Exit 1:
-something is known, or the service could not be asked about every package, which is told apart from a good answer:
-pip-audit itself calls a package that the service does not know skipped, and ends with 0. The service knows packages,
-not the programs inside their wheels, so these are listed with their versions, to be compared with their own advisories.
+Exit 1: vulnerabilities are known, or not every package could be looked up, where pip-audit itself ends with 0. Programs
+inside wheels, unknown to the service, are listed.
 """
 
 from __future__ import annotations
@@ -27,11 +24,11 @@ ELF = b"\x7fELF"
 
 
 class AuditError(Exception):
-    """The service could not be asked; says why."""
+    """The message has the reason."""
 
 
 def look_up(file: Path, service: str, pip_audit: Sequence[str]) -> list[dict[str, Any]]:
-    """What pip-audit says of each package that `file` pins. Raises `AuditError` where it says nothing of any."""
+    """Raises `AuditError` where pip-audit has no answer."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         options = ["--require-hashes", "--disable-pip", "--progress-spinner=off", "--format=json"]
@@ -49,7 +46,6 @@ def look_up(file: Path, service: str, pip_audit: Sequence[str]) -> list[dict[str
 
 
 def vulnerabilities(packages: Sequence[dict[str, Any]]) -> list[str]:
-    """A line for each known vulnerability."""
     return [
         f"{package['name']} {package['version']}: {vulnerability['id']}, "
         f"mended in {', '.join(vulnerability['fix_versions']) or 'no version yet'}"
@@ -59,7 +55,6 @@ def vulnerabilities(packages: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def programs(environment: Path) -> Iterator[str]:
-    """A line for each version of a program inside the wheels of a virtual environment."""
     folders = [str(folder) for folder in environment.glob("lib/python*/site-packages")]
     for package in sorted(distributions(path=folders), key=lambda package: package.name.lower()):
         names: dict[str, set[str]] = {}
@@ -81,7 +76,6 @@ def _programs_of(package: Distribution) -> Iterator[Path]:
 
 
 def _version(program: Path) -> str:
-    """Its first version number in the answer to --version."""
     try:
         run = subprocess.run(
             [program, "--version"], capture_output=True, text=True, timeout=VERSION_TIMEOUT_S, check=False
@@ -93,7 +87,6 @@ def _version(program: Path) -> str:
 
 
 def main(files: Sequence[str], pip_audit: Sequence[str] = (sys.executable, "-m", "pip_audit")) -> int:
-    """Look up all files. Returns the exit status."""
     service = os.environ.get("AUDIT_SERVICE", "pypi")
     status = 0
     for file in files:

@@ -1,8 +1,5 @@
-"""`python -m scripts.dist [DIR]`: wheels and source distributions of the whole and of the agent alone, in DIR.
-
-DIR is `dist` beside the Makefile unless given. Each is built from a copy of the files that git has, so that nothing
-else gets in. The wheel is built from the unpacked source distribution, as whoever has only that would build it.
-"""
+"""`python -m scripts.dist [DIR]`: build wheels and source distributions of the whole and of the agent, from git's files
+only."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ BUILD = "import sys, setuptools.build_meta as backend; print(getattr(backend, 'b
 
 
 def main(folder: Path) -> list[Path]:
-    """Build into `folder`. Returns the files, each source distribution before its wheel."""
+    """Return each source distribution before its wheel."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         stages = _whole(Path(scratch) / "whole"), _agent(Path(scratch) / "agent")
@@ -63,7 +60,6 @@ def _build(stage: Path, folder: Path) -> list[Path]:
 
 
 def _run_backend(stage: Path, kind: str, folder: Path) -> str:
-    """Call a hook of the build backend. Returns the name of the file."""
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     built = subprocess.run(
         [sys.executable, "-c", BUILD, kind, str(folder)],

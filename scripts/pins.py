@@ -1,7 +1,6 @@
-"""`make pins`: whether the pinned requirements resolve to wheels for other versions of Python and other processors.
+"""`make pins`: check that pins resolve to wheels for other Python versions and processors.
 
-A dry run of pip for each: nothing is installed. pip evaluates markers and Requires-Python for the Python that runs it,
-so the lines for the other one are selected here, and a wheel counts by its tags.
+pip's dry run evaluates markers for the running Python, so the target's lines are selected here.
 """
 
 from __future__ import annotations
@@ -17,14 +16,12 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 TOP = Path(__file__).resolve().parents[1]
+# Versions that wheels of these are for: all that Debian 12, with 2.36, runs.
 GLIBC = ("2_17", "2_28", "2_34")
-"""Versions that wheels of these are for: all that Debian 12, with 2.36, runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A version of Python on a processor."""
-
     python: str
     machine: str
 
@@ -55,7 +52,7 @@ TARGETS = [Target(python, machine) for machine in ("x86_64", "aarch64") for pyth
 
 
 def selected(text: str, target: Target) -> str:
-    """The lines of a requirements file for this target, without markers and hashes."""
+    """A requirements file's lines for this target, without markers and hashes."""
     return "".join(
         f"{pin.name}{pin.specifier}\n"
         for pin in _pins(text)
@@ -71,7 +68,7 @@ def _pins(text: str) -> Iterator[Requirement]:
 
 
 def resolve(text: str, target: Target) -> str | None:
-    """Have pip resolve the pins for a target. Returns None, or pip's reason."""
+    """Return None, or pip's reason."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "requirements.txt")
         file.write_text(selected(text, target))
@@ -92,7 +89,7 @@ def resolve(text: str, target: Target) -> str | None:
 
 
 def main() -> int:
-    """Resolve for all targets. Exit status 1 if one fails."""
+    """Exit status 1 if one fails."""
     text, failed = (TOP / "requirements.txt").read_text(), False
     for target in TARGETS:
         reason = resolve(text, target)

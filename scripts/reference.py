@@ -28,6 +28,7 @@ from probes.toml.keys import Key, keys_of, tag_key, to_toml
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 NONE = "–"
 
+# Units by the end of a key's name; minutes, bytes, bits or packets precede `per day` and `per hour`.
 UNITS = {
     "_per_day": "per day",
     "_per_hour": "per hour",
@@ -40,13 +41,10 @@ UNITS = {
     "_ms": "ms",
     "_s": "s",
 }
-"""Units by the end of a key's name; minutes, bytes, bits or packets precede `per day` and `per hour`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableReference:
-    """Table of a file: its header, the key that selects its struct, and its other keys in order."""
-
     header: str
     tag: Key | None
     struct: type[msgspec.Struct]
@@ -65,7 +63,6 @@ class TableReference:
 
 
 def tables_of(struct: type[msgspec.Struct], above: str = "") -> Iterator[TableReference]:
-    """All tables of a file with keys, those in lists once for each kind."""
     for key in keys_of(struct).values():
         name = f"{above}{key.name}"
         for variant in key.tables:
@@ -78,7 +75,6 @@ def tables_of(struct: type[msgspec.Struct], above: str = "") -> Iterator[TableRe
 
 
 def mesh_page() -> str:
-    """Contents of docs/reference/mesh.md."""
     return _page(
         "mesh.toml: all keys",
         "[mesh.md](../mesh.md) explains the file. `[[…]]` is a table that may occur more than once. "
@@ -89,7 +85,6 @@ def mesh_page() -> str:
 
 
 def limits_page() -> str:
-    """Contents of docs/reference/limits.md."""
     return _page(
         "limits.toml: all keys",
         "[agent.md](../agent.md#limits) explains the file, which is in the data folder of a site's agent. All keys are "
@@ -99,7 +94,6 @@ def limits_page() -> str:
 
 
 def environment_page() -> str:
-    """Contents of docs/reference/environment.md."""
     rows = [f"| `{name}` | {meaning[:1].upper()}{meaning[1:]}. |" for name, meaning in VARIABLES.items()]
     introduction = (
         "Written by `make reference` from the code; do not edit.\n"
@@ -112,7 +106,7 @@ def environment_page() -> str:
 
 
 def retention_page() -> str:
-    """Contents of docs/reference/retention.md: a row for the tables of each bound."""
+    """Write a row for the tables of each bound."""
     tables: dict[tuple[str, str], list[str]] = {}
     for table, bound in BOUNDS.items():
         tables.setdefault((bound.text, _days(bound)), []).append(f"`{table}`")
@@ -155,7 +149,7 @@ PAGES = {
 
 
 def main(arguments: list[str]) -> int:
-    """Write the pages, or with --check compare them; the exit status."""
+    """Write the pages, or with --check compare; return the exit status."""
     django.setup()  # registers the alert rules
     outdated = [name for name, page in PAGES.items() if not _is_current(FOLDER / name, page())]
     if "--check" in arguments:
@@ -170,7 +164,7 @@ def main(arguments: list[str]) -> int:
 
 
 def meaning(table: TableReference, key: Key) -> str:
-    """Description of a key as a sentence; that of the key that selects a table's struct is the struct's."""
+    """The selecting key's description is its struct's."""
     if key == table.tag:
         return (table.struct.__doc__ or "").partition("\n")[0]
     ending = "" if key.meaning.endswith(".") else "."

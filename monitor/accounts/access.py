@@ -1,11 +1,7 @@
-"""Access control for the pages and the users' API.
+"""Access control for pages and the users' API: login, role, token or shared link.
 
-Requests need Django's login and a role that permits the action (`monitor.accounts.roles`). SOUNDINGS_PUBLIC_READ=1
-allows reading without login; SOUNDINGS_LOCAL_READ=1, set by `manage.py up`, allows it from loopback;
-SOUNDINGS_PUBLIC_STATUS=1 opens the status page, and nothing else. Programs send a user's token, which can read, and
-operate if created so; a request with a token is judged by the token alone, also where reading is open. Agents have
-their own tokens (`monitor.agents.authentication`) and pass here. A reader with limits reads through
-`monitor.accounts.read_limits`. A shared link opens its page without a login (`monitor.accounts.shared_links`).
+A request with a token is judged by the token alone, also where reading is open; SOUNDINGS_PUBLIC_STATUS=1 opens only
+the status page. Not here: agents (`monitor.agents.authentication`).
 """
 
 from __future__ import annotations
@@ -27,8 +23,8 @@ from monitor.accounts.origin import is_local
 from monitor.accounts.roles import Action, action_of, may
 from probes.commands.own_command import MANAGE
 
+# Programs get a status instead of the login page.
 FOR_PROGRAMS = ("/api/", "/metrics")
-"""Path prefixes for programs, which get a status instead of the login page."""
 LOG_IN = (
     f"log in first, or send Authorization: Bearer TOKEN; `{MANAGE} user token NAME` creates it, "
     "SOUNDINGS_PUBLIC_READ=1 allows reading without login"
@@ -43,14 +39,13 @@ Handler = Callable[[HttpRequest], HttpResponse]
 
 
 def open_to_the_public(view: View) -> View:
-    """Decorator of a view that needs no login where SOUNDINGS_PUBLIC_STATUS is 1."""
+    """Require no login where SOUNDINGS_PUBLIC_STATUS is 1."""
     view.is_public_status = True  # type: ignore[attr-defined]
     return view
 
 
 class Access:
-    """Middleware that passes a request to its view, redirects people to the login, or returns an error status to
-    programs."""
+    """Redirect to the login, or return an error status to programs."""
 
     def __init__(self, get_response: Handler) -> None:
         self.get_response = get_response
@@ -66,7 +61,7 @@ class Access:
     def process_view(
         self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: Any
     ) -> HttpResponse | None:
-        """None where the view may respond; the database then shows it only rows that the reader may read."""
+        """Return None where the view may respond, with only the rows that the reader may read."""
         if not getattr(view, "login_required", True):
             return None
         if settings.PUBLIC_STATUS and getattr(view, "is_public_status", False):
@@ -105,12 +100,11 @@ class Access:
 
 
 def may_operate(request: HttpRequest) -> bool:
-    """Whether a request of the API may see what only operators see: by the role of its user, and by its token."""
+    """Whether role and token permit the request to operate."""
     return may(request.user, Action.OPERATE) and not getattr(request, "is_read_only", False)
 
 
 def _limit(request: HttpRequest) -> HttpResponse | None:
-    """Limit the connection to the sites that the user, and its token, may read; an error response if it cannot be."""
     link: SharedLink | None = getattr(request, "shared_link", None)
     reader = request.user if link is None else link.owner
     if not isinstance(reader, User):
@@ -126,13 +120,12 @@ def _limit(request: HttpRequest) -> HttpResponse | None:
 
 
 def _bearer_token(request: HttpRequest) -> str | None:
-    """Bearer token of a request, or None. Other schemes, such as Basic, belong to a proxy in front."""
+    """Bearer token, or None: other schemes, such as Basic, belong to a proxy."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else None
 
 
 def _token_or_refusal(request: HttpRequest, token: str) -> tuple[UserToken | None, HttpResponse | None]:
-    """Valid user token within its rate limit, or the error response."""
     digest = token_digest(token)
     user_token = (
         UserToken.objects.select_related("user").filter(digest=digest, revoked_at=None, user__is_active=True).first()
@@ -149,7 +142,6 @@ def _token_or_refusal(request: HttpRequest, token: str) -> tuple[UserToken | Non
 
 
 def _refuse_token(request: HttpRequest, token: str, action: Action) -> HttpResponse | None:
-    """Error response, or None where the token permits the action; then sets the request's user."""
     user_token, refusal = _token_or_refusal(request, token)
     if user_token is None:
         return refusal
@@ -164,7 +156,7 @@ def _refuse_token(request: HttpRequest, token: str, action: Action) -> HttpRespo
 
 
 def _csrf_placeholder(request: HttpRequest) -> HttpResponse:
-    """Placeholder for a view that is not exempt from CSRF checks; never called."""
+    """Never called: stands for a view that is not exempt from CSRF checks."""
     raise NotImplementedError
 
 

@@ -1,8 +1,4 @@
-"""Client address of a request behind trusted proxies.
-
-`SOUNDINGS_TRUSTED_PROXIES` names the proxies whose X-Forwarded-For is trusted; others can forge it. Rate limits by
-address use this module, since behind a proxy all requests come from the proxy.
-"""
+"""Find the client address behind trusted proxies (`SOUNDINGS_TRUSTED_PROXIES`); others can forge X-Forwarded-For."""
 
 from __future__ import annotations
 
@@ -12,8 +8,8 @@ from functools import lru_cache
 from django.conf import settings
 from django.http import HttpRequest
 
+# A key in a request's environment that no header can set.
 VALID_TOKEN = "soundings.valid_token"
-"""Key in a request's environment, which no header can set."""
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -22,7 +18,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 def client_address(request: HttpRequest) -> str:
     """Address of the nearest hop that is not a trusted proxy; empty for a Unix socket.
 
-    Proxies append, so the header is read from its end; entries before the first untrusted hop can be forged.
+    Earlier X-Forwarded-For entries can be forged.
     """
     address = request.META.get("REMOTE_ADDR", "")
     told = request.META.get("HTTP_X_FORWARDED_FOR", "")
@@ -34,12 +30,12 @@ def client_address(request: HttpRequest) -> str:
 
 
 def note_valid_token(request: HttpRequest, digest: str) -> None:
-    """Tell the web server whose connection this is: it limits the connections of each token."""
+    """Tell the web server the connection's token, to limit connections by token."""
     request.META[VALID_TOKEN] = digest
 
 
 def client_network(request: HttpRequest) -> str:
-    """Address, or its IPv6 /64 network, which a single host can use entirely: the key of rate limits."""
+    """Key of rate limits: address, or IPv6 /64, since a host can use all of it."""
     address = client_address(request)
     parsed = _parse_address(address)
     if parsed is None or parsed.version == 4:
@@ -48,7 +44,7 @@ def client_network(request: HttpRequest) -> str:
 
 
 def _is_trusted_proxy(address: str) -> bool:
-    """Whether this is a trusted proxy. Clients of our Unix socket are trusted."""
+    """Clients of our Unix socket are trusted."""
     parsed = _parse_address(address)
     if parsed is None:
         return not address
@@ -56,7 +52,6 @@ def _is_trusted_proxy(address: str) -> bool:
 
 
 def _parse_address(address: str) -> Address | None:
-    """Parse an address; an IPv4-mapped IPv6 address becomes IPv4."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -1,8 +1,7 @@
-"""The rights of the database role for readers with limits, given after each migration.
+"""Grant rights to the database role for readers with limits, after each migration.
 
-Row-level security says which rows the role sees; it may use every table, since it also acts for operators with limits.
-TimescaleDB does not compress tables with row-level security: of `TIME_SERIES` the role sees views in a schema that it
-searches first, and not the tables.
+TimescaleDB does not compress tables with row-level security: instead of `TIME_SERIES` the role sees views in a schema
+that it searches first.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from django.db import ProgrammingError, connections, transaction
 from monitor.stack.access import LIMITED
 
 IS_THERE = "SELECT FROM pg_roles WHERE rolname = %s"
+# The hypertables; all have a path_id.
 TIME_SERIES = (
     "burst",
     "throughput_test",
@@ -23,7 +23,6 @@ TIME_SERIES = (
     "direction_burst",
     "interface_result",
 )
-"""The hypertables; all have a path_id."""
 SCHEMA = "limited"
 VIEW = """
 CREATE OR REPLACE VIEW limited.{table} AS SELECT * FROM public.{table} WHERE path_id IN (
@@ -34,8 +33,8 @@ CREATE OR REPLACE VIEW limited.{table} AS SELECT * FROM public.{table} WHERE pat
         AND destination.site_id IN (SELECT unnest(string_to_array(current_setting('soundings.sites'), ',')::bigint[]))
 )
 """
+# Views in the schema reporting by which pages count planned and measured bursts of the sites that they show.
 FOR_COVERAGE = ("plan", "path_source", "ping")
-"""Views in the schema reporting by which pages count planned and measured bursts of the sites that they show."""
 # The owner's tables and views only: an extension may have put others into the schema.
 WITHOUT_RIGHTS = """
 SELECT format('GRANT SELECT, INSERT, UPDATE, DELETE ON %%I.%%I TO %%I', nspname, relname, %(role)s::text)
@@ -56,10 +55,8 @@ WHERE nspname IN ('public', 'reporting', %(schema)s) AND NOT has_schema_privileg
 
 
 def give_rights(*, using: str = "default", **_: Any) -> None:
-    """Let the role use tables that it may not use yet; create the role, where the application is permitted to.
-
-    Elsewhere an administrator creates it (`manage.py database role`); without it readers with limits read nothing.
-    """
+    """Grant missing rights; create the role where the application may, else an administrator does (`manage.py database
+    role`)."""
     with connections[using].cursor() as cursor:
         cursor.execute(IS_THERE, [LIMITED])
         if cursor.fetchone() is None:

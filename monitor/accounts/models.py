@@ -1,4 +1,4 @@
-"""API tokens of users, stored as SHA-256 digests, limits of what may be read, and the settings of users' pages."""
+"""Users' API tokens (as SHA-256 digests), read limits, single sign-on, shared links, preferences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.db import models
 
 
 class UserToken(models.Model):
-    """Token of a user's program, with the user's read access; with `may_operate` also that to operate."""
+    """Reads as its user; operates with `may_operate`."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="tokens")
     name = models.TextField(help_text="its purpose, as given by its owner")
@@ -25,11 +25,7 @@ class UserToken(models.Model):
 
 
 class ReadLimit(models.Model):
-    """Limits a user, a role or a token to the paths between these sites and the sites of these groups.
-
-    Exactly one of `user`, `role` and `token` is set. Without sites and groups, nothing may be read.
-    `monitor.accounts.read_limits` applies it.
-    """
+    """Exactly one of `user`, `role` and `token` is set. Without sites and groups, nothing may be read."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="read_limit"
@@ -52,7 +48,7 @@ class ReadLimit(models.Model):
 
 
 class SingleSignOnIdentity(models.Model):
-    """The account of a user at the provider of single sign-on. Its name may change there, its subject does not."""
+    """The name may change at the provider, the subject does not."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="single_sign_on"
@@ -66,8 +62,6 @@ class SingleSignOnIdentity(models.Model):
 
 
 class SharedLink(models.Model):
-    """A link by which visitors read a page without a login; `monitor.accounts.shared_links` makes and checks them."""
-
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="shared_links")
     digest = models.TextField(unique=True)
     address = models.TextField(help_text="of the page, with its query")
@@ -80,8 +74,6 @@ class SharedLink(models.Model):
 
 
 class UserPreferences(models.Model):
-    """Theme and time zone of a user's pages; `monitor.accounts.preferences` reads and writes them."""
-
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="preferences"
     )
@@ -93,12 +85,12 @@ class UserPreferences(models.Model):
 
 
 def token_digest(token: str) -> str:
-    """Hex SHA-256 of a token. Tokens are 256 random bits, so a slow hash would add nothing."""
+    """Hex SHA-256. Tokens are 256 random bits, so a slow hash would add nothing."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def issue_user_token(user_id: int, name: str, now: datetime, *, may_operate: bool = False) -> str:
-    """Create a token for a user's program and return it; it cannot be read again."""
+    """Create a token for a user's program; it cannot be read again."""
     token = secrets.token_urlsafe(32)
     UserToken.objects.create(
         user_id=user_id, name=name, digest=token_digest(token), created_at=now, may_operate=may_operate

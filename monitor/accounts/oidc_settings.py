@@ -1,6 +1,6 @@
-"""Settings of single sign-on, from the variables SOUNDINGS_OIDC_*; read before Django is set up.
+"""Read SOUNDINGS_OIDC_* before Django is set up.
 
-Errors are `ImproperlyConfigured`, so that no process starts with a setting that nobody could log in by.
+Raises `ImproperlyConfigured`: no process starts with settings that let nobody log in.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from monitor import environment
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 LONGEST_SESSION_HOURS = 24 * 14
+# As monitor.accounts.roles.Role, the highest first.
 ROLES = ("operator", "viewer")
-"""As monitor.accounts.roles.Role, the highest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRole:
-    """The role of a provider's group, limited to these groups of the mesh if there are any."""
+    """Limited to these groups of the mesh, if any."""
 
     group: str
     role: str
@@ -30,16 +30,12 @@ class GroupRole:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The role of a user, None for no access; its limit to groups of the mesh, None for all sites."""
-
-    role: str | None
-    mesh_groups: frozenset[str] | None = None
+    role: str | None  # None for no access
+    mesh_groups: frozenset[str] | None = None  # None for all sites
 
 
 @dataclass(frozen=True, slots=True)
 class OidcSettings:
-    """The provider, the client registered there, and the roles of the provider's groups."""
-
     issuer: str
     client_id: str
     client_secret: str
@@ -53,13 +49,14 @@ class OidcSettings:
 
     @property
     def origin(self) -> str:
-        """Scheme, host and port of the provider."""
         parts = urlsplit(self.issuer)
         return f"{parts.scheme}://{parts.netloc}"
 
     def grant(self, groups: Collection[str], existing: frozenset[str]) -> Grant:
-        """The highest role of these groups; of several entries for it, the limits are added, and none is the widest.
-        An entry counts only while the mesh has one of its groups: `existing` are all of the mesh."""
+        """Highest role of these groups, and the union of its entries' limits; an entry without limits is the widest.
+
+        Entries count only while the mesh has one of their groups (`existing`).
+        """
         entries = [entry for entry in self.roles if entry.group in groups]
         for role in ROLES:
             of_role = [entry.mesh_groups for entry in entries if entry.role == role]
@@ -71,7 +68,7 @@ class OidcSettings:
 
 
 def read() -> OidcSettings | None:
-    """The settings; None where single sign-on is not set up. Raises `ImproperlyConfigured`."""
+    """Read the settings, None without single sign-on. Raises `ImproperlyConfigured`."""
     issuer = environment.read("SOUNDINGS_OIDC_ISSUER")
     if not issuer:
         return None

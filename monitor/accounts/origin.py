@@ -1,7 +1,6 @@
-"""Tell local requests from remote requests.
+"""Tell local from remote requests.
 
-A reverse proxy on the same machine also connects from loopback. So a request is local only if its Host is a loopback
-name and it has no headers of a proxy.
+Reverse proxies also connect from loopback: a local request has a loopback Host and no proxy headers.
 """
 
 from __future__ import annotations
@@ -27,10 +26,7 @@ PROXY_HEADER_PREFIX = "HTTP_X_FORWARDED"
 
 
 def is_local(request: HttpRequest) -> bool:
-    """Whether the request comes directly from this machine.
-
-    A request over a Unix socket has no address: it comes from a proxy.
-    """
+    """Whether the request comes directly from this machine."""
     domain, _ = split_domain_port(request.get_host())
     return (
         _is_loopback_address(request.META.get("REMOTE_ADDR", ""))
@@ -40,15 +36,13 @@ def is_local(request: HttpRequest) -> bool:
 
 
 def is_by_this_user(request: HttpRequest) -> bool:
-    """Whether a process of the user of this server, or of root, sent the request directly from this machine; false
-    where it cannot be told."""
+    """Whether a local process of this server's user, or of root, sent the request; false if unknown."""
     connection = request.META.get("gunicorn.socket")
     return is_local(request) and connection is not None and user_at_other_end(connection) in (os.geteuid(), 0)
 
 
 def user_at_other_end(connection: socket.socket) -> int | None:
-    """The user of the client's socket of a TCP connection on this machine, by the kernel's table; None where it has no
-    such socket, or no longer an open one."""
+    """Uid of the client's open TCP socket on this machine, by the kernel's table; None without."""
     if connection.family not in (socket.AF_INET, socket.AF_INET6):
         return None
     try:
@@ -68,8 +62,7 @@ def _table_rows() -> Iterator[list[str]]:
 
 
 def _written(end: tuple[object, ...]) -> set[str]:
-    """An end of a connection as /proc/net/tcp and tcp6 write it. An IPv4 address is also in the latter, where a socket
-    of IPv6 has it."""
+    """Both spellings in /proc/net/tcp and tcp6: an IPv6 socket can have IPv4 addresses."""
     parsed = ipaddress.ip_address(str(end[0]).partition("%")[0])
     address = getattr(parsed, "ipv4_mapped", None) or parsed
     forms = {address.packed, bytes(10) + b"\xff\xff" + address.packed} if address.version == 4 else {address.packed}
@@ -81,7 +74,7 @@ def _written(end: tuple[object, ...]) -> set[str]:
 
 
 def stayed_on_this_machine(request: HttpRequest) -> bool:
-    """Whether the request used no network: over loopback or a Unix socket, without a proxy."""
+    """Whether the request used loopback or a Unix socket, without a proxy."""
     address = request.META.get("REMOTE_ADDR", "")
     return (not address or _is_loopback_address(address)) and not _came_through_a_proxy(request)
 

@@ -1,8 +1,4 @@
-"""Preferences of a reader: theme and time zone of the pages.
-
-They are stored with the account of those who are logged in, and in cookies of every browser, so that pages for people
-who are not logged in, and pages of errors, have them too. A stored value that is no longer valid counts as the default.
-"""
+"""Theme and time zone of a reader's pages, stored with the account, and in cookies for pages without login."""
 
 from __future__ import annotations
 
@@ -22,8 +18,6 @@ UTC_NAME = "UTC"
 
 
 class Theme(StrEnum):
-    """Colours of the pages; `SYSTEM` follows the browser."""
-
     SYSTEM = "system"
     LIGHT = "light"
     DARK = "dark"
@@ -31,10 +25,8 @@ class Theme(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """Theme, and time zone by its IANA name."""
-
     theme: Theme = Theme.SYSTEM
-    time_zone: str = UTC_NAME
+    time_zone: str = UTC_NAME  # IANA name
 
     @property
     def zone(self) -> ZoneInfo:
@@ -43,13 +35,13 @@ class Preferences:
 
 @cache
 def zone_names() -> tuple[str, ...]:
-    """Names of the time zones that can be chosen: UTC, then places by name."""
+    """Time zones to choose from: UTC, then places by name."""
     places = {name for name in available_timezones() if "/" in name and not name.startswith(("Etc/", "SystemV/"))}
     return (UTC_NAME, *sorted(places))
 
 
 def is_zone(name: str) -> bool:
-    """Whether this is a time zone that this machine has. Cheap: it reads a single file."""
+    """Whether this machine has the time zone; reads a single file."""
     if name == UTC_NAME:
         return True
     try:
@@ -59,7 +51,7 @@ def is_zone(name: str) -> bool:
 
 
 def from_texts(theme: str, time_zone: str) -> Preferences:
-    """Preferences as stored somewhere; the default for each invalid text."""
+    """Parse stored preferences; invalid texts give defaults."""
     return Preferences(
         theme=Theme(theme) if theme in list(Theme) else Theme.SYSTEM,
         time_zone=time_zone if is_zone(time_zone) else UTC_NAME,
@@ -71,13 +63,13 @@ def from_cookies(cookies: Mapping[str, str]) -> Preferences:
 
 
 def load(user: User | AnonymousUser, cookies: Mapping[str, str]) -> Preferences:
-    """Those of the account; of the browser where nobody is logged in, or the account has none."""
+    """Preferences of the account, else of the browser."""
     row = UserPreferences.objects.filter(user_id=user.pk).first() if user.is_authenticated else None
     return from_cookies(cookies) if row is None else from_texts(row.theme, row.time_zone)
 
 
 def store(user: User | AnonymousUser, preferences: Preferences) -> None:
-    """Store them with the account; nothing for nobody."""
+    """Store preferences with the account, if logged in."""
     if user.is_authenticated:
         UserPreferences.objects.update_or_create(
             user_id=user.pk, defaults={"theme": preferences.theme, "time_zone": preferences.time_zone}

@@ -1,8 +1,4 @@
-"""Rate limits: a token bucket for each key, in the centre's Redis.
-
-`wait_s` takes a token from the bucket and returns 0, or returns the seconds until the next token. Fails open: while
-Redis is unavailable nothing is limited.
-"""
+"""Token buckets in the centre's Redis. Fails open: without Redis nothing is limited."""
 
 from __future__ import annotations
 
@@ -29,36 +25,33 @@ return tostring(wait)
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """`per_s` on average, with bursts of up to `most`."""
-
-    per_s: float
-    most: int
+    per_s: float  # on average
+    most: int  # largest burst
 
 
+# Batches are sent in sequence and take over 20 ms each: the fullest spool, 1,700 batches, drains without a limit.
 AGENT = Rate(per_s=50, most=2000)
-"""An agent sends requests in sequence, and a batch of 1,000 results takes longer than 20 ms: the fullest spool, 1,700
-batches, drains without hitting the limit."""
 SCRIPT = Rate(per_s=10, most=200)
 LOGIN = Rate(per_s=0.2, most=20)
 LOGIN_OF_ACCOUNT_FROM_ADDRESS = Rate(per_s=1 / 30, most=10)
 LOGIN_OF_DEVICE = Rate(per_s=1 / 30, most=10)
+# For all addresses together: half a million guesses a year at a password; common passwords are rejected.
 LOGIN_OF_ACCOUNT = Rate(per_s=1 / 60, most=30)
-"""From all addresses together: half a million guesses a year at a password, and common passwords are rejected."""
 
+# For a user, who looks at some paths in turn and does not ping the whole mesh by clicking.
 ON_DEMAND_PINGS = Rate(per_s=0.1, most=6)
-"""Of a user: a person looks at the replies of some paths in turn; nobody pings the whole mesh by clicking."""
+# For a user: each test loads several sites.
 ON_DEMAND_AGGREGATES = Rate(per_s=1 / 60, most=5)
-"""Of a user: each loads several sites."""
 
 
 def wait_s(key: str, rate: Rate, client: RedisClient | None = None) -> float:
-    """0 if `key` may proceed, else the seconds to wait; in the centre's Redis unless a `client` is given."""
+    """Take a token and return 0, or return the seconds until the next token."""
     answer = (client or centre()).script(TAKE, [f"rate:{key}"], [rate.per_s, rate.most])
     return 0.0 if answer is None else float(answer)
 
 
 class _CalmKeys:
-    """Buckets of this process, each a small part of a key's rate: who stays within it needs no look at Redis."""
+    """Buckets of this process, with a small part of each rate, to spare Redis."""
 
     def __init__(self) -> None:
         self._left: dict[str, tuple[float, float]] = {}
@@ -78,6 +71,5 @@ _calm_keys = _CalmKeys()
 
 
 def wait_s_of_calm(key: str, rate: Rate) -> float:
-    """As `wait_s`, for keys of a bounded number that ask seldom: a fiftieth of the rate, in each process, is not
-    counted in Redis."""
+    """Like `wait_s`, but without Redis up to a fiftieth of the rate in each process; for a bounded number of keys."""
     return 0.0 if _calm_keys.take(key, rate) else wait_s(key, rate)

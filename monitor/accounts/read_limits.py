@@ -1,11 +1,8 @@
-"""Limits of what a reader may read: paths between the sites of a `ReadLimit`.
+"""Limits of a reader, enforced by PostgreSQL.
 
-PostgreSQL enforces them. While a limited request is answered, the connection has the role `LIMITED` of
-`monitor.stack.access`, and row-level security (migration `0002_squashed_0006_read_policies`) hides the rows of other
-sites from every query, of the hypertables by the views of `limited_role`: pages, charts, API, exports and metrics need
-no condition of their own. The tables' owner, as which everything else runs, sees all rows.
-
-In: a user, and the token of a program. Out: the ids of the readable sites, None for all.
+During a limited request the connection has the role `LIMITED` of `monitor.stack.access`; row-level security (migration
+`0002_squashed_0006_read_policies`) and the views of `limited_role` hide other sites. All else runs as the tables'
+owner, who sees all rows.
 """
 
 from __future__ import annotations
@@ -38,13 +35,11 @@ _ATTRIBUTE = "soundings_limit"
 
 
 class UnknownPlace(Exception):
-    """A site or group that the mesh does not have."""
+    """The mesh has no such site or group."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceNames:
-    """Sites and groups, by name."""
-
     sites: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
 
@@ -56,14 +51,13 @@ NOWHERE = PlaceNames()
 
 
 class CannotLimit(Exception):
-    """The connection could not be limited, so nothing may be read by it; the message says how to fix it."""
+    """The connection may read nothing; the message says how to fix it."""
 
 
 def readable_sites(user: User, token: UserToken | None = None) -> frozenset[int] | None:
     """Ids of the sites that may be read; None for all.
 
-    A user's own limit replaces that of its roles; of several roles the widest counts. A token's limit narrows its
-    user's.
+    A user's limit replaces its roles'; of several roles the widest counts. A token's limit narrows its user's.
     """
     of_reader = Q(user=user) | Q(role__isnull=False)
     limits = ReadLimit.objects.filter(of_reader if token is None else of_reader | Q(token=token))
@@ -92,13 +86,12 @@ def _sites_of(limit: ReadLimit) -> frozenset[int]:
 
 
 def group_names() -> frozenset[str]:
-    """Names of all groups of the mesh."""
     groups: Any = ReadLimit.groups.rel.model
     return frozenset(groups.objects.values_list("name", flat=True))
 
 
 def store(places: PlaceNames, **reader: Any) -> None:
-    """Limit a reader, given as `user`, `role` or `token`, to these places. Raises `UnknownPlace`."""
+    """Limit a reader (`user`, `role` or `token`). Raises `UnknownPlace`."""
     with transaction.atomic():
         limit, _ = ReadLimit.objects.get_or_create(**reader)
         for relation, names in ((limit.sites, places.sites), (limit.groups, places.groups)):
@@ -110,7 +103,6 @@ def store(places: PlaceNames, **reader: Any) -> None:
 
 
 def limits_of(user: User) -> PlaceNames | None:
-    """The user's own limit; None without."""
     limit = ReadLimit.objects.filter(user=user).first()
     if limit is None:
         return None
@@ -120,8 +112,7 @@ def limits_of(user: User) -> PlaceNames | None:
 
 
 def limit(sites: Iterable[int], user: str = "") -> None:
-    """Let the connection read these sites only, until `unlimit`; the user also reads its own audit records. Raises
-    `CannotLimit`."""
+    """Let the connection read only these sites, and the user's audit records, until `unlimit`. Raises `CannotLimit`."""
     settings = (",".join(str(site) for site in sorted(sites)), user)
     try:
         _apply(connection, settings)
@@ -131,7 +122,6 @@ def limit(sites: Iterable[int], user: str = "") -> None:
 
 
 def unlimit() -> None:
-    """Let the connection read everything again."""
     if not is_limited():
         return
     if connection.connection is not None:
@@ -144,12 +134,11 @@ def unlimit() -> None:
 
 
 def is_limited() -> bool:
-    """Whether this request may read some of the sites only: nothing that all readers share may be shown or kept."""
+    """Whether this request may read only some sites: shared caches must not be used."""
     return hasattr(connection, _ATTRIBUTE)
 
 
 def connect() -> None:
-    """Register the handlers that begin and end the limit of a connection."""
     connection_created.connect(_limit_again, dispatch_uid="read limits")
     request_finished.connect(_end, dispatch_uid="read limits")
 
@@ -160,7 +149,6 @@ def _apply(wrapper: BaseDatabaseWrapper, settings: tuple[str, str]) -> None:
 
 
 def _limit_again(*, connection: BaseDatabaseWrapper, **_: Any) -> None:
-    """A connection that was lost during a limited request is limited again."""
     settings = getattr(connection, _ATTRIBUTE, None)
     if settings is not None:
         _apply(connection, settings)

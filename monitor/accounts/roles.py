@@ -1,8 +1,7 @@
-"""Roles and their permissions, for the pages and the API.
+"""Roles, which are Django groups, and their permissions.
 
-A role is a Django group of that name, created by migrate. Views declare their action with `needs`; by default safe
-methods read, others operate. `monitor.accounts.access` enforces it. Sites, tokens and accounts are changed only by
-commands at the centre.
+By default safe methods read, others operate; `needs` declares another action. Sites, tokens and accounts are changed
+only by commands at the centre.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ def roles_of(user: User) -> list[Role]:
 
 
 def may(user: AbstractBaseUser | AnonymousUser, action: Action) -> bool:
-    """Whether a role of the user permits the action; false without a role."""
+    """Whether a role of the user permits the action."""
     return isinstance(user, User) and user.is_active and any(action in MAY[role] for role in roles_of(user))
 
 
 def give_role(user: User, role: Role | None) -> None:
-    """Set this role, or none, and remove the others."""
+    """Replace the user's roles."""
     user.groups.remove(*Group.objects.filter(name__in=list(Role)))
     if role is not None:
         user.groups.add(Group.objects.get(name=role))
@@ -55,8 +54,6 @@ def give_role(user: User, role: Role | None) -> None:
 
 
 def needs(action: Action) -> Callable[[View], View]:
-    """Decorator that declares the action of a view."""
-
     def mark(view: View) -> View:
         view.needs = action  # type: ignore[attr-defined]
         return view
@@ -65,7 +62,6 @@ def needs(action: Action) -> Callable[[View], View]:
 
 
 def action_of(view: Callable[..., Any], request: HttpRequest) -> Action:
-    """Action of this request to a view."""
     said: Action | None = getattr(view, "needs", None)
     if said is not None:
         return said
@@ -73,6 +69,5 @@ def action_of(view: Callable[..., Any], request: HttpRequest) -> Action:
 
 
 def make_groups(*, using: str = "default", **_: Any) -> None:
-    """Create the missing groups."""
     for role in Role:
         Group.objects.using(using).get_or_create(name=role)

@@ -1,9 +1,7 @@
-"""Policies of row-level security: the rows of a table that a reader with limits sees (`monitor.accounts.read_limits`).
+"""Row-level security policies of tables, for migrations.
 
-A migration that makes a table says there whose rows they are: `row_policies.by_path("burst_day")` is one of its
-operations. `soundings.sites` has the ids of the sites that may be read; a path is readable if both of its ends are.
-The tables' owner is exempt. A hypertable has no policy, but a line in `TIME_SERIES` of `monitor.accounts.limited_role`.
-Migrations run this, so it changes in no way that a database which has them would miss.
+A path is readable if both ends are in `soundings.sites`. Hypertables have no policy, but a line in `TIME_SERIES` of
+`limited_role`. Released migrations run this: do not change its effect.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ def by_site(*tables: str) -> RunSQL:
 
 
 def by_host(*tables: str) -> RunSQL:
-    """Show rows of the hosts of readable sites, by their host_id."""
+    """Show rows of readable sites' hosts, by their host_id."""
     return policies(dict.fromkeys(tables, f"host_id IN ({HOSTS})"))
 
 

@@ -1,8 +1,6 @@
-"""Links by which visitors read a page without a login, until they expire or are revoked.
+"""Links by which visitors read a page and its data without login, until they expire or are revoked.
 
-A link opens a page at an address with its query, and the requests for data of that page; nothing can be changed by it.
-The token is stored as a digest. A visitor reads with the limits of the link's owner, and only while that owner may
-operate. `monitor.accounts.access` asks `link_for` for each request without a login.
+Visitors cannot change anything, and read with the owner's limits while the owner may operate.
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ from monitor.accounts.roles import READING, Action, may
 
 COOKIE = "soundings_shared"
 DEFAULT_DAYS, MOST_DAYS = 7, 90
+# Pages that can be shared, and their data requests, by URL name, with the query parameters that each request adds.
 DATA_OF_PAGE: dict[str, dict[str, frozenset[str]]] = {
     "grid": {"grid-changes": frozenset({"since"}), "grid-cell": frozenset({"source", "destination"})},
     "path": {"path-charts": frozenset()},
@@ -32,21 +31,18 @@ DATA_OF_PAGE: dict[str, dict[str, frozenset[str]]] = {
         )
     },
 }  # fmt: skip
-"""The pages that can be shared, with the requests for data that each makes, by the names of their addresses; and the
-parameters that such a request adds to the query of its page."""
+# Parameters that choose a part of a page; they are not in the queries of its data.
 OF_THE_DOCUMENT = frozenset({"page", "parts"})
-"""Parameters of a page that choose a part of it; they are not in the queries of its data."""
 
 CHART_LIBRARY = "chart-bundle"
 
 
 class CannotShare(Exception):
-    """The address is not that of a page that can be shared."""
+    """The address is not a page that can be shared."""
 
 
 def create(owner: User, address: str, now: datetime, expires_at: datetime) -> tuple[SharedLink, str]:
-    """Share a page, an address of ours with its query; the link and its token, which cannot be read again. Raises
-    `CannotShare`."""
+    """Share our page at this address and query; the token cannot be read again. Raises `CannotShare`."""
     try:
         name = resolve(address.partition("?")[0]).url_name
     except Resolver404:
@@ -61,7 +57,7 @@ def create(owner: User, address: str, now: datetime, expires_at: datetime) -> tu
 
 
 def valid_link(token: str) -> SharedLink | None:
-    """The link of a token; None if it is unknown, expired or revoked, or its owner may no longer operate."""
+    """Return None if the link is unknown, expired or revoked, or its owner may no longer operate."""
     link = (
         SharedLink.objects.select_related("owner")
         .filter(digest=token_digest(token), revoked_at=None, expires_at__gt=timezone.now())
@@ -71,7 +67,7 @@ def valid_link(token: str) -> SharedLink | None:
 
 
 def link_for(request: HttpRequest) -> SharedLink | None:
-    """The link of the visitor's browser, if it opens this request."""
+    """The visitor's link, if it opens this request."""
     token = request.COOKIES.get(COOKIE)
     if token is None or request.method not in READING:
         return None
@@ -80,7 +76,7 @@ def link_for(request: HttpRequest) -> SharedLink | None:
 
 
 def _opens(link: SharedLink, request: HttpRequest) -> bool:
-    """Whether the request is for the page of the link, or for its data: of the same objects, by the same query."""
+    """Whether the request is for the link's page or data, with the same query."""
     path, _, query = link.address.partition("?")
     page, here = resolve(path), request.resolver_match
     if here is None or here.url_name == CHART_LIBRARY:

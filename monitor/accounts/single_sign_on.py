@@ -1,10 +1,7 @@
 """Single sign-on by OpenID Connect: authorization code flow with PKCE, state and nonce, by Authlib.
 
-In: requests of a browser. Out: redirects to the provider, and the account of a valid ID token with the role that its
-groups have now. Metadata and keys of the provider are fetched at each login, so that new keys are known at once.
-Not here: the pages (`monitor.web.pages.login`).
-
-ID tokens are checked by OpenID Connect Core, section 3.1.3.7: signature, issuer, audience, times and nonce.
+ID tokens are checked by OpenID Connect Core, section 3.1.3.7: signature, issuer, audience, times and nonce. Metadata
+and keys are fetched at each login, so that new keys are known at once.
 """
 
 from __future__ import annotations
@@ -31,15 +28,14 @@ from monitor.accounts.oidc_settings import Grant, OidcSettings
 from monitor.accounts.read_limits import PlaceNames
 from monitor.accounts.roles import Role, give_role, roles_of
 
+# Asymmetric only: never `none`, nor HMAC with the client's secret. RFC 9864 renames `EdDSA` to `Ed25519`.
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
-"""Signatures by a key that the provider alone has; never `none`, nor HMAC with the client's secret. `Ed25519` is the
-name of RFC 9864 for what `EdDSA` was before."""
+# RFC 6749, section 4.1.2.1, and OpenID Connect Core, section 3.1.2.6, except `access_denied`.
 ERROR_CODES = (
     "invalid_request", "unauthorized_client", "unsupported_response_type", "invalid_scope", "server_error",
     "temporarily_unavailable", "interaction_required", "login_required", "account_selection_required",
     "consent_required",
 )  # fmt: skip
-"""Of RFC 6749, section 4.1.2.1, and OpenID Connect Core, section 3.1.2.6, but for `access_denied`."""
 CLOCK_SKEW_S = 60
 TIMEOUT_S = 10.0
 ID_TOKEN = "single_sign_on_id_token"
@@ -48,19 +44,18 @@ BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 
 class SignOnError(Exception):
-    """The login failed; the message is for the user."""
+    """The message is for the user."""
 
 
 class ProviderDown(SignOnError):
-    """The provider does not answer; the message is for the user."""
+    """The provider does not answer."""
 
 
 class Denied(SignOnError):
-    """The provider knows the user, who may not log in here; the message is for the user."""
+    """The provider knows the user, who may not log in here."""
 
 
 def provider_settings() -> OidcSettings:
-    """The settings of the provider, where single sign-on is set up."""
     oidc = settings.OIDC
     assert oidc is not None, "single sign-on is not set up"
     return oidc
@@ -78,7 +73,7 @@ def begin(request: HttpRequest, redirect_uri: str) -> HttpResponse:
 
 
 def finish(request: HttpRequest) -> User:
-    """Log in the user with whom the provider redirected here. Raises `SignOnError`."""
+    """Log in the user whom the provider redirected here. Raises `SignOnError`."""
     oidc = provider_settings()
     if "error" in request.GET:
         raise _refusal(request.GET["error"])
@@ -103,7 +98,7 @@ def finish(request: HttpRequest) -> User:
 
 
 def _refusal(error: str) -> SignOnError:
-    """The provider's refusal by its code. Anybody can write a link with a description, so that is not shown."""
+    """Anybody can forge the error's description, so only its code is shown."""
     if error == "access_denied":
         return Denied("The login service refused the login, or you did.")
     reason = error if error in ERROR_CODES else "its reason is none of OpenID Connect"
@@ -111,7 +106,7 @@ def _refusal(error: str) -> SignOnError:
 
 
 def account_of(claims: Mapping[str, Any], oidc: OidcSettings) -> User:
-    """The account of these claims, made at its first login, with the role and limit of its groups. Raises `Denied`."""
+    """Account of these claims, created at first login, with its groups' role and limit. Raises `Denied`."""
     subject, name = str(claims["sub"]), str(claims.get(oidc.user_claim) or "")
     if "\x00" in subject:
         raise SignOnError("The login service's answer is not valid: a NUL in the claim sub.")
@@ -137,7 +132,7 @@ def account_of(claims: Mapping[str, Any], oidc: OidcSettings) -> User:
 
 
 def end_session_url(request: HttpRequest, back_to: str) -> str | None:
-    """Address at the provider that ends the session there too; None for other logins, and without such an address."""
+    """The provider's address that ends the session there too; None for other logins, or without such an address."""
     id_token = request.session.get(ID_TOKEN)
     if id_token is None or settings.OIDC is None:
         return None
@@ -165,12 +160,11 @@ def _new_identity(oidc: OidcSettings, subject: str, name: str, grant: Grant) -> 
 
 
 def _groups(claim: Any) -> list[str]:
-    """The names in the claim of groups; another type of value names none."""
     return [group for group in ([claim] if not isinstance(claim, list) else claim) if isinstance(group, str)]
 
 
 def _set_grant(user: User, grant: Grant) -> None:
-    """Replace role and limit by those of this login. Where a role is taken, the sessions in all browsers end."""
+    """Replace role and limit; losing a role ends the sessions in all browsers."""
     taken = {str(role) for role in roles_of(user)} - {grant.role}
     give_role(user, None if grant.role is None else Role(grant.role))
     if taken:

@@ -1,7 +1,4 @@
-"""Authenticate an agent by the token of its site, limit its rate of requests, and refuse a second agent of a site.
-
-In: a request. Out: its `AgentSite`, or `RequestRefused` with status 401, 409, 426 or 429.
-"""
+"""Authenticate agents by their site's token; limit rates; refuse second agents (401, 409, 426, 429)."""
 
 from __future__ import annotations
 
@@ -39,18 +36,16 @@ WHERE token.digest = %(digest)s AND token.revoked_at IS NULL
 
 @dataclass(frozen=True, slots=True)
 class AgentSite:
-    """The site of an authenticated agent; `plan_version` is that of its plan now, None where it must be built."""
-
     pk: int
     name: str
-    plan_version: str | None
+    plan_version: str | None  # None where the plan must be built
 
 
 AgentView = Callable[[HttpRequest, AgentSite], HttpResponse]
 
 
 def agent_view(method: str) -> Callable[[AgentView], View]:
-    """Decorator for views of an authenticated site: refuses requests without a valid token or above the rate limit."""
+    """Refuse requests without a valid token or above the rate limit."""
 
     def wrap(view: AgentView) -> View:
         @open_to_programs(method)
@@ -65,13 +60,13 @@ def agent_view(method: str) -> Callable[[AgentView], View]:
 
 
 def has_valid_token(request: HttpRequest) -> bool:
-    """Whether the request has the token of a site, by its headers alone."""
+    """Whether the headers have a valid site token."""
     digest = _digest(request)
     return digest is not None and _find_token(digest, timezone.now()) is not None
 
 
 def authenticate(request: HttpRequest) -> AgentSite:
-    """Site whose agent holds the token. A single look-up by digest for any token, valid or not."""
+    """Find the token's site, in one look-up by digest for any token, valid or not. Raises `RequestRefused`."""
     digest, now = _digest(request), timezone.now()
     if digest is None:
         raise RequestRefused(401, f"no token: send Authorization: Bearer TOKEN; `{MANAGE} site token NAME` creates it")
@@ -95,7 +90,7 @@ def _digest(request: HttpRequest) -> str | None:
 
 
 def _find_token(digest: str, now: datetime) -> tuple[Any, ...] | None:
-    """The row of a valid token. On a connection that broke since the last request it is read over a new one."""
+    """Read a token's row, again over a new connection if the old broke."""
     parameters = {"digest": digest, "maker": stored_plans.maker(), "now": now}
     try:
         row: tuple[Any, ...] | None = run_prepared(FIND_TOKEN, parameters).fetchone()

@@ -14,8 +14,6 @@ View = Callable[[HttpRequest], HttpResponse]
 
 
 def add_timestamps(view: View) -> View:
-    """Decorator that adds the times of request and response to a view's responses."""
-
     @wraps(view)
     def answer(request: HttpRequest) -> HttpResponse:
         received_s = time.time()

@@ -1,8 +1,4 @@
-"""Count deliveries by HTTP status, in the centre's Redis for all web processes.
-
-Each process adds its counts to Redis once a second. Redis holds nothing essential: nothing is counted while it is
-unavailable, and counts are lost with it.
-"""
+"""Count deliveries by HTTP status in Redis, for all web processes; nothing is counted without Redis."""
 
 from __future__ import annotations
 
@@ -25,8 +21,6 @@ _due_s = 0.0
 
 
 def count_responses(view: View) -> View:
-    """Decorator that counts a view's responses by status."""
-
     @wraps(view)
     def answer(request: HttpRequest) -> HttpResponse:
         response = view(request)
@@ -40,7 +34,6 @@ def count_responses(view: View) -> View:
 
 
 def _add_up() -> None:
-    """Add the counts of this process to those in Redis."""
     global _due_s
     with _lock:
         counts = dict(_uncounted)
@@ -51,7 +44,7 @@ def _add_up() -> None:
 
 
 def deliveries() -> dict[str, int]:
-    """Number of deliveries by status since Redis started; empty while it is unavailable."""
+    """Deliveries by status since Redis started; empty without Redis."""
     _add_up()
     counters = redis_client.centre().command("hgetall", KEY) or {}
     return {status.decode(): int(count) for status, count in sorted(counters.items())}

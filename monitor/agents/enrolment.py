@@ -1,11 +1,6 @@
-"""Enrol agents: the operator prints a one-time code, and the agent exchanges it for a token.
+"""Enrol agents: an agent exchanges an operator's one-time code for a token. docs/api.md has the requests and statuses.
 
-    GET  /api/agent/enrol     200 Welcome: version of this centre, and the oldest agent that it accepts
-    POST /api/agent/enrol     an EnrolmentRequest as JSON to 200 Enrolment, with the token
-
-A refusal is JSON, {"error": "…"}: 400 not a request, 403 an unknown, used or expired code, 426 an agent that is too old
-or uses another protocol, 429 with Retry-After after too many wrong codes from an address. Only digests of codes and
-tokens are stored.
+Codes and tokens are stored as digests.
 """
 
 from __future__ import annotations
@@ -32,8 +27,8 @@ from probes.site.versions import is_older
 from probes.site.wire import Enrolment, EnrolmentRequest, Welcome
 
 LIFETIME = timedelta(hours=24)
+# 32 characters without those easily confused, so five bits each.
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
-"""32 characters without those easily confused, so five bits each."""
 GROUPS, GROUP_SIGNS = 5, 4
 LARGEST_REQUEST_BYTES = 4096
 WRONG_CODES = 10
@@ -47,11 +42,11 @@ return wrong
 
 
 class CodeRefused(Exception):
-    """Invalid code; the message has the reason."""
+    """The message has the reason."""
 
 
 def issue_code(site_id: int, now: datetime, *, lifetime: timedelta = LIFETIME, replaces_tokens: bool = False) -> str:
-    """Create a one-time code for a site and invalidate unused earlier codes. The code cannot be read again."""
+    """Create a one-time code and invalidate the site's unused codes; it cannot be read again."""
     code = "-".join("".join(secrets.choice(ALPHABET) for _ in range(GROUP_SIGNS)) for _ in range(GROUPS))
     with transaction.atomic():
         withdraw_codes(site_id, now)
@@ -66,17 +61,16 @@ def issue_code(site_id: int, now: datetime, *, lifetime: timedelta = LIFETIME, r
 
 
 def withdraw_codes(site_id: int, now: datetime) -> int:
-    """Invalidate the unused codes of a site; return their number."""
     return EnrolmentCode.objects.filter(site_id=site_id, used_at=None, expires_at__gt=now).update(expires_at=now)
 
 
 def code_digest(code: str) -> str:
-    """Digest of a code as typed by people. It has 100 random bits, so a slow hash would add nothing."""
+    """Digest of a code as typed: 100 random bits, so a slow hash would add nothing."""
     return token_digest(code.upper().replace("-", "").replace(" ", ""))
 
 
 def redeem(code: str, now: datetime) -> Enrolment:
-    """Exchange a code for a token of its site, in a transaction. Raises `CodeRefused`."""
+    """Exchange a code for a token, in a transaction. Raises `CodeRefused`."""
     digest = code_digest(code)
     with transaction.atomic():
         taken = EnrolmentCode.objects.filter(digest=digest, used_at=None, expires_at__gt=now).update(used_at=now)
@@ -104,7 +98,6 @@ def _refusal_reason(digest: str) -> str:
 
 @open_to_programs("GET", "POST")
 def enrol(request: HttpRequest) -> HttpResponse:
-    """Return version information, or exchange a code."""
     require_supported_version(request)
     if request.method == "GET":
         return json_answer(Welcome(centre_version=probes.__version__, oldest_agent_version=OLDEST_AGENT_VERSION))
@@ -143,6 +136,5 @@ def _note_wrong_code(address: str) -> None:
 
 
 def _counter(address: str) -> str:
-    """Counter of wrong codes in Redis, of all web processes: it limits load; the length of the code prevents
-    guessing."""
+    """Redis counter of wrong codes; it limits load, code length prevents guessing."""
     return f"wrong-enrolment-codes-{token_digest(address)}"

@@ -1,9 +1,4 @@
-"""Health of the sites' agents, as reported with their deliveries.
-
-`receive_with_health` stores a delivery and the newest health of its site in one transaction, `record` the health of a
-delivery that is stored already; both keep the periods of clock errors.
-Queries are `agent_reports`, `Iperf3OfSites` and `clock_off_periods`. Invalid health does not affect a delivery.
-"""
+"""Health of the agents, stored in one transaction with their deliveries; invalid health does not affect a delivery."""
 
 from __future__ import annotations
 
@@ -34,15 +29,15 @@ from probes.site.delivery.centre_clock import CLOCK_OFF_S
 from probes.site.health import SAME_OFFSET_S, ClockOff, Health
 from probes.site.wire import Receipt
 
+# Closer periods of about the same clock error are merged.
 SAME_PERIOD = timedelta(minutes=5)
-"""Periods of about the same clock error closer than this are merged."""
 DROPS_EVERY_S = 60
+# Interval and retention of the counters of dropped packets, which only grow.
 DROPS_KEPT_S = 3600
-"""Interval and retention of the counters of dropped packets, which only grow."""
+# Load per CPU above which an agent runs late.
 LOAD_PER_CPU = 2.0
-"""Load per CPU above which an agent runs late."""
+# In results: the size of a delivery.
 SPOOL_IS_BEHIND = 1000
-"""Backlog in results; the size of a delivery."""
 
 RECORD = (Path(__file__).parent / "sql" / "record_health.sql").read_text()
 
@@ -51,8 +46,6 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AgentReport:
-    """An agent at its newest delivery. `health` is None where the agent reported none."""
-
     site_id: int
     site: str
     accepted_at: datetime
@@ -60,20 +53,17 @@ class AgentReport:
     agent_version: str
     queued: int
     dropped: int
-    health: Health | None
+    health: Health | None  # None where the agent reported none
     drops_past: tuple[tuple[float, int], ...] = field(default=(), compare=False)
 
     def interface_drops(self, since: datetime) -> int:
-        """Packets dropped by the NICs of its machine since `since`, an hour back at most, as far as reported."""
+        """Packets that NICs dropped since `since`, an hour back at most, as far as reported."""
         before = [dropped for at_s, dropped in self.drops_past if at_s <= since.timestamp()]
         counts = [*before[-1:], *(dropped for at_s, dropped in self.drops_past if at_s > since.timestamp())]
         return sum(max(after - before, 0) for before, after in pairwise(counts))
 
     def problems(self, since: datetime) -> tuple[AgentProblem, ...]:
-        """Problems of the agent or its machine since `since`; empty where nothing is known.
-
-        The only judgement of an agent's health: pages, incidents and rules take theirs from it.
-        """
+        """Problems since `since`, empty where unknown. No other code judges an agent's health."""
         problems = []
         dropped = self.interface_drops(since)
         if dropped:
@@ -89,12 +79,11 @@ class AgentReport:
         return tuple(problems)
 
     def troubles(self, since: datetime) -> tuple[str, ...]:
-        """The problems as text."""
         return tuple(problem.text for problem in self.problems(since))
 
     @property
     def clock_is_off(self) -> bool:
-        """Whether its clock differs from ours by more than a second, measurement error considered."""
+        """Whether its clock is over a second off ours, measurement error considered."""
         if self.health is None or self.health.clock_offset_s is None:
             return False
         return abs(self.health.clock_offset_s) - (self.health.clock_uncertainty_s or 0.0) > CLOCK_OFF_S
@@ -111,7 +100,7 @@ class ClockWasOff:
 
 
 def receive_with_health(site_id: int, arrival: ParsedBatch, now: datetime) -> Receipt:
-    """Store a delivery with its health, and return the receipt. Raises as `receive`; invalid health is left out."""
+    """Store a delivery with its health. Raises as `receive`; invalid health is left out."""
     health = arrival.health()
     try:
         receipt = receive(site_id, arrival, now, _statement(site_id, arrival, health, now))
@@ -127,11 +116,7 @@ def receive_with_health(site_id: int, arrival: ParsedBatch, now: datetime) -> Re
 
 
 def record(site_id: int, arrival: ParsedBatch, now: datetime) -> None:
-    """Store the health of a delivery accepted at `now`. Idempotent.
-
-    Raises nothing, since the delivery is stored already: invalid health is left out, and if the database is unavailable
-    the next delivery brings newer health.
-    """
+    """Store a delivery's health. Idempotent; never raises: the next delivery brings newer health."""
     health = arrival.health()
     try:
         _record(site_id, arrival, health, now)
@@ -153,7 +138,6 @@ def _record(site_id: int, arrival: ParsedBatch, health: Health | None, now: date
 
 
 def _statement(site_id: int, arrival: ParsedBatch, health: Health | None, now: datetime) -> SqlStatement:
-    """The statement that stores the health of a delivery."""
     envelope = arrival.envelope
     return SqlStatement(
         RECORD,
@@ -173,7 +157,6 @@ def _statement(site_id: int, arrival: ParsedBatch, health: Health | None, now: d
 
 
 def _note_clock_off(site_id: int, off: ClockOff) -> None:
-    """Extend the period that this belongs to, of about the same offset, or begin another."""
     if not EARLIEST <= off.since <= off.until <= LATEST:
         logger.warning("site %d: invalid period of clock error from %s to %s", site_id, off.since, off.until)
         return
@@ -194,7 +177,7 @@ def _note_clock_off(site_id: int, off: ClockOff) -> None:
 
 
 class Iperf3OfSites(Mapping[int, str]):
-    """Version of iperf3 by site id, for agents that reported it; read when the first is needed."""
+    """Version by site id, of agents that reported it; read on first use."""
 
     @cached_property
     def _versions(self) -> dict[int, str]:
@@ -233,7 +216,7 @@ def agent_reports(now: datetime) -> list[AgentReport]:
 
 
 def clock_off_periods(since: datetime, until: datetime, *, site_ids: Sequence[int] | None = None) -> list[ClockWasOff]:
-    """Periods of clock error for results that began in [since, until), oldest first."""
+    """Clock errors of results begun in [since, until), oldest first."""
     rows = ClockOffPeriod.objects.filter(since__lt=until, until__gte=since).order_by("since", "pk")
     if site_ids is not None:
         rows = rows.filter(site__in=site_ids)

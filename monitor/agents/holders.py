@@ -1,8 +1,7 @@
-"""Bind a site's token to a single agent instance, so that two agents never deliver as the same site.
+"""Bind a site's token to the agent that uses it first, by its latest start (`probes.site.identity`).
 
-The first instance that uses a token holds it, by its latest start (`probes.site.identity`). Others are refused and
-shown on the sites page. Where an agent moves to another machine with its data folder, the later start takes over
-automatically; an agent with a new folder needs its own token (`manage.py site rotate`).
+Two agents never deliver as the same site. A moved data folder's later start takes over; a new folder needs a new token
+(`manage.py site rotate`).
 """
 
 from __future__ import annotations
@@ -18,22 +17,20 @@ from monitor.agents.request_bodies import RequestRefused
 from probes.commands.own_command import MANAGE
 
 IDENTITY = re.compile(r"([0-9a-f]{16})\.([0-9]{1,18})")
+# Maximum interval between requests of a refused agent.
 SHOWN_FOR = timedelta(minutes=5)
-"""Maximum interval between requests of a refused agent."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecondAgent:
-    """An agent refused because another holds its site's token; `address` is empty where unknown."""
-
     site_id: int
     refused_at: datetime
-    address: str
+    address: str  # empty where unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The instance that a token is bound to, and its start; None before its first use."""
+    """None before a token's first use."""
 
     pk: int
     instance: str | None
@@ -41,10 +38,7 @@ class Binding:
 
 
 def require_holder(token: Binding, told: str | None, address: str, now: datetime) -> None:
-    """Bind a token to the requesting agent if it is free. Raises `RequestRefused` where another agent holds it.
-
-    `told` is the identity sent by the agent. An agent that sends none is accepted while the token is free.
-    """
+    """Bind a free token to the agent of identity `told`, if sent. Raises `RequestRefused` where another holds it."""
     if told is None and token.instance is None:
         return
     instance, start = _read(told) if told is not None else (None, 0)
@@ -63,7 +57,6 @@ def _read(told: str) -> tuple[str, int]:
 
 
 def _bind_token(token_id: int, instance: str | None, start: int, now: datetime) -> bool:
-    """Bind the token to this start; whether it is bound to it now."""
     free = Q(instance=None) | Q(instance=instance, instance_start__lt=start)
     if instance is None:
         return False
@@ -72,7 +65,6 @@ def _bind_token(token_id: int, instance: str | None, start: int, now: datetime) 
 
 
 def _refusal_message(holder: AgentToken, instance: str | None) -> str:
-    """Message for the second agent."""
     since = "" if holder.held_since is None else f" since {holder.held_since.isoformat(' ', 'seconds')}"
     if instance == holder.instance:
         return (
@@ -86,7 +78,6 @@ def _refusal_message(holder: AgentToken, instance: str | None) -> str:
 
 
 def second_agents(now: datetime) -> dict[int, SecondAgent]:
-    """Refused second agents, by site id."""
     rows = AgentToken.objects.filter(revoked_at=None, refused_at__gt=now - SHOWN_FOR).order_by("refused_at")
     return {
         row.site_id: SecondAgent(row.site_id, row.refused_at, row.refused_from or "") for row in rows if row.refused_at
@@ -94,5 +85,4 @@ def second_agents(now: datetime) -> dict[int, SecondAgent]:
 
 
 def enrolled_sites() -> set[str]:
-    """Names of the sites whose agent has a valid token."""
     return set(AgentToken.objects.filter(revoked_at=None).values_list("site__name", flat=True))

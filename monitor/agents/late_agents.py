@@ -1,5 +1,3 @@
-"""When an agent counts as late."""
-
 from __future__ import annotations
 
 from datetime import timedelta
@@ -9,5 +7,4 @@ LATE_AFTER = timedelta(minutes=5)
 
 
 def is_late(since_last_report: timedelta) -> bool:
-    """Whether an agent with its last report this long ago is late."""
     return since_last_report > LATE_AFTER

@@ -1,7 +1,4 @@
-"""Agents: tokens, enrolment codes, health at the last delivery, periods of clock error.
-
-Only SHA-256 digests of tokens and codes are stored.
-"""
+"""Agents' tokens and enrolment codes (SHA-256 digests), health, clock errors."""
 
 from __future__ import annotations
 
@@ -14,9 +11,10 @@ from monitor.accounts.models import token_digest
 
 
 class AgentToken(models.Model):
-    """Token of a site's agent, bound to the first instance that uses it and to its latest start
-    (`probes.site.identity`). The binding is null before first use; `refused_at` and `refused_from` are of the newest
-    request by another instance."""
+    """Bound to an instance and its latest start (`probes.site.identity`), null before first use.
+
+    `refused_at` and `refused_from` are of another instance's newest request.
+    """
 
     site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="agent_tokens")
     digest = models.TextField(unique=True)
@@ -33,7 +31,7 @@ class AgentToken(models.Model):
 
 
 class EnrolmentCode(models.Model):
-    """One-time code, exchanged for a token of `site` until it expires."""
+    """Exchanged for a token of `site` until it expires."""
 
     site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="enrolment_codes")
     digest = models.TextField(unique=True)
@@ -47,7 +45,7 @@ class EnrolmentCode(models.Model):
 
 
 class AgentHealth(models.Model):
-    """Health of a site's agent at its newest accepted delivery."""
+    """At its newest accepted delivery."""
 
     site = models.OneToOneField("mesh.Site", on_delete=models.PROTECT, primary_key=True, related_name="+")
     accepted_at = models.DateTimeField()
@@ -66,8 +64,7 @@ class AgentHealth(models.Model):
 
 
 class ClockOffPeriod(models.Model):
-    """Period, inclusive and by the site's clock, whose results were measured with that clock ahead of the centre's by
-    up to `offset_s`."""
+    """Period, inclusive, by the site's clock, while that clock was up to `offset_s` ahead of the centre's."""
 
     site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="+")
     since = models.DateTimeField()
@@ -80,7 +77,7 @@ class ClockOffPeriod(models.Model):
 
 
 def issue_token(site_id: int, now: datetime) -> str:
-    """Create a token for a site's agent and return it; it cannot be read again."""
+    """Create a token for a site's agent; it cannot be read again."""
     token = secrets.token_urlsafe(32)
     AgentToken.objects.create(site_id=site_id, digest=token_digest(token), created_at=now)
     return token

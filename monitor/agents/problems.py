@@ -1,4 +1,4 @@
-"""The kinds of problems of an agent or its machine; `monitor.agents.health` judges which of them it has."""
+"""Kinds of problems of an agent or its machine."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from enum import StrEnum
 
 
 class ProblemKind(StrEnum):
-    """Kinds of problems."""
-
     NIC_DROPS = "NIC drops"
     CLOCK = "clock"
     LOAD = "load"
@@ -16,13 +14,11 @@ class ProblemKind(StrEnum):
 
     @property
     def disturbs_measurements(self) -> bool:
-        """Whether it can delay or lose packets of the agent's own pings. RTTs do not depend on the wall clock."""
+        """Whether it can delay or lose pings. RTTs do not depend on the wall clock."""
         return self in (ProblemKind.NIC_DROPS, ProblemKind.LOAD)
 
 
 @dataclass(frozen=True, slots=True)
 class AgentProblem:
-    """A problem in words."""
-
     kind: ProblemKind
     text: str

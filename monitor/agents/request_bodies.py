@@ -1,7 +1,7 @@
 """Read and decompress the body of a delivery within its size limit.
 
-In: a request. Out: its `ParsedBatch`, in two steps: reading waits for the sender, decompressing takes memory.
-Raises `RequestRefused` with a status and reason for unreadable bodies, except for the archive's `BatchTooLarge`.
+In two steps: reading waits for the sender, decompressing takes memory. Raises `RequestRefused`, or the archive's
+`BatchTooLarge`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,13 @@ Unpack = Callable[[bytes, int], bytes]
 
 FORMATS = {"application/json": JSON, "application/msgpack": MESSAGE_PACK}
 GZIP_WBITS = 31
+# In digits: Python refuses to parse thousands of digits.
 LONGEST_LENGTH = 18
-"""Maximum digits of a Content-Length; Python refuses to parse thousands of digits."""
+# RFC 8878, 3.1.1.1.2, requires this of every decoder; a larger window lets the sender choose our memory use.
 ZSTD_WINDOW_BYTES = 8 * 2**20
-"""Window size that RFC 8878, 3.1.1.1.2, requires of every decoder; a larger window lets the sender choose our memory
-use."""
 
 
 class RequestRefused(Exception):
-    """A request to refuse with this status and reason."""
-
     def __init__(self, status: int, reason: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(reason)
         self.status = status
@@ -39,15 +36,13 @@ class RequestRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CompressedBody:
-    """A body as received, with its content type and encoding."""
-
     content: bytes
     format: Format
     unpack: Unpack
 
 
 def read_request(request: HttpRequest) -> CompressedBody:
-    """Read the body of a request; invalid headers are rejected before reading."""
+    """Read the body after checking the headers."""
     how = FORMATS.get(request.content_type or "")
     if how is None:
         raise RequestRefused(415, f"content type {request.content_type!r}: send {' or '.join(FORMATS)}")
@@ -59,7 +54,7 @@ def read_request(request: HttpRequest) -> CompressedBody:
 
 
 def read_body(request: HttpRequest, limit_bytes: int) -> bytes:
-    """Read the body, `limit_bytes` at most. Refuses a truncated body, and a body too slow for the web server."""
+    """Read at most `limit_bytes`; refuse a truncated or too slow body."""
     length = request.META.get("CONTENT_LENGTH") or ""
     if not (length.isascii() and length.isdecimal()):
         raise RequestRefused(411, "send the Content-Length")
@@ -75,7 +70,7 @@ def read_body(request: HttpRequest, limit_bytes: int) -> bytes:
 
 
 def decompress(packed: CompressedBody) -> ParsedBatch:
-    """Decompress a body and parse its batch; results stay encoded."""
+    """Decompress and parse a batch; its results stay encoded."""
     body = packed.unpack(packed.content, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
     try:
         return read(body, packed.format)
@@ -84,7 +79,7 @@ def decompress(packed: CompressedBody) -> ParsedBatch:
 
 
 def _gunzip(data: bytes, limit_bytes: int) -> bytes:
-    """Decompress gzip without ever exceeding the limit in memory."""
+    """Decompress gzip, never exceeding the limit in memory."""
     stream = zlib.decompressobj(GZIP_WBITS)
     try:
         body = stream.decompress(data, limit_bytes + 1)
@@ -97,7 +92,7 @@ def _gunzip(data: bytes, limit_bytes: int) -> bytes:
 
 
 def _unzstd(data: bytes, limit_bytes: int) -> bytes:
-    """Decompress zstd, as `_gunzip`. A truncated frame gives a truncated batch, which is refused later."""
+    """Decompress zstd. A truncated frame gives a truncated batch, which is refused later."""
     decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES)
     try:
         with decompressor.stream_reader(io.BytesIO(data)) as stream:

@@ -1,4 +1,4 @@
-"""Responses to agents: JSON, and for refusals a status, a reason and Retry-After."""
+"""JSON responses to agents; refusals have status, reason and Retry-After."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def json_answer(value: object) -> HttpResponse:
 
 
 def open_to_programs(*methods: str) -> Callable[[View], View]:
-    """Decorator for views that raise `RequestRefused`: no login or cookies, only these methods."""
+    """Allow these methods without login or cookies; answer `RequestRefused`."""
 
     def wrap(view: View) -> View:
         @csrf_exempt

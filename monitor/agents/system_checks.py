@@ -1,4 +1,4 @@
-"""Django system check of the agents' versions, shown by `manage.py check` before an upgrade."""
+"""Check the agents' versions in `manage.py check`, before an upgrade."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from probes.site.versions import is_older
 
 
 def check_agents(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """Django system check of the versions that the agents reported with their newest delivery."""
     if "default" not in (databases or ()):
         return []
     try:
@@ -29,7 +28,7 @@ def check_agents(databases: Sequence[str] | None = None, **_: Any) -> list[Check
 
 
 def version_messages(versions: Mapping[str, str], own_version: str) -> Iterator[CheckMessage]:
-    """Messages on agents, by site, whose version a centre of `own_version` would refuse."""
+    """Messages on agents that a centre of `own_version` would refuse."""
     older = [site for site, version in versions.items() if is_older(version, than=OLDEST_AGENT_VERSION)]
     newer = [site for site, version in versions.items() if is_older(own_version, than=version)]
     if older:

@@ -1,16 +1,8 @@
-"""Agent API: plan, results and on-demand pings. No login.
+"""Agent API: plan, results, on-demand pings, without login. docs/api.md has the requests and statuses.
 
-    GET  /api/agent/plan      200 Plan with its version as ETag, 304 where the agent has it
-    POST /api/agent/results   a Batch, as JSON or MessagePack, plain, gzip or zstd, to 200 Receipt after the commit,
-                              with the version of the plan where it is stored
-    POST /api/agent/on-demand-pings   an OnDemandPingReport as JSON, to 200 {}; 410 where that run is over
-
-A refusal is JSON, {"error": "…"}: 400 not a batch, 401 no valid token, 405 another method, 408 truncated or too slow,
-409 another agent holds the token (`monitor.agents.holders`), 411 no length, 413 too large, 415 unknown content type or
-encoding, 426 another protocol (`monitor.agents.protocol`), 429 with Retry-After above the rate limit of the token. 503
-with Retry-After where the database is unavailable, slow or full, or too many batches are being stored: nothing is
-queued here, the agent keeps its results and retries. `probes.site.wire` has the structs,
-`monitor.agents.request_bodies` decompresses, `monitor.archive.ingest.store_batch` stores.
+Besides, 409 where another agent holds the token (`monitor.agents.holders`), and POST /api/agent/on-demand-pings: an
+OnDemandPingReport as JSON to 200 {}; 410 where that run is over. Nothing is queued here: a refused agent keeps its
+results and retries.
 """
 
 from __future__ import annotations
@@ -36,8 +28,8 @@ from probes.site.wire import ABILITIES_HEADER, PLAN_HEADER, OnDemandPingReport
 
 RETRY_AFTER_S = 5
 LARGEST_PING_REPORT_BYTES = 16_384
+# Per process: other threads serve pages, and memory is bounded.
 BATCHES_AT_ONCE = 2
-"""Batches stored at a time per process: other threads serve pages, and memory is bounded."""
 LONGEST_WAIT_S = 1.0
 
 _storing = threading.BoundedSemaphore(BATCHES_AT_ONCE)
@@ -47,7 +39,7 @@ _sending_lock = threading.Lock()
 
 @agent_view("GET")
 def plan(request: HttpRequest, site: AgentSite) -> HttpResponse:
-    """Plan of the site. It is built only where the agent has another version, or no version is stored."""
+    """The plan is built only where the agent has another version, or none is stored."""
     abilities = {ability.strip() for ability in request.headers.get(ABILITIES_HEADER, "").split(",")}
     etags = [tag.strip().removeprefix("W/") for tag in request.headers.get("If-None-Match", "").split(",")]
     has_all = abilities >= set(HANDED_OUT)
@@ -69,7 +61,6 @@ def _with_etag(response: HttpResponse, etag: str) -> HttpResponse:
 
 @agent_view("POST")
 def results(request: HttpRequest, site: AgentSite) -> HttpResponse:
-    """Store a batch and send the receipt."""
     with _single_upload(site):
         packed = read_request(request)
     with _limit_batches():
@@ -85,7 +76,6 @@ def results(request: HttpRequest, site: AgentSite) -> HttpResponse:
 
 @agent_view("POST")
 def on_demand_pings(request: HttpRequest, site: AgentSite) -> HttpResponse:
-    """Store the newest report of on-demand pings."""
     try:
         report = msgspec.json.decode(read_body(request, LARGEST_PING_REPORT_BYTES), type=OnDemandPingReport)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -101,7 +91,7 @@ def on_demand_pings(request: HttpRequest, site: AgentSite) -> HttpResponse:
 
 @contextmanager
 def _single_upload(site: AgentSite) -> Iterator[None]:
-    """Allow a single upload per site at a time, so that a slow site occupies a single thread."""
+    """Allow one upload per site, so that a slow site occupies one thread."""
     with _sending_lock:
         if site.pk in _sending:
             raise RequestRefused(503, f"{site.name} is sending already; try again", retry_after_s=RETRY_AFTER_S)
@@ -115,7 +105,6 @@ def _single_upload(site: AgentSite) -> Iterator[None]:
 
 @contextmanager
 def _limit_batches() -> Iterator[None]:
-    """Limit the batches decompressed at a time; excess agents retry."""
     if not _storing.acquire(timeout=LONGEST_WAIT_S):
         reason = f"{BATCHES_AT_ONCE} batches are being stored already; try again"
         raise RequestRefused(503, reason, retry_after_s=RETRY_AFTER_S)

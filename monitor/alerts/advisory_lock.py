@@ -1,7 +1,6 @@
-"""An advisory lock of PostgreSQL for work that two workers must not do at once.
+"""PostgreSQL advisory lock for work that two workers must not do at once.
 
-The lock belongs to the connection and ends with it. PostgreSQL ends the connection of a stalled worker after
-`IDLE_TIMEOUT`, so that it cannot block the others for ever; if the worker resumes, its next statement fails.
+PostgreSQL ends a stalled worker's connection, and with it the lock, after `IDLE_TIMEOUT`; its next statement fails.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from contextlib import contextmanager
 
 from django.db import DatabaseError, InterfaceError, connection
 
+# Between two statements; the longest legitimate pause is 30 s, while waiting for a channel.
 IDLE_TIMEOUT = "120s"
-"""Between two statements. The longest legitimate pause is 30 s, while waiting for a channel."""
 _LOCK = """
     SELECT
         is_ours,
@@ -30,7 +29,7 @@ _UNLOCK = """
 
 @contextmanager
 def advisory_lock(key: int) -> Iterator[bool]:
-    """Try to take the advisory lock `key` and hold it for the block; yields whether this succeeded."""
+    """Try to take the advisory lock `key` and hold it for the block; yield whether it was taken."""
     if not _execute(_LOCK, key):
         yield False
         return

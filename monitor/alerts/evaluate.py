@@ -1,10 +1,4 @@
-"""Evaluate all alert rules: open, extend and close incidents by the newest measurements.
-
-In: the rules in mesh.toml, and a `Snapshot` of all measured paths. Out: changes of incidents, and queued notifications.
-`findings` and `snapshot_at` depend on the given time only: a backtest calls them for moments of the past. Findings on
-several paths become a single incident if a cause explains them all (`causes`). An incident closes when all its findings
-are over or their rules switched off. No data neither opens nor closes incidents of other rules.
-"""
+"""Evaluate all alert rules: open, extend and close incidents by the newest measurements, and queue notifications."""
 
 from __future__ import annotations
 
@@ -57,42 +51,38 @@ from monitor.present.read import PresentPath, suspected_losses
 from monitor.present.track import Condition
 
 LAST_HOUR = timedelta(hours=1)
+# At least the length of the longest window of counts.
 COUNTED = timedelta(days=1)
-"""At least the length of the longest window of counts."""
+# A pending incident waits this long if its newest packets are likely from after its end.
 LONGEST_WAIT = timedelta(seconds=60)
-"""Before a pending incident opens whose newest packets are likely of after its end."""
+# After another incident begins; by then the tracks tell whether this incident had ended before.
 TOLD_OVER = timedelta(minutes=10)
-"""After the begin of another incident: by then the tracks tell whether this one had ended before."""
 RETIRED = "retired, no longer measured"
 NO_TIMES: Mapping[int, float] = MappingProxyType({})
+# Key of the advisory lock: unique in this database.
 _KEY = 0x50_4E_44_4E_45_56_41_4C
-"""Key of the advisory lock: unique in this database."""
 SWITCHED_OFF = "rule removed from mesh.toml"
 NORMAL_SINCE = "normal since"
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The numbers of incidents that an evaluation opened and closed."""
-
     opened: int
     closed: int
 
 
 @dataclass(frozen=True, slots=True)
 class RuleScope:
-    """The paths in use, and the settings of each rule by path. `one_way` are those with STAMP tests, whose interval is
-    their `every_s`, `answered` those with request-response tests."""
+    """The paths in use, and the settings of each rule by path."""
 
     pinged: dict[int, MeasuredPath]
     tested: dict[int, MeasuredPath]
     settings: dict[str, Mapping[int, RuleSettings]]
-    one_way: dict[int, MeasuredPath] = field(default_factory=dict)
-    answered: dict[int, MeasuredPath] = field(default_factory=dict)
+    one_way: dict[int, MeasuredPath] = field(default_factory=dict)  # with STAMP tests, at their interval `every_s`
+    answered: dict[int, MeasuredPath] = field(default_factory=dict)  # with request-response tests
 
     @property
     def every(self) -> dict[int, MeasuredPath]:
-        """All paths in use."""
         return self.pinged | self.tested | self.answered
 
     def path(self, path_id: int, rule: str) -> MeasuredPath | None:
@@ -108,10 +98,9 @@ def evaluate(
     source: Source = STORED,
     follower: Follower | None = None,
 ) -> Evaluation:
-    """Apply the rules to the archive at `now` (aware UTC) and queue notifications; `notify.deliver` sends them.
+    """Apply the rules to the archive at `now` (aware UTC) and queue notifications, which `notify.deliver` sends.
 
-    `baselines` of the same hour, the `scope` and the `follower` are used again instead of being loaded. Does nothing
-    while another evaluation holds the advisory lock.
+    Does nothing while another evaluation holds the advisory lock.
     """
     with advisory_lock(_KEY) as is_alone:
         if not is_alone:
@@ -165,14 +154,12 @@ def _evaluate(
 
 
 def stored_baselines(now: datetime, paths: Mapping[int, MeasuredPath]) -> Baselines:
-    """The baselines of the hour of `now`, without the time of the incidents and maintenance of these paths."""
     hour = start_of("hour", now)
     places = {path_id: path.place for path_id, path in paths.items()}
     return baselines_at(hour, STORED, incident_times(baselines_since(hour), hour, places))
 
 
 def scope_now() -> RuleScope:
-    """The scope by the present mesh.toml."""
     rules = alerts()
     measured = {kind: measured_paths(kind) for kind in dict.fromkeys(trouble.measured_by for trouble in Trouble)}
     places = {kind: {path_id: path.place for path_id, path in of_kind.items()} for kind, of_kind in measured.items()}
@@ -197,7 +184,7 @@ def snapshot_at(
     source: Source = STORED,
     delays_judged_s: Mapping[int, float] = NO_TIMES,
 ) -> Snapshot:
-    """Take the snapshot of all paths of the scope. `delays_judged_s` is `judged_s` of the one-way delays."""
+    """Take the snapshot of all paths of the scope; `delays_judged_s` is for one-way delays."""
     windows_s = set[float]().union(*(rule_of(name).windows_s(of_paths) for name, of_paths in scope.settings.items()))
     with_rtts = any(rule_of(name).needs_rtts and of_paths for name, of_paths in scope.settings.items())
     baselines = baselines_of(now, baselines, source)
@@ -213,7 +200,7 @@ def snapshot_at(
 
 
 def findings(snapshot: Snapshot, scope: RuleScope, names: Iterable[str] = RULES) -> list[RuleFinding]:
-    """The findings of these rules, with the severities of mesh.toml."""
+    """Evaluate these rules with the severities of mesh.toml."""
     return [
         replace(finding, severity=severity_by_figures(scope.settings[name][finding.path_id], finding.figures))
         for name in names
@@ -222,14 +209,13 @@ def findings(snapshot: Snapshot, scope: RuleScope, names: Iterable[str] = RULES)
 
 
 def agent_problems(now: datetime) -> dict[str, tuple[AgentProblem, ...]]:
-    """Problems of the last hour with agents or their machines, by site."""
+    """Problems of agents and their machines in the last hour, by site."""
     return {report.site: report.problems(now - LAST_HOUR) for report in agent_reports(now)}
 
 
 def _texts(
     problems: Mapping[str, tuple[AgentProblem, ...]], which: Callable[[ProblemKind], bool]
 ) -> dict[str, tuple[str, ...]]:
-    """The problems of these kinds in words; sites without any are left out."""
     texts = {
         site: tuple(problem.text for problem in of_site if which(problem.kind)) for site, of_site in problems.items()
     }
@@ -244,7 +230,6 @@ def _add_to_incidents(
     suspected: Collection[int],
     source: Source,
 ) -> None:
-    """Add findings that are in no lasting incident to the incident of their cause, and narrow lasting incidents."""
     now = snapshot.now
     lasting_incidents = [lasting_state.of_incident(incident, now) for incident in lasting]
     others = OtherPaths(firing, lasting, snapshot, suspected)
@@ -277,8 +262,7 @@ def _add_to_incidents(
 def _update_shares(
     lasting: list[Incident], firing: list[RuleFinding], snapshot: Snapshot, suspected: Collection[int]
 ) -> None:
-    """Count the other paths of lasting incidents anew while they are bad; findings of this moment join them first. The
-    counts are evidence of the time of the incident: not after its data ended, nor soon after another began."""
+    """Recount other paths of lasting incidents while evidence is of their time."""
     taken = {(row.path_id, row.rule) for incident in lasting for row in incident.paths.all() if not row.is_over}
     if any((finding.path_id, finding.rule) not in taken for finding in firing):
         return
@@ -295,7 +279,6 @@ def _update_shares(
 
 
 def _open_and_tell(quiet_paths: QuietPaths, now: datetime) -> int:
-    """Confirm pending incidents that are old enough, and queue missing notifications; returns how many opened."""
     opened, untold = 0, queries.untold_incidents()
     present = load_present(incident for incident in untold if incident.is_pending)
     for incident in untold:
@@ -320,8 +303,7 @@ def _close_ended(
     scope: RuleScope,
     quiet_paths: QuietPaths,
 ) -> int:
-    """End the findings that are over, and the incidents without any other; returns how many open incidents have
-    ended."""
+    """End findings that are over and emptied incidents; returns how many open incidents ended."""
     closed, now = 0, snapshot.now
     for incident in lasting:
         rows = [row for row in incident.paths.all() if not row.is_over]
@@ -351,8 +333,7 @@ def _close_ended(
 
 
 def _reopen_bad(now: datetime) -> None:
-    """Reopen the incidents that were closed lately by their tracks and of which half of the paths or more are bad
-    again: a rule would need a new proof. A trouble of fewer is another."""
+    """Reopen incidents closed by their tracks with half their paths bad again."""
     lately = [row for row in queries.ended_since(now - timedelta(seconds=REOPEN_S)) if NORMAL_SINCE in row.closing]
     present = load_present(lately)
     for incident in lately:
@@ -365,8 +346,7 @@ def _reopen_bad(now: datetime) -> None:
 
 
 def _reason_for_end(row: IncidentPath, present: PresentPath | None, snapshot: Snapshot, scope: RuleScope) -> str | None:
-    """As `reason_for_end`; a finding that the track of its signal shows ends once that has been normal for the wait of
-    its rule, or where the rule accepts the new level."""
+    """As `reason_for_end`, or by the track: normal for the rule's wait, or level accepted."""
     path, reason = str(row.path), reason_for_end(row.path_id, str(row.path), row.rule, row.figures, snapshot, scope)
     track, rule = track_of(row, present), RULES.get(row.rule)
     settings = scope.settings.get(row.rule, {}).get(row.path_id)
@@ -385,7 +365,7 @@ def _reason_for_end(row: IncidentPath, present: PresentPath | None, snapshot: Sn
 def reason_for_end(
     path_id: int, path: str, rule: str, figures: Mapping[str, Any], snapshot: Snapshot, scope: RuleScope
 ) -> str | None:
-    """Why a finding of `rule` on a path no longer keeps its incident open; None while it does."""
+    """Why a finding of `rule` no longer keeps its incident open; None while it does."""
     if scope.path(path_id, rule) is None:
         return f"{path}: {RETIRED}"
     if rule not in RULES or path_id not in scope.settings[rule]:

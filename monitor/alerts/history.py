@@ -1,4 +1,4 @@
-"""Entries of an incident's history, and its earlier severity by them. Add them in the transaction of the change."""
+"""Entries of an incident's history. Add them in the transaction of the change."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from django.db.models import OuterRef, QuerySet, Subquery
 
 from monitor.alerts.models import HistoryEvent, Incident, IncidentTurn
 
+# A pending incident opens once it is confirmed, or when it is acknowledged before.
 OPENINGS = (HistoryEvent.OPENED, HistoryEvent.ACKNOWLEDGED)
-"""A pending incident opens once it is confirmed, or when it is acknowledged before."""
 
 
 def add_entry(incident_id: int, event: HistoryEvent, at: datetime, note: str = "") -> None:
-    """Add an entry."""
     IncidentTurn.objects.create(incident_id=incident_id, at=at, turn=event, note=note)
 
 
 def add_reopening(incident: Incident, at: datetime, note: str) -> None:
-    """Add the entry of a reopening of `incident`, with the time that it lasted before."""
     IncidentTurn.objects.create(
         incident=incident,
         at=at,
@@ -30,13 +28,12 @@ def add_reopening(incident: Incident, at: datetime, note: str) -> None:
 
 
 def add_severity(incident: Incident, severity: str, reason: str, at: datetime) -> None:
-    """Add the entry of a severity that is raised from the present one of `incident`, with the finding behind it."""
+    """Add the entry of a raised severity, with its finding."""
     add_entry(incident.pk, HistoryEvent.WORSENED, at, f"{incident.severity} to {severity}: {reason}")
 
 
 def raised_text(incident: Incident) -> str:
-    """The severity before the present one, and until when: `warning until 2026-11-21 10:23:00 UTC`; empty where the
-    damage has not raised it."""
+    """As in `warning until 2026-11-21 10:23:00 UTC`; empty if never raised."""
     raised = [turn for turn in incident.turns.all() if turn.turn == HistoryEvent.WORSENED]
     if not raised or f" to {incident.severity}:" not in raised[-1].note:
         return ""
@@ -44,14 +41,13 @@ def raised_text(incident: Incident) -> str:
 
 
 def with_openings(incidents: QuerySet[Incident]) -> QuerySet[Incident]:
-    """These incidents with the times that `opened_at` gives, in the same query."""
+    """Annotate incidents with the times for `opened_at`, in the same query."""
     turns = IncidentTurn.objects.filter(incident=OuterRef("pk"), turn__in=OPENINGS).order_by("at", "pk")
     return incidents.annotate(first_opened_at=Subquery(turns.values("at")[:1]))
 
 
 def opened_at(incident: Incident) -> datetime | None:
-    """When an incident opened first, after its detection; None while it is pending. One without that entry opened with
-    its detection."""
+    """When an incident first opened; None while pending. Without that entry it opened with its detection."""
     if incident.is_pending:
         return None
     if hasattr(incident, "first_opened_at"):

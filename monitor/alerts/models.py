@@ -1,7 +1,6 @@
-"""Incidents with their paths and history, silences and maintenance, notifications, and the audit log.
+"""Incidents, silences and maintenance, notifications, and the audit log.
 
-States change only by conditional updates in `monitor.alerts.incidents.lifecycle` and `monitor.alerts.notify.deliver`;
-the constraints here prevent a second opening of the same cause, and a second notification of the same change.
+States change only in `incidents.lifecycle` and `notify.deliver`; constraints prevent double openings and notifications.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from django.db import models
 
 
 class IncidentState(models.TextChoices):
-    """The state of an incident, derived from its times. It lasts in the first three."""
+    """State of an incident, derived from its times; it lasts in the first three."""
 
     PENDING = "pending"
     OPEN = "open"
@@ -21,7 +20,7 @@ class IncidentState(models.TextChoices):
 
 
 class Severity(models.TextChoices):
-    """The severity of an incident, lowest first; mesh.toml may set it for each rule."""
+    """Severity of an incident, lowest first."""
 
     NOTICE = "notice"
     WARNING = "warning"
@@ -33,10 +32,9 @@ class Severity(models.TextChoices):
 
 
 class Incident(models.Model):
-    """A cause with its findings. `rule` is the gravest rule among them.
+    """A cause with its findings; `rule` is the gravest rule.
 
-    `closed_at` is null while it lasts. `told_at` is when its last opening was notified: null if it was not, or if its
-    end was notified since. The end of a merged incident is notified with the end of the whole.
+    `closed_at` is null while it lasts, `told_at` unless its last opening, and not its end, was notified.
     """
 
     rule = models.TextField()
@@ -113,7 +111,6 @@ class Incident(models.Model):
 
     @property
     def path_ids(self) -> list[int]:
-        """Its paths, each once."""
         return list(dict.fromkeys(row.path_id for row in self.paths.all()))
 
     @property
@@ -125,18 +122,14 @@ class Incident(models.Model):
         return IncidentState.OPEN if self.acknowledged_at is None else IncidentState.ACKNOWLEDGED
 
 
+# An open incident to notify, or a grown incident, for which further routes may match.
 UNTOLD = models.Q(is_pending=False, closed_at__isnull=True, acknowledged_at__isnull=True) & (
     models.Q(told_at__isnull=True) | models.Q(has_grown=True)
 )
-"""An open incident to notify, or one that has grown, for which further routes may match."""
 
 
 class IncidentPath(models.Model):
-    """A finding of an incident: a rule on a path, with the figures at the time when it was added.
-
-    It ends by itself, before its incident where others of it last: `is_over` then, and `ended_at` and `closing` say
-    when and why. With its incident at the latest: no two lasting incidents can have the same finding.
-    """
+    """A rule on a path in an incident, with the figures when added; unique among lasting incidents."""
 
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="paths")
     path = models.ForeignKey("mesh.Path", on_delete=models.PROTECT, related_name="+")
@@ -166,10 +159,7 @@ class IncidentPath(models.Model):
 
 
 class IncidentEvidence(models.Model):
-    """Measurements before and after the beginning of an incident, stored since raw bursts expire before incidents do.
-
-    `facts` is as `monitor.alerts.evidence.facts.Facts` of that `version`.
-    """
+    """`Facts` of that `version`, kept since raw bursts expire earlier."""
 
     incident = models.OneToOneField(Incident, on_delete=models.CASCADE, primary_key=True, related_name="kept_evidence")
     version = models.SmallIntegerField()
@@ -181,8 +171,6 @@ class IncidentEvidence(models.Model):
 
 
 class HistoryEvent(models.TextChoices):
-    """The kind of an event in an incident's history."""
-
     FOUND = "found"
     WIDENED = "widened"
     NARROWED = "narrowed"
@@ -212,7 +200,7 @@ class IncidentTurn(models.Model):
 
 
 class JudgedPath(models.Model):
-    """Up to which burst the round trips of a path have been judged, so that each is judged once."""
+    """The last judged burst of a path's round trips, so that each is judged once."""
 
     path = models.OneToOneField("mesh.Path", on_delete=models.CASCADE, primary_key=True, related_name="+")
     judged_s = models.FloatField(help_text="Start of the newest evaluated burst, in seconds since the epoch.")
@@ -222,7 +210,7 @@ class JudgedPath(models.Model):
 
 
 class JudgedDelays(models.Model):
-    """Up to which STAMP cycle the one-way delays of a path have been judged, as `JudgedPath`."""
+    """The last judged STAMP cycle of a path's one-way delays, as `JudgedPath`."""
 
     path = models.OneToOneField("mesh.Path", on_delete=models.CASCADE, primary_key=True, related_name="+")
     judged_s = models.FloatField(help_text="Start of the newest evaluated cycle, in seconds since the epoch.")
@@ -242,8 +230,6 @@ class IncidentChange(models.TextChoices):
 
 
 class DeliveryState(models.TextChoices):
-    """The delivery state of a notification."""
-
     WAITING = "waiting", "queued"
     SENDING = "sending", "sending"
     SENT = "sent", "sent"
@@ -252,11 +238,9 @@ class DeliveryState(models.TextChoices):
 
 
 class Notification(models.Model):
-    """A notification of a change to a channel, queued in the transaction of the change and sent afterwards.
+    """A notification of a change to a channel, queued in the transaction of the change and sent from `due_at`.
 
-    `channel` names a channel of SOUNDINGS_NOTIFY_URLS without its secrets. It is sent from `due_at` on: an attempt
-    moves it from waiting to sending by a conditional update, and from there to sent, to waiting again or, without
-    attempts left, to dead. A SENDING row claimed long ago is orphaned and retried.
+    A SENDING row claimed long ago is orphaned and retried.
     """
 
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="notifications")
@@ -294,15 +278,13 @@ class Notification(models.Model):
 
     @property
     def state_text(self) -> str:
-        """The label of its state."""
         return str(DeliveryState(self.state).label)
 
 
 class QuietPeriod(models.Model):
     """A silence mutes notifications of incidents; during maintenance no incident opens either.
 
-    It covers a path, all paths to and from a site, all paths within a group, or the whole mesh if none is given. With
-    `every_s` it repeats, until `until` if that is set. Measuring and resolving go on.
+    Covers the whole mesh if no place is given; repeats by `every_s`, up to `until` if set.
     """
 
     class Kind(models.TextChoices):
@@ -337,7 +319,6 @@ class QuietPeriod(models.Model):
         ]
 
     def holds_at(self, now: datetime) -> bool:
-        """Whether it is in force at `now`."""
         if now < self.starts_at or (self.ended_at is not None and now >= self.ended_at):
             return False
         if self.every_s is None:
@@ -348,7 +329,7 @@ class QuietPeriod(models.Model):
         return into < self.ends_at - self.starts_at
 
     def held_until(self, now: datetime) -> datetime:
-        """When it was last in force, of what has begun by `now`."""
+        """When it was last in force, of repetitions begun by `now`."""
         latest = min(end for end in (now, self.until, self.ended_at) if end is not None)
         begun_at = self.starts_at
         if self.every_s is not None:
@@ -358,7 +339,7 @@ class QuietPeriod(models.Model):
 
 
 class Annotation(models.Model):
-    """A change that an operator noted: of a path, of a site, or of the whole mesh if neither is given."""
+    """A change that an operator noted; of the whole mesh without path and site."""
 
     path = models.ForeignKey("mesh.Path", null=True, on_delete=models.CASCADE, related_name="+")
     site = models.ForeignKey("mesh.Site", null=True, on_delete=models.CASCADE, related_name="+")
@@ -374,10 +355,7 @@ class Annotation(models.Model):
 
 
 class AuditRecord(models.Model):
-    """An audit record of a user's action: never changed, and kept for years (`monitor.archive.retention_bounds`).
-
-    `key` is the idempotency key of the request: the same request sent again does nothing.
-    """
+    """An audit record of a user's action, never changed; `key` is the request's idempotency key."""
 
     at = models.DateTimeField()
     who = models.TextField()

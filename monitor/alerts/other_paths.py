@@ -1,8 +1,4 @@
-"""Count the paths beside those of incidents, as evidence for their causes.
-
-In: the findings of an evaluation, the lasting incidents, a snapshot, and the settings of the rules. Out: the `Share`s
-of an incident. A path is normal only if its data are of now and exclude the trouble of the incident.
-"""
+"""Count other paths, as evidence for the causes of incidents."""
 
 from __future__ import annotations
 
@@ -22,12 +18,12 @@ from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.alerts.incidents.own_track import is_bad_now, is_normal_again
 from monitor.alerts.models import Incident
 
+# Incidents of an evaluation with packets since their onset read: a storm has thousands.
 MOST_INCIDENTS = 20
-"""Of so many incidents of an evaluation the packets since their onset are read: a storm has thousands."""
 
 
 class OtherPaths:
-    """Counts the paths beside those of an incident; what incidents have in common is counted once."""
+    """Counts the paths beside an incident's; common parts of incidents are counted once."""
 
     def __init__(
         self,
@@ -36,14 +32,13 @@ class OtherPaths:
         snapshot: Snapshot,
         suspected: Collection[int] = (),
     ) -> None:
-        """`suspected` are the paths whose loss is in trouble by their tracks."""
+        """`suspected` are the paths with loss in trouble by their tracks."""
         self._firing, self._lasting, self._snapshot, self._suspected = firing, lasting, snapshot, suspected
         self._counted: dict[tuple[Trouble, frozenset[bool]], Shares] = {}
         self._read = 0
 
     def shares(self, keys: Sequence[Key], earlier: Sequence[Key] = (), onset: datetime | None = None) -> list[Share]:
-        """The shares beside the paths of an incident with these findings, whose rules are those of `keys`. From its
-        `onset` on, if known, packets exclude its loss also where more were lost before."""
+        """Count paths beside an incident's with the rules of `keys`; from `onset` packets may exclude its loss."""
         trouble, are_losses = troubles.trouble_of(keys[0][1]), frozenset(_is_loss(rule) for _, rule in keys)
         if (trouble, are_losses) not in self._counted:
             counts = _shares(trouble, are_losses, self._firing, self._lasting, self._snapshot)
@@ -70,19 +65,16 @@ class OtherPaths:
 
     @cached_property
     def _reverse(self) -> dict[int, int]:
-        """The reverse path of each path that has one."""
         return suspects.reverse_paths(self._snapshot.paths.values())
 
     @cached_property
     def _possible_losses(self) -> Bools:
-        """The paths without a finding of loss that may not be called normal."""
         told = {row.path_id for of in self._lasting for row in of.paths.all() if _is_loss(row.rule) and not row.is_over}
         told |= {finding.path_id for finding in self._firing if _is_loss(finding.rule)}
         return self._mask(key for key in self._suspected if key in self._snapshot.rows and key not in told)
 
     @cached_property
     def _without_newer_data(self) -> Bools:
-        """The paths whose newest data are too old for figures of now."""
         return self._mask(paths_without_newer_data(self._snapshot))
 
     @cached_property
@@ -91,12 +83,11 @@ class OtherPaths:
         return suspects.PathSuspicion(self._firing, lasting, self._snapshot)
 
     def _unclear(self, keys: Sequence[Key]) -> Bools:
-        """The paths that may have the loss of these findings too."""
         lossy = {path_id for path_id, rule in keys if _is_loss(rule)}
         return self._suspicion.may_lose(lossy, is_outage=_is_outage(keys)) if lossy else self._mask(())
 
     def _clear_since(self, onset: datetime | None, keys: Sequence[Key], unclear: Bools) -> Bools:
-        """Those of the `unclear` paths whose packets since the onset exclude the loss of these findings."""
+        """The `unclear` paths with packets since the onset that exclude this loss."""
         if onset is None or not 0 < np.count_nonzero(unclear) <= suspects.MOST_READ or self._read == MOST_INCIDENTS:
             return self._mask(())
         self._read += 1
@@ -105,13 +96,11 @@ class OtherPaths:
         return self._mask(suspects.clear_since(onset, lossy, others, self._snapshot, is_outage=_is_outage(keys)))
 
     def _mask(self, path_ids: Iterable[int]) -> Bools:
-        """Which paths of the snapshot are among these."""
         mask = np.zeros(len(self._snapshot.paths), dtype=np.bool_)
         mask[[self._snapshot.rows[path_id] for path_id in path_ids]] = True
         return mask
 
     def _of_paths(self, trouble: Trouble, mask: Bools) -> Bools:
-        """A mask of the snapshot's paths as one of the paths that this trouble is evaluated on."""
         if trouble.is_of_pings:
             return mask
         rows = [self._snapshot.rows.get(path_id, len(mask)) for path_id in trouble.paths_of(self._snapshot)]
@@ -126,11 +115,7 @@ def _shares(
     lasting: list[Incident],
     snapshot: Snapshot,
 ) -> Shares:
-    """Count the paths with this trouble, for the evidence of incidents: with loss, without, or either.
-
-    Paths of lasting incidents that are normal again do not count as bad; those with any other problem, without a loss
-    now, or without newer data, are counted apart.
-    """
+    """Count paths with this trouble: with loss, without, or either."""
     rows = {(row.path_id, row.rule): row for incident in lasting for row in incident.paths.all() if not row.is_over}
     keys = {(finding.path_id, finding.rule) for finding in firing} | rows.keys()
     keys -= {key for key, row in rows.items() if is_normal_again(row)}

@@ -1,4 +1,4 @@
-"""Celery's entry to the alerts; when it runs is in `monitor.celery`."""
+"""Celery's entry to the alerts; schedules are in `monitor.celery`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from monitor.archive.periods import start_of
 from monitor.mesh.queries import mesh_version
 from monitor.present.follow import Follower
 
+# Share of an evaluation's time that the next waits with very many paths, so that others have the database.
 REST_SHARE = 0.5
-"""Of the time that an evaluation took: of very many paths the next waits so long, so that others have the database."""
 
 _source = SourceOfWorker()
 _follower = Follower()
@@ -58,12 +58,12 @@ def correct_lately_found() -> None:
 
 @lru_cache(maxsize=1)
 def _scope_of(epoch: int, applied_at: datetime | None) -> RuleScope:
-    """The scope of this version of the mesh: of many paths it takes seconds."""
+    """Cache the scope of this mesh version, which takes seconds with many paths."""
     return scope_now()
 
 
 def _baselines_of(hour: datetime, scope: RuleScope) -> Baselines:
-    """Baselines, kept for an hour: they are computed from hours that are complete."""
+    """Baselines, kept for an hour: computed from complete hours."""
     global _baselines
     if _baselines is None or _baselines.hour != hour:
         _baselines = None  # not both at once

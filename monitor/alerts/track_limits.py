@@ -1,7 +1,4 @@
-"""The limits by which the tracks of paths are decided: of the rules, and of the findings that keep incidents open.
-
-In: the settings and the snapshot of an evaluation, the lasting incidents, the paths in maintenance. Out: `TrackLimits`.
-"""
+"""The limits by which the tracks of paths are decided: of the rules, and of the findings that keep incidents open."""
 
 from __future__ import annotations
 
@@ -34,8 +31,7 @@ def limits_of(
     in_maintenance: Collection[int],
     firing: Sequence[RuleFinding] = (),
 ) -> TrackLimits:
-    """The lowest limit of each path. The end of a regression is below half of its rise, the threshold or not. An RTT
-    that fires has the limit of an open finding already: by its track it is longer, or it is none."""
+    """The lowest limit of each path."""
     loss = {path_id: cast("LossRule", rule).above_ratio for path_id, rule in settings[Threshold.name].items()}
     for row in (row for incident in lasting for row in incident.paths.all()):
         end = None if row.is_over else _end_ratio(row)
@@ -50,13 +46,11 @@ def limits_of(
 
 
 def medians_of_snapshot(snapshot: Snapshot) -> Medians:
-    """The median RTTs of the paths with new bursts."""
     bursts = snapshot.trips.bursts
     return medians_of(snapshot.trips.spans.items(), bursts.at_s, bursts.values_ms["median"])
 
 
 def _rtt_limits(settings: Settings, rows: Iterable[IncidentPath | RuleFinding]) -> dict[int, RttBound]:
-    """The limits of the rule on sudden rises; those of findings on the median or the minimum are half way back."""
     limits = {
         path_id: RttBound(cast("RoundTripRule", rule).least_rise_ms, cast("RoundTripRule", rule).least_rise_ratio)
         for path_id, rule in settings[RTT.name].items()
@@ -71,8 +65,6 @@ def _rtt_limits(settings: Settings, rows: Iterable[IncidentPath | RuleFinding]) 
 def _found(
     rows: Iterable[IncidentPath], firing: Iterable[RuleFinding], snapshot: Snapshot, settings: Settings
 ) -> dict[tuple[int, Signal], Condition]:
-    """The conditions by findings of signals that are not followed: suspect once they fire, bad until they are normal
-    again; and of the paths that are tested without pings whether they have a current test."""
     tested = {(path_id, Signal.RATE): condition for path_id, condition in _tested(snapshot).items()}
     tested |= {(path_id, Signal.RATE): Condition.SUSPECT for path_id in slow_paths(snapshot, settings)}
     signals = ((finding.path_id, signal_of(finding)) for finding in firing)
@@ -87,7 +79,6 @@ def _found(
 
 
 def _tested(snapshot: Snapshot) -> dict[int, Condition]:
-    """The condition of each path without pings by the time of its newest test."""
     now_s, conditions = snapshot.now.timestamp(), {}
     for path_id, path in snapshot.tested_paths.items():
         if path_id not in snapshot.rows:
@@ -97,7 +88,6 @@ def _tested(snapshot: Snapshot) -> dict[int, Condition]:
 
 
 def _end_ratio(row: IncidentPath) -> float | None:
-    """The loss below which a finding is over; None of another finding."""
     if row.rule == LOSS_REGRESSION.name:
         return (float(row.figures["base_ratio"]) + float(row.figures["ratio"])) / 2.0
     return float(row.figures["threshold_ratio"]) if row.rule == Threshold.name else None

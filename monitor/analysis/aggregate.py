@@ -1,9 +1,5 @@
-"""Combine the members of an aggregate test: their rates over the time in which all sent, their sum and its fairness.
-
-In: the bytes of each member by interval, with the begin of each on one clock. Out: rates in bits/s. The intervals of
-two members rarely begin together: within an interval bytes are taken as spread evenly. Also here: whether the packets
-of another path suffered meanwhile.
-"""
+"""Combine the members of an aggregate test: their rates while all sent, in bits/s, and Jain's fairness. Bytes are taken
+as spread evenly within an interval."""
 
 from __future__ import annotations
 
@@ -18,23 +14,22 @@ from monitor.analysis.binomial import lower_bound, upper_bound
 
 Floats = NDArray[np.float64]
 
+# A few intervals of 0.1 s prove nothing.
 MIN_COMMON_S = 1.0
-"""Members that sent together for less give no sum: a few intervals of 0.1 s say nothing."""
+# Fewer packets under load cannot tell whether a path suffered.
 MIN_PACKETS = 5
-"""Fewer packets under load cannot tell whether a path suffered."""
+# One-sided confidence of each bound of the loss.
 CONFIDENCE = 0.99
-"""Of each bound of the loss."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberIntervals:
-    """The data of a member: ends of its intervals in seconds since it began, and the bytes of each. `began_s` is on the
-    clock of all members; the first `omitted_s` seconds do not count."""
+    """Bytes of a member by interval."""
 
-    began_s: float
-    end_s: Sequence[float]
+    began_s: float  # on the common clock of all members
+    end_s: Sequence[float]  # ends of the intervals, from began_s
     carried_bytes: Sequence[int]
-    omitted_s: float = 0.0
+    omitted_s: float = 0.0  # not counted, from began_s
 
     @property
     def counts_from_s(self) -> float:
@@ -54,7 +49,7 @@ class MemberIntervals:
 
 @dataclass(frozen=True, slots=True)
 class CommonRates:
-    """Rates of the members from `begin_s` on, for the `length_s` seconds in which all sent."""
+    """Rates of the members while all of them sent."""
 
     begin_s: float
     length_s: float
@@ -82,14 +77,14 @@ def common_rates(members: Sequence[MemberIntervals]) -> CommonRates | None:
 
 
 def start_spread_s(members: Sequence[MemberIntervals]) -> float | None:
-    """Seconds from the first member's begin to the last; None without members."""
+    """Seconds from the first member's start to the last; None without members."""
     begins_s = [member.began_s for member in members]
     return max(begins_s) - min(begins_s) if begins_s else None
 
 
 def jain_index(rates: Sequence[float]) -> float | None:
-    """Fairness of rates, from 1/n (one has all) to 1 (all equal): (Σx)² / (n Σx²). None for fewer than two rates, or if
-    all are 0. Jain, Chiu and Hawe, DEC-TR-301 (1984)."""
+    """Jain's fairness index (Σx)² / (n Σx²), from 1/n to 1 (all equal); None for fewer than two rates or all 0. Jain,
+    Chiu and Hawe, DEC-TR-301 (1984)."""
     highest = max(rates, default=0.0)
     if len(rates) < 2 or highest <= 0:
         return None
@@ -122,8 +117,8 @@ class PacketFigures:
 
 
 def harm_of(loaded: PacketFigures, rest: PacketFigures) -> Harm:
-    """Compare a path's packets under load with its others. The RTT is higher if the median under load exceeds the 95th
-    percentile of the others, the loss if its lower bound exceeds the upper bound of theirs."""
+    """Compare packets under load with the rest: median RTT above their 95th percentile, lower bound of the loss above
+    their upper bound."""
     if loaded.sent < MIN_PACKETS or rest.sent < MIN_PACKETS:
         return Harm.UNDETERMINED
     lost, lost_at_rest = loaded.sent - loaded.received, rest.sent - rest.received
@@ -140,8 +135,6 @@ def harm_of(loaded: PacketFigures, rest: PacketFigures) -> Harm:
 
 
 class AggregateState(StrEnum):
-    """State of an aggregate test's result."""
-
     COMPLETE = "complete"
     PARTIAL = "partial"
     APART = "not simultaneous"

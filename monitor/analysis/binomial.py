@@ -1,10 +1,6 @@
-"""Exact binomial bounds of the true loss.
-
-In: counts of packets lost and sent, scalars or arrays that broadcast. Out: arrays of ratios (0 to 1), NaN where nothing
-was sent. Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of the binomial"
-(Biometrika 26, 1934), each bound one-sided. Packets are taken as independent; where they are lost together, divide the
-counts by `clustering` or `dispersion`.
-"""
+"""Exact one-sided binomial bounds of the true loss, NaN where nothing was sent. Clopper and Pearson, "The use of
+confidence or fiducial limits illustrated in the case of the binomial" (Biometrika 26, 1934). Divide counts of dependent
+packets by `clustering` or `dispersion`."""
 
 from __future__ import annotations
 
@@ -16,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 
+# Fewer degrees of freedom give no dispersion.
 LEAST_FREEDOM = 4
-"""Degrees of freedom without which a dispersion is not told."""
 
 
 def lower_bound(lost: ArrayLike, sent: ArrayLike, confidence: float = 0.95) -> Floats:
@@ -37,10 +33,7 @@ def upper_bound(lost: ArrayLike, sent: ArrayLike, confidence: ArrayLike = 0.95) 
 
 
 def at_least(lost: ArrayLike, sent: ArrayLike, ratio: ArrayLike) -> Floats:
-    """Probability of at least this many lost packets at a true loss of `ratio`; 1 where nothing was lost.
-
-    Counts need not be integers.
-    """
+    """Probability of at least this many lost packets at a true loss of `ratio`. Counts need not be integers."""
     lost_packets, sent_packets = _counts(lost, sent)
     some = np.maximum(lost_packets, np.finfo(np.float64).tiny)
     return np.where(lost_packets > 0, scipy.special.betainc(some, sent_packets - lost_packets + 1.0, ratio), 1.0)
@@ -49,8 +42,7 @@ def at_least(lost: ArrayLike, sent: ArrayLike, ratio: ArrayLike) -> Floats:
 def clustering(bursts: ArrayLike, lossy: ArrayLike, sent: ArrayLike, lost: ArrayLike) -> Floats:
     """Packets lost per loss event, at least 1: divide counts by it to make them independent.
 
-    The number of bursts that would have lost a packet under independent loss, over the number that did. Where a burst
-    loses all or nothing, that is nearly its length. Requires a loss.
+    Bursts expected to lose a packet under independent loss, over the number that did. Requires a loss.
     """
     of, had, packets, missing = (np.asarray(counts, dtype=np.float64) for counts in (bursts, lossy, sent, lost))
     expected = of * (1.0 - (1.0 - missing / packets) ** (packets / of))
@@ -58,13 +50,11 @@ def clustering(bursts: ArrayLike, lossy: ArrayLike, sent: ArrayLike, lost: Array
 
 
 def dispersion(parts: Iterable[tuple[Floats, Floats]]) -> float:
-    """How many times more the packets lost by a burst vary than independent losses, at least 1: divide counts by it.
+    """Variance of the packets lost by a burst over independent losses, at least 1: divide counts by it.
 
-    In: packets sent and lost of the bursts of each part, which has a loss of its own. It is the mean square difference
-    of successive bursts (von Neumann, "Distribution of the ratio of the mean square successive difference to the
-    variance", 1941), which a change of the loss hardly moves, over twice that of independent losses; of bursts or of
-    pairs of neighbours, whichever is more: a fault may last longer than a burst. Of fewer bursts than LEAST_FREEDOM it
-    is 1.
+    `parts` have packets sent and lost by burst. Mean square successive difference (von Neumann, "Distribution of the
+    ratio of the mean square successive difference to the variance", 1941) of bursts or pairs of neighbours; 1 below
+    LEAST_FREEDOM.
     """
     arrays = list(parts)
     return max(1.0, *(_dispersion(arrays, neighbours) for neighbours in (1, 2)))

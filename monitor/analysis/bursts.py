@@ -1,9 +1,5 @@
-"""Bursts as arrays: masks of sent and lost packets, and figures of each row without a Python loop.
-
-In: RTTs of shape (bursts, packets) in milliseconds, in the order of sending, NaN or None where lost. Out: arrays, NaN
-where a row has no value. `monitor.analysis.summaries` computes the metrics of many
-groups from them.
-"""
+"""Bursts as arrays: masks of sent and lost packets, and figures of each row. RTTs have the shape (bursts, packets) in
+ms, NaN or None where lost."""
 
 from __future__ import annotations
 
@@ -27,8 +23,7 @@ def as_bursts(rtts_ms: ArrayLike) -> Floats:
 def sent_and_lost(rtts_ms: ArrayLike, sent: ArrayLike | None) -> tuple[Bools, Bools]:
     """Masks of sent and of lost packets, each of shape (bursts, packets).
 
-    `sent` is the number of packets sent from the start of a row, for all bursts or for each; None means all. Raises
-    ValueError where `sent` does not fit the rows.
+    `sent` counts packets from the start of a row; None is all. Raises ValueError where it does not fit.
     """
     unanswered = np.isnan(as_bursts(rtts_ms))
     if sent is None:
@@ -52,10 +47,7 @@ def averages(rtts: Floats) -> Floats:
 
 
 def interquartile_ranges(rows: Floats) -> Floats:
-    """P75 minus P25 of each row's values, by a single sort of all rows, which puts NaN last.
-
-    NumPy's `nanquantile` gives the same and calls Python for each row.
-    """
+    """P75 minus P25 of each row's values, by a single sort; NumPy's `nanquantile` calls Python for each row."""
     bursts, values = rows.shape
     if not values:
         return np.full(bursts, np.nan)
@@ -65,7 +57,6 @@ def interquartile_ranges(rows: Floats) -> Floats:
 
 
 def _quantiles(ordered: Floats, last: Ints, share: float) -> Floats:
-    """The quantile of each sorted row, whose values end at index `last`, interpolated between order statistics."""
     position = share * last
     below = position.astype(np.int64)
     row = np.arange(len(ordered))

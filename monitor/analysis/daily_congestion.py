@@ -1,15 +1,8 @@
-"""Daily congestion: hours of the day in which the minimum RTT of a path is above its base, on most days.
+"""Daily congestion: hours of the day in which a path's minimum RTT is above its base, on most days, as a full queue
+raises the minimum.
 
-In: the minimum RTT of each slot of the day (5 minutes, or longer), of shape (days, slots), NaN where there is none,
-and the weekday of each day, in one time zone. Out: the hours that recur, their begin and end with their uncertainty,
-the days on which they were congested and by how much the RTT rose; or that there are too few days to tell.
-
-A queue that stays full raises also the minimum (time series latency probes: M. Luckie et al., "Challenges in Inferring
-Internet Interdomain Congestion", IMC 2014; A. Dhamdhere et al., "Inferring Persistent Interdomain Congestion", SIGCOMM
-2018). A quarter of an hour is congested if its minimum is above the base, the low tenth of the RTTs within half a day,
-by five standard deviations of the quiet ones and by `LEAST_RISE_MS`. Short gaps are closed and short runs dropped. A
-change of the route raises the RTT once, until the base has followed; only hours that come back are named.
-`monitor.analysis.daily_edges` says when they begin and end.
+Time series latency probes: M. Luckie et al., "Challenges in Inferring Internet Interdomain Congestion", IMC 2014; A.
+Dhamdhere et al., "Inferring Persistent Interdomain Congestion", SIGCOMM 2018.
 """
 
 from __future__ import annotations
@@ -28,23 +21,22 @@ Bools = NDArray[np.bool_]
 LEAST_RISE_MS = 1.0
 SIGMAS = 5.0
 BASE_SHARE = 0.1
+# To either side. Congestion lasts longer than 0.9 days on no path worth measuring.
 BASE_H = 12.0
-"""To either side. Congestion lasts longer than a day less a tenth on no path that is worth measuring."""
 
+# The shortest slot with a reply in most measured hours is used: minima of more packets vary less.
 DETECTION_MIN = (15, 20, 30, 60)
-"""Queues are detected by the minimum of more packets than those of a slot, which varies less: of the shortest time of
-which most in the measured hours have a reply."""
 LEAST_SHARE = 0.8
 
 LONGEST_GAP_H = 1.0
 SHORTEST_RUN_H = 0.75
 
+# Days with at least half of their slots; with fewer nothing is stated.
 LEAST_DAYS = 5
-"""Days with at least half of their slots, without which nothing recurs."""
 RECURRING_SHARE = 0.4
 LEAST_RECURRENCES = 3
+# The first finds hours in which quarters of an hour recur, the second the typical hours.
 PASSES = 2
-"""The hours of the first are those in which quarters of an hour recur, those of the second the typical ones."""
 
 WORST_BY_MS = 1.0
 WORST_BY_SHARE = 0.25
@@ -56,30 +48,28 @@ PARTS_OF_DAY = ("night", "morning", "afternoon", "evening")
 
 @dataclass(frozen=True, slots=True)
 class RecurringHours:
-    """Hours of the day (0 to 24; beyond 24 on the next day), on how many of the measured days they were congested, the
-    median rise of the minimum RTT in them, and the weekday on which it is highest, 0 for Monday (None if alike).
-    Begin and end are the medians over the days, each within its uncertainty to either side with 90% confidence."""
+    """Hours of the day with congestion on most days. Start and end are medians over the days."""
 
-    begin_h: float
+    begin_h: float  # 0 to 24; beyond 24 on the next day
     end_h: float
-    begin_within_min: float
+    begin_within_min: float  # half width of the 90% confidence interval
     end_within_min: float
     days_congested: int
     days_measured: int
-    rise_ms: float
-    worst_weekday: int | None
+    rise_ms: float  # median rise of the minimum RTT
+    worst_weekday: int | None  # with the highest rise, 0 for Monday; None if alike
 
 
 @dataclass(frozen=True, slots=True)
 class DailyCongestion:
-    """The recurring hours, those with most days first; empty if none recur. `can_tell` is False with too few days."""
+    """The recurring hours."""
 
-    can_tell: bool
-    hours: tuple[RecurringHours, ...]
+    can_tell: bool  # False with too few days
+    hours: tuple[RecurringHours, ...]  # most days first; empty if none recur
 
 
 def congested_slots(rise: Floats, slots_a_day: int) -> Bools:
-    """The slots of a series that are congested, by their rise in ms above the base, of shape (slots,)."""
+    """The congested slots of a series, by their rise in ms above the base; shape (slots,)."""
     quiet = rise[rise <= np.nanmedian(rise)] if np.isfinite(rise).any() else rise[:0]
     # Half of the quiet slots lie below their median: 1.4826 times that deviation is the standard deviation.
     sigma = 1.4826 * float(np.median(np.nanmedian(rise) - quiet)) * 2.0 if len(quiet) else 0.0
@@ -91,7 +81,7 @@ def congested_slots(rise: Floats, slots_a_day: int) -> Bools:
 
 
 def above_base(minimum_ms: Floats, slots_a_day: int) -> Floats:
-    """By how much each slot of a series is above its base, in ms; NaN where there is none."""
+    """Rise of each slot of a series above its base, in ms; NaN where there is none."""
     reach = round(BASE_H / 24.0 * slots_a_day)
     padded = np.concatenate([np.full(reach, np.nan), minimum_ms, np.full(reach, np.nan)])
     around = np.sort(np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1), axis=1)
@@ -102,7 +92,7 @@ def above_base(minimum_ms: Floats, slots_a_day: int) -> Floats:
 
 
 def daily_congestion(minimum_ms: Floats, weekdays: Sequence[int]) -> DailyCongestion:
-    """The recurring congestion of days in a row, of shape (days, slots), whose weekdays are 0 for Monday to 6."""
+    """The recurring congestion of successive days, shape (days, slots); weekdays are 0 for Monday to 6."""
     coarse_ms = _by_longer_slots(minimum_ms)
     days, slots = coarse_ms.shape
     is_measured = (~np.isnan(coarse_ms)).sum(axis=1) >= slots / 2
@@ -126,8 +116,8 @@ def daily_congestion(minimum_ms: Floats, weekdays: Sequence[int]) -> DailyConges
 
 
 def in_words(hours: RecurringHours, zone: str = "", solar_h: float = 0.0) -> str:
-    """As in "congested 19:40 to 23:10 (±5 min) on 6 of 7 evenings, +23 ms, worst on Tuesday". `zone` follows the hours;
-    the sun is ahead of it by `solar_h` where the path is, so that it is evening there."""
+    """Describe the hours: "congested 19:40 to 23:10 (±5 min) on 6 of 7 evenings, +23 ms, worst on Tuesday". Solar time
+    at the path is `solar_h` ahead of `zone`."""
     part = PARTS_OF_DAY[int((((hours.begin_h + hours.end_h) / 2.0 + solar_h) % 24.0) // 6.0)]
     rise = f"{hours.rise_ms:.0f}" if hours.rise_ms >= 10.0 else f"{hours.rise_ms:.1f}"
     begin, end = (_in_steps(minutes) for minutes in (hours.begin_within_min, hours.end_within_min))
@@ -140,7 +130,6 @@ def in_words(hours: RecurringHours, zone: str = "", solar_h: float = 0.0) -> str
 
 
 def _by_longer_slots(minimum_ms: Floats) -> Floats:
-    """The minima of slots that are long enough to detect queues in them."""
     slot_min = 1440 // minimum_ms.shape[1]
     hours = int((~np.isnan(_folded(minimum_ms, max(60 // slot_min, 1)))).sum())
     longer = [_folded(minimum_ms, length // slot_min) for length in DETECTION_MIN if length % slot_min == 0]
@@ -151,14 +140,13 @@ def _by_longer_slots(minimum_ms: Floats) -> Floats:
 
 
 def _folded(minimum_ms: Floats, together: int) -> Floats:
-    """The minima of so many slots each."""
     days, slots = minimum_ms.shape
     folded: Floats = np.fmin.reduce(minimum_ms.reshape(days, slots // together, together), axis=2)
     return folded
 
 
 def _recurring(is_congested: Bools, has_value: Bools, weekdays: Sequence[int]) -> Bools:
-    """Which slots of the day are congested on enough of the days. On weekdays only, or at weekends only, is enough."""
+    """Slots of the day congested on enough days, weekdays or weekend days."""
     recurs = np.zeros(is_congested.shape[1], dtype=bool)
     is_weekend = np.array(weekdays) >= 5
     for is_of_class in (np.ones_like(is_weekend), ~is_weekend, is_weekend):
@@ -168,8 +156,7 @@ def _recurring(is_congested: Bools, has_value: Bools, weekdays: Sequence[int]) -
 
 
 def _hours(begin: int, end: int, rise_ms: Floats, slots: int, weekdays: Sequence[int]) -> RecurringHours | None:
-    """The recurring hours around the slots from `begin` to `end`, which may be on the next day; None if fewer days
-    have a queue at these hours than recur."""
+    """None if fewer days have a queue at these hours than recur."""
     slot_h = 24.0 / slots
     for _ in range(PASSES):
         days = queue_days(rise_ms, slots, begin, end, LEAST_RISE_MS)
@@ -191,7 +178,7 @@ def _hours(begin: int, end: int, rise_ms: Floats, slots: int, weekdays: Sequence
 
 
 def _worst_weekday(rise_ms: Floats, weekdays: NDArray[np.int64]) -> int | None:
-    """The weekday with the highest mean rise, if it is above the others by more than they vary."""
+    """Weekday with the highest mean rise, if significantly above the others."""
     means = {int(weekday): float(rise_ms[weekdays == weekday].mean()) for weekday in np.unique(weekdays)}
     if len(means) < 2:
         return None
@@ -204,7 +191,7 @@ def _worst_weekday(rise_ms: Floats, weekdays: NDArray[np.int64]) -> int | None:
 
 
 def _circular_runs(mask: Bools) -> list[tuple[int, int]]:
-    """Begin and end of each run of a day; a run across midnight ends beyond the day."""
+    """Start and end of each run; across midnight it ends beyond the day."""
     if mask.all():
         return [(0, len(mask))]
     if not mask.any():
@@ -219,7 +206,6 @@ def _circular_runs(mask: Bools) -> list[tuple[int, int]]:
 
 
 def _without_short_runs(mask: Bools, shortest: float) -> Bools:
-    """The mask without its runs of fewer slots than this."""
     edges = np.diff(np.concatenate([[0], mask.astype(np.int64), [0]]))
     kept = mask.copy()
     for begin, end in zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1), strict=True):
@@ -229,7 +215,7 @@ def _without_short_runs(mask: Bools, shortest: float) -> Bools:
 
 
 def _in_steps(minutes: float) -> int:
-    """Minutes rounded up to five, as the sentence states them."""
+    """Minutes rounded up to five."""
     return int(-(-round(minutes, 3) // 5)) * 5
 
 

@@ -1,11 +1,5 @@
-"""When a daily queue begins and ends: each day's edges, and the typical ones with their uncertainty.
-
-In: by how much each slot's minimum RTT is above its base, and the slots between which most days are congested. Out:
-hours of the day. On each day the queue is a box of that day's height: its edges are those for which the slots inside
-are above half of the height and those outside below, by the largest sum of the differences, so that single outliers
-and dips move nothing. A slot in which the queue stood only for a part has a low minimum, and some slots have no
-packets: the edge lies between the last slot without the queue and the first with it, or the other way round.
-"""
+"""When a daily queue begins and ends: the edges of each day, and the typical edges. Each day's queue is a box; its
+edges maximise the sum of differences from half of its height, so that single outliers move nothing."""
 
 from __future__ import annotations
 
@@ -18,52 +12,49 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
+# To either side of the slots congested on most days, for days that begin earlier or end later.
 SEARCH_H = 3.0
-"""To either side of the slots that are congested on most days: days that begin earlier or end later."""
+# Beside a typical edge some days are congested and others not.
 MARGIN_H = 0.25
-"""Beside a typical edge, in which some days are congested and others not."""
+# Hours before and after a queue, with which it is compared.
 FLANK_H = 4.0
-"""Before and after a queue, with which it is compared."""
+# A low quantile: a day on which the queue begins an hour earlier is congested, too.
 FLANK_QUANTILE = 0.25
-"""A day on which the queue begins an hour earlier is congested, too."""
+# Share of the typical rise; with less a day is not congested.
 LEAST_SHARE_OF_RISE = 0.3
-"""Of the typical rise: a smaller one is no day of this queue."""
+# An edge in a longer gap is unknown, unless packets are usually as far apart.
 GAP_H = 0.25
-"""An edge in a longer gap of the measurements is not known, unless packets are as far apart as that."""
+# Share of the slots that usually have a packet.
 LEAST_MEASURED = 0.5
-"""Of the slots that usually have a packet."""
+# From a slot's start to its first packet, and from the last to its end; half where bursts are rare.
 PHASE = 0.25
-"""How far into a slot its first packet is sent, in slots, and how long before its end the last: anywhere in the time
-between bursts, half a slot where only some slots have a burst."""
+# 95% quantile of Student's t for 1, 2, 3 … degrees of freedom: 90% within, two-sided.
 T_95 = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81, 1.80, 1.78, 1.77, 1.76)
-"""95% quantile of Student's t for 1, 2, 3 … degrees of freedom: 90% of it is within, to both sides."""
+# Standard error of the median over the standard error of the mean, of normal values.
 MEDIAN_TO_MEAN = 1.2533
-"""Standard error of the median to that of the mean, of normal values."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueDays:
-    """Of each day: whether it was measured and congested at some hours, and by how much the RTT was above that before
-    and after them, in ms."""
+    """Measured and congested days at some hours."""
 
     is_measured: Bools
     is_congested: Bools
-    rise_ms: Floats
+    rise_ms: Floats  # above the RTT before and after these hours
 
 
 @dataclass(frozen=True, slots=True)
 class DayEdges:
-    """Begin and end of each congested day, in hours from its midnight, to within `within_h` by the time between
-    packets; NaN where not known."""
+    """Start and end of each congested day, in hours from its midnight; NaN where not known."""
 
     begins_h: Floats
     ends_h: Floats
-    within_h: float
+    within_h: float  # uncertainty by the time between packets
 
 
 def queue_days(rise_ms: Floats, per_day: int, begin: int, end: int, least_rise_ms: float) -> QueueDays:
-    """The days with a queue in the slots from `begin` to `end`: the RTT is higher than before them and than after them,
-    so that a change of the route is no queue. `rise_ms` is of all days in a row."""
+    """The days on which the RTT in the slots from `begin` to `end` is higher than before and after them. `rise_ms` has
+    all days in a row."""
     slot_h = 24.0 / per_day
     margin, reach = max(round(MARGIN_H / slot_h), 1), max(round(FLANK_H / slot_h), 2)
     reach = max(min(reach, (per_day - (end - begin)) // 2 - margin), 1)
@@ -106,21 +97,19 @@ def edges_of_days(rise_ms: Floats, days: QueueDays, per_day: int, begin: int, en
 
 
 def _between(before: NDArray[np.int64], after: NDArray[np.int64], longest_gap: int) -> float:
-    """The middle of two slots; NaN where there are none, or they are too far apart."""
+    """Middle of two slots; NaN without them or beyond `longest_gap`."""
     if not len(before) or not len(after) or after[0] - before[0] > longest_gap:
         return np.nan
     return float(before[0] + after[0]) / 2.0
 
 
 def _slots_between(rise_ms: Floats, per_day: int) -> float:
-    """How many slots there are for each with a packet, in the hours that were measured."""
+    """Slots per slot with a packet, in the hours that were measured."""
     is_there = ~np.isnan(rise_ms).reshape(-1, max(per_day // 24, 1))
     return float(is_there[is_there.any(axis=1)].size / max(is_there.sum(), 1))
 
 
 def _of_days(values: Floats, per_day: int, begin: int, end: int) -> Floats:
-    """The slots from `begin` to `end` of each day, which may be on the day before or the next; NaN where there are no
-    days."""
     days = len(values) // per_day
     padded = np.concatenate([np.full(2 * per_day, np.nan), values, np.full(2 * per_day, np.nan)])
     places = np.arange(2, days + 2)[:, np.newaxis] * per_day + np.arange(begin, end)[np.newaxis]
@@ -129,8 +118,7 @@ def _of_days(values: Floats, per_day: int, begin: int, end: int) -> Floats:
 
 
 def typical_edge(edges_h: Floats, within_h: float) -> tuple[float, float]:
-    """The median of the days' edges, each to within so many hours, and within how many minutes of it the true one lies
-    with 90% confidence."""
+    """The median of the days' edges, and the half width in minutes of its 90% confidence interval."""
     there = edges_h[~np.isnan(edges_h)]
     middle = float(np.median(there))
     sigma_h = 1.4826 * float(np.median(np.abs(there - middle)))
@@ -140,7 +128,7 @@ def typical_edge(edges_h: Floats, within_h: float) -> tuple[float, float]:
 
 
 def _largest_sum(values: Floats) -> tuple[int, int]:
-    """The contiguous part with the largest sum: first place, and the place after the last."""
+    """Start and end (exclusive) of the contiguous part with the largest sum."""
     sums = np.concatenate([[0.0], np.cumsum(values)])
     gains = sums - np.minimum.accumulate(sums)
     high = int(np.argmax(gains))

@@ -1,17 +1,8 @@
-"""The direction in which a path loses packets, and the direction of a step in its delay.
+"""The direction in which a path loses packets, and of a step in its delay, without synchronised clocks.
 
-In: a stateful reflector's counters of both directions (RFC 8762), and raw one-way delays, which contain the offset
-between the clocks of both ends. Out: a `LostDirection` or a `DelayStep`; `UNKNOWN` where the numbers cannot tell. No
-clock is needed for either: a counter has none, and an offset that is the same before and after a step cancels.
-
-Loss: each direction's losses are tested by themselves against the loss that is usual there (`binomial.lower_bound`),
-and their share of all losses against an even one: under equal loss the forward direction's losses are binomial among
-all (the conditional test of two binomials, Przyborowski and Wilenski, Biometrika 31, 1940). Losses that come together
-are divided by their clustering first.
-
-Delay: a step in the network changes the RTT by as much as one of the one-way delays; a step of a clock changes both
-delays, by the same amount with opposite signs, and the RTT not at all. Clocks drift by about 1 µs/s, less than a step
-within minutes.
+Counted losses (RFC 8762) are tested against the usual loss and equal loss in both directions (conditional test of two
+binomials, Przyborowski and Wilenski, Biometrika 31, 1940). A network step changes the RTT as much as a one-way delay; a
+clock step changes both delays with opposite signs and the RTT not at all.
 """
 
 from __future__ import annotations
@@ -28,25 +19,25 @@ from monitor.analysis.changes.one_way import OtherDirection, is_alone
 
 Floats = NDArray[np.float64]
 
+# Loss of a normal direction: PingER's bound of an excellent path.
 USUAL_LOSS_RATIO = 1e-3
-"""Loss of a normal direction: PingER's bound of an excellent path."""
+# Probability of naming a single direction where both lose alike, for each of the two.
 ALONE_CHANCE = 0.0025
-"""Probability of naming a single direction where both lose alike, for each of the two."""
 LOSES_CONFIDENCE = 0.995
+# Least probability of a normal direction's losses at its usual loss.
 NORMAL_CHANCE = 0.05
-"""The losses of a direction that is called normal have at least this probability at its usual loss."""
+# Standard errors added to the clustering: few lossy bursts tell little of it.
 CLUSTERING_MARGIN = 2.0
-"""Standard errors by which the clustering is taken above its estimate: few lossy bursts tell little of it."""
 
 LEAST_STEP_MS = 0.5
+# Share of the RTT's step by which the other direction may change; more is both directions or a clock.
 SHARE_OF_OTHER = 0.25
-"""The other direction may change by this share of the step of the RTT: more is a step in both, or a clock's."""
+# On each side of a step.
 LEAST_DELAYS = 5
-"""Delays needed on each side of a step."""
+# A step must exceed so many standard errors of its median.
 NOISES = 4.0
-"""A step must exceed so many times the uncertainty of its median."""
+# Delays next to the step compared by ranks: more take long.
 MOST_RANKED = 30
-"""Delays next to the step that are compared by ranks: more take long."""
 
 
 class LostDirection(StrEnum):
@@ -60,12 +51,12 @@ class LostDirection(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OneWayLosses:
-    """Packets that went one way: `lost` of `sent`; `lossy` of the `bursts` lost any."""
+    """Packets that went one way."""
 
     lost: int
     sent: int
     bursts: int
-    lossy: int
+    lossy: int  # bursts that lost a packet
 
     @property
     def ratio(self) -> float | None:
@@ -73,7 +64,6 @@ class OneWayLosses:
         return self.lost / self.sent if self.sent else None
 
     def plus(self, other: OneWayLosses) -> OneWayLosses:
-        """The packets of both."""
         return OneWayLosses(
             self.lost + other.lost, self.sent + other.sent, self.bursts + other.bursts, self.lossy + other.lossy
         )
@@ -81,17 +71,15 @@ class OneWayLosses:
 
 @dataclass(frozen=True, slots=True)
 class DirectionLosses:
-    """Packets of a path by the reflector's counters. `bursts` have such counters; `forward_lossy` and `reverse_lossy`
-    are those that lost a packet in this direction. `undecided` packets were lost too, in a direction that is not known,
-    and are not in the other counts."""
+    """Packets of a path by the reflector's counters."""
 
     sent: int
     forward_lost: int
     reverse_lost: int
-    bursts: int
-    forward_lossy: int
+    bursts: int  # with the reflector's counters
+    forward_lossy: int  # bursts that lost a packet in this direction
     reverse_lossy: int
-    undecided: int = 0
+    undecided: int = 0  # lost in an unknown direction; not in the other counts
 
     @property
     def forward(self) -> OneWayLosses:
@@ -104,7 +92,6 @@ class DirectionLosses:
         return OneWayLosses(self.reverse_lost, self.sent - self.forward_lost, self.bursts, self.reverse_lossy)
 
     def plus(self, other: DirectionLosses) -> DirectionLosses:
-        """The counts of both periods or paths together."""
         return DirectionLosses(
             self.sent + other.sent,
             self.forward_lost + other.forward_lost,
@@ -129,11 +116,8 @@ def lost_direction(
     forward_before: OneWayLosses | None = None,
     reverse_before: OneWayLosses | None = None,
 ) -> LostDirection:
-    """The direction that loses more than usual: than `USUAL_LOSS_RATIO`, and than before where that is given.
-
-    A single direction is named if it loses more than usual and clearly more than the other, which does not; both if
-    each of them loses more than usual.
-    """
+    """The direction that loses more than `USUAL_LOSS_RATIO` and (if given) than before; a single one also clearly more
+    than the other."""
     ahead, back = _independent(forward), _independent(reverse)
     usual = _usual(forward_before), _usual(reverse_before)
     is_lossy = _loses(*ahead, usual[0]), _loses(*back, usual[1])
@@ -147,7 +131,7 @@ def lost_direction(
 
 
 def _independent(losses: OneWayLosses) -> tuple[float, float]:
-    """Lost and sent packets, divided by the number of packets lost together."""
+    """Lost and sent packets, divided by the number lost together."""
     lost, sent = losses.lost, losses.sent
     if not lost or not losses.lossy:
         return float(lost), float(sent)
@@ -169,15 +153,12 @@ def _is_normal(lost: float, sent: float, usual_ratio: float) -> bool:
 
 
 def _is_more(direction: tuple[float, float], other: tuple[float, float]) -> bool:
-    """Whether this direction loses more than the other."""
     (lost, sent), (other_lost, other_sent) = direction, other
     even = sent / (sent + other_sent)
     return float(at_least(lost, lost + other_lost, even)) < ALONE_CHANCE
 
 
 class SteppedDirection(StrEnum):
-    """What stepped where one-way delays changed."""
-
     FORWARD = "forward"
     REVERSE = "reverse"
     BOTH = "both"
@@ -187,19 +168,18 @@ class SteppedDirection(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DelayStep:
-    """A step of the one-way delays. `step_ms` is that of the RTT, which contains no clock, and `error_ms` the half
-    width of its interval; both are None for `UNKNOWN`. Beside a noisy direction they are those of the steady one."""
+    """A step of the one-way delays. Beside a noisy direction it is the steady direction's."""
 
     direction: SteppedDirection
-    step_ms: float | None = None
-    error_ms: float | None = None
+    step_ms: float | None = None  # of the RTT, which contains no clock; None for UNKNOWN
+    error_ms: float | None = None  # half width of the interval of step_ms; None for UNKNOWN
     forward_ms: float | None = None
     reverse_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class OneWayDelays:
-    """Raw one-way delays of successive bursts in ms, with the offset between the clocks; negative ones are possible."""
+    """Raw one-way delays of successive bursts in ms, including the clock offset; possibly negative."""
 
     forward_ms: Sequence[float]
     reverse_ms: Sequence[float]
@@ -209,7 +189,7 @@ NO_STEP = DelayStep(SteppedDirection.UNKNOWN)
 
 
 def delay_step_direction(before: OneWayDelays, after: OneWayDelays) -> DelayStep:
-    """The direction of a step between `before` and `after`, which are next to each other in time."""
+    """The direction of a step between two neighbouring periods."""
     if min(map(len, (before.forward_ms, before.reverse_ms, after.forward_ms, after.reverse_ms))) < LEAST_DELAYS:
         return NO_STEP
     forward_ms, forward_error_ms = _change(before.forward_ms, after.forward_ms)
@@ -236,7 +216,6 @@ def delay_step_direction(before: OneWayDelays, after: OneWayDelays) -> DelayStep
 
 
 def _step_alone(before: OneWayDelays, after: OneWayDelays) -> DelayStep:
-    """A step of a steady direction beside a noisy one, by the ranks of the noisy direction's delays."""
     ways = (
         (SteppedDirection.FORWARD, (before.forward_ms, after.forward_ms), (before.reverse_ms, after.reverse_ms)),
         (SteppedDirection.REVERSE, (before.reverse_ms, after.reverse_ms), (before.forward_ms, after.forward_ms)),
@@ -263,7 +242,6 @@ def _change(before_ms: Sequence[float], after_ms: Sequence[float]) -> tuple[floa
 
 
 def _median_error(values_ms: Floats) -> float:
-    """Standard error of a median, from the median absolute deviation: 1.4826 MAD is a normal distribution's standard
-    deviation, and sqrt(pi / 2) of a mean's error that of its median."""
+    """Standard error sqrt(pi / 2) times the mean's, from 1.4826 MAD."""
     deviation_ms = 1.4826 * np.median(np.abs(values_ms - np.median(values_ms)))
     return float(1.2533 * deviation_ms / np.sqrt(len(values_ms)))

@@ -1,8 +1,5 @@
-"""Figures as text: numbers in, short English text with its unit out.
-
-A partial loss never rounds to 0% or to 100%, no loss is shown as a bound, and a missing value is "no data".
-Not here: dates and names, and anything that depends on where the text is shown.
-"""
+"""Figures as English text with units. A partial loss never rounds to 0% or 100%; no loss is shown as a bound. Not here:
+dates and names."""
 
 from __future__ import annotations
 
@@ -14,28 +11,27 @@ from monitor.analysis.loss import ZERO_LOSS_BOUND
 
 NO_DATA = "no data"
 
+# Pages and documentation have this text.
 EXCLUDED_PACKETS = (
     "Packets sent while a throughput test of ours ran from or to either end of the path are excluded; "
     "their RTT and loss are the latency under load."
 )
-"""Pages and documentation have this text."""
 
 _TOLERANCE = 1e-9
+# Below this share of the high end, the low end is omitted: 0.008 to 6% is "up to 6%".
 _NEXT_TO_NOTHING = 0.05
-"""Share of its high end below which the low end of an interval is not written: 0.008 to 6% is up to 6%."""
 _BIT_RATES = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
 
+# Both ends of a shorter time are written to the second, unless both are whole minutes.
 _TO_THE_SECOND = timedelta(minutes=10)
-"""Of a shorter time both ends are written to the second, unless both are whole minutes."""
 
 
 def count(number: int) -> str:
-    """1,140."""
     return f"{number:,}"
 
 
 def percent(ratio: float) -> str:
-    """A ratio (0 to 1) in percent: 1 decimal from 1% up, two significant digits below, as in 2.1% and 0.034%."""
+    """A ratio in percent: 1 decimal from 1% up, two significant digits below (2.1%, 0.034%)."""
     value = ratio * 100.0
     if value <= 0.0 or value >= 100.0:
         return "0%" if value <= 0.0 else "100%"
@@ -45,7 +41,7 @@ def percent(ratio: float) -> str:
 
 
 def about_percent(ratio: float, low: float, high: float) -> str:
-    """A loss in short, where its interval does not fit: 5.2%, or ~5% to one significant digit, as for a cell."""
+    """A loss without its interval, for a cell: 5.2%, or ~5% to one significant digit."""
     exact = percent_between(ratio, low, high)
     if ratio <= 0.0 or " to " not in exact:
         return exact if ratio > 0.0 else percent(0.0)
@@ -55,11 +51,8 @@ def about_percent(ratio: float, low: float, high: float) -> str:
 
 
 def percent_between(ratio: float, low: float, high: float) -> str:
-    """A loss whose true value lies between `low` and `high`, with no more digits than that proves: 5.2%, 5% or 4 to 7%.
-
-    A figure is between the halves of its last digit; where no number of digits fits, the interval itself is written.
-    Without loss its bound: below 1.3%. All lost is 100%.
-    """
+    """A loss with no more digits than its interval proves: 5.2%, 5%, or the interval itself, 4 to 7%; without loss its
+    bound, below 1.3%."""
     if ratio >= 1.0:
         return percent(ratio)
     if ratio <= 0.0:
@@ -73,7 +66,7 @@ def percent_between(ratio: float, low: float, high: float) -> str:
 
 
 def percent_interval(low: float, high: float) -> str:
-    """An interval of a loss in percent, rounded outward: 4 to 7%, and up to 6% where its low end is next to nothing."""
+    """An interval of a loss in percent, rounded outward: 4 to 7%, or up to 6%."""
     least, most = low * 100.0, high * 100.0
     decimals = max(0, -_exponent(max((most - least) / 2.0, _TOLERANCE)))
     end = f"{_outward(math.ceil, most, decimals)}%"
@@ -83,7 +76,7 @@ def percent_interval(low: float, high: float) -> str:
 
 
 def loss(lost: int, sent: int) -> str:
-    """The pooled loss of `sent` packets; with none lost of N its 95% bound, `< 3/N` in percent and rounded up."""
+    """The pooled loss of `sent` packets; with none lost its 95% bound, `< 3/N` in percent, rounded up."""
     if sent == 0:
         return NO_DATA
     if lost > 0:
@@ -97,14 +90,14 @@ def loss_bound(ratio: float) -> str:
 
 
 def none_lost(sent: int) -> str:
-    """No loss as its evidence: 0 of 1,530, so below 0.2% (95%). Up to three packets have no bound below 100%."""
+    """No loss as its evidence: 0 of 1,530, so below 0.2% (95%). Up to three packets give no bound."""
     if sent <= 3:
         return f"0 of {sent}"
     return f"0 of {sent:,}, so below {_rounded_up_percent(ZERO_LOSS_BOUND / sent)}% (95%)"
 
 
 def loss_evidence(sent: int, received: int) -> str:
-    """The counts behind a loss: 12 of 6,000 lost; of no loss `none_lost`, with the bound that they prove."""
+    """The counts behind a loss: 12 of 6,000 lost; without loss `none_lost`."""
     return none_lost(sent) if received == sent else f"{sent - received:,} of {sent:,} lost"
 
 
@@ -118,7 +111,6 @@ def milliseconds(value_ms: float | None) -> str:
 
 
 def milliseconds_between(low_ms: float, high_ms: float) -> str:
-    """An interval of a time, with its unit once: 0.233 to 102.4 ms."""
     return f"{milliseconds(low_ms).removesuffix(' ms')} to {milliseconds(high_ms)}"
 
 
@@ -154,7 +146,7 @@ def duration(seconds: float) -> str:
 
 
 def time_so_far(seconds: float) -> str:
-    """A time that goes on, in whole units that have passed: never longer than it is."""
+    """A running time in whole units passed: never longer than it is."""
     unit_s = 1 if seconds < 120 else 60 if seconds < 7200 else 360 if seconds < 172_800 else 8640
     return duration(max(seconds, 0.0) // unit_s * unit_s)
 

@@ -1,11 +1,9 @@
-"""Great-circle distance between two places."""
-
 from __future__ import annotations
 
 from math import asin, cos, radians, sin, sqrt
 
+# IUGG mean radius R1.
 MEAN_EARTH_RADIUS_KM = 6371.0088
-"""IUGG mean radius R1."""
 
 
 def great_circle_km(

@@ -1,15 +1,7 @@
-"""When a link is full: a forecast from the weekly 95th percentiles of its use. No I/O.
+"""Forecast when a link is full from weekly 95th percentiles of its five-minute use, with an 80% interval.
 
-In: the 95th percentile of the five-minute averages of each week (as transit is billed), and the capacity. Out: a
-`FullForecast`: full in about N weeks with an 80% prediction interval, not within a year, or cannot tell, with the
-reason.
-
-A line is fitted robustly (H. Theil 1950, P. Sen 1968) to the weeks since the last step of the level. Its uncertainty,
-and the scatter of weeks to come, are those of its own residuals: the weeks are simulated onward many times, with
-residuals drawn again as a first-order autoregression and the line fitted again to each (residual bootstrap). The
-forecast is the first week that reaches `FULL_RATIO` of the capacity. "Full in N weeks" needs a trend that is proven as
-well (Mann and Kendall, with the variance of dependent weeks), since chance alone gives every series some slope.
-`tests.link_use` scores all of it on simulated traffic; docs/method/link_use.md has the table.
+Theil-Sen line (H. Theil 1950, P. Sen 1968) since the last level step, residual bootstrap (autoregressive), Mann-Kendall
+test of the trend; docs/method/link_use.md has its scores.
 """
 
 from __future__ import annotations
@@ -26,31 +18,29 @@ from monitor.analysis import figures
 
 Floats = NDArray[np.float64]
 
+# Header bytes missing from counters and gaps between frames keep five minutes below all of the capacity.
 FULL_RATIO = 0.95
-"""Of the capacity: headers that counters leave out, and gaps between frames, keep five minutes from reaching all."""
 LEAST_WEEKS = 8
 MOST_WEEKS = 52
 YEAR_WEEKS = 52
 QUARTER_WEEKS = 13
+# Weeks that are simulated onward.
 FURTHEST_WEEKS = 156
-"""Weeks that are simulated onward."""
+# 99%, one-sided.
 TREND_Z = 2.326
-"""99%, one-sided."""
 DRAWS = 250
+# Below this share of the other model's absolute residuals, growth by amount or by ratio is used alone.
 MUCH_BETTER = 0.75
-"""Of the absolute residuals: below this share of the other's, growth by amount or by ratio explains the weeks alone."""
+# Share of the capacity, so that an idle week has a logarithm.
 LEAST_USE = 1e-6
-"""Of the capacity: an idle week has a logarithm."""
+# Weeks on each side of a step.
 LEAST_SIDE = 4
-"""Weeks on each side of a step."""
 STEP_SIGMAS = 3.0
 LARGEST_DEPENDENCE = 0.8
 MAD_SIGMA = 1.4826
 
 
 class FullVerdict(StrEnum):
-    """The statement of a forecast."""
-
     FULL = "full"
     FULL_IN = "full in"
     NOT_WITHIN_YEAR = "not within a year"
@@ -59,26 +49,20 @@ class FullVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FullForecast:
-    """When a link is full, in weeks from the last measured week.
-
-    `weeks`, `low_weeks` and `high_weeks` are set with the verdict `FULL_IN`; `high_weeks` is None beyond
-    `FURTHEST_WEEKS`. `level_bps` and `slope_bps` (per week) are those of the fitted line at the last week, `weeks_used`
-    those it was fitted to; None where nothing was fitted.
-    """
+    """When a link is full, in weeks from the last measured week."""
 
     verdict: FullVerdict
     reason: str
     capacity_bps: float | None
-    weeks_used: int = 0
-    level_bps: float | None = None
-    slope_bps: float | None = None
-    weeks: int | None = None
+    weeks_used: int = 0  # to which the line was fitted
+    level_bps: float | None = None  # of the line at the last week; None without a line
+    slope_bps: float | None = None  # per week; None without a line
+    weeks: int | None = None  # with FULL_IN only
     low_weeks: int | None = None
-    high_weeks: int | None = None
+    high_weeks: int | None = None  # None beyond FURTHEST_WEEKS
 
     @property
     def words(self) -> str:
-        """The statement, as on the pages."""
         if self.verdict is not FullVerdict.FULL_IN:
             return f"{self.verdict}{f': {self.reason}' if self.reason else ''}"
         high = f"more than {FURTHEST_WEEKS}" if self.high_weeks is None else str(self.high_weeks)
@@ -146,13 +130,12 @@ def _weeks(count: int) -> str:
 
 
 def _line(at: Floats, use: Floats) -> tuple[float, float]:
-    """Slope and value at 0 of the line with the median slope of all pairs."""
+    """Slope and value at 0 of the Theil-Sen line."""
     slopes, levels = _lines(at, use[None, :])
     return float(slopes[0]), float(levels[0])
 
 
 def _lines(at: Floats, rows: Floats) -> tuple[Floats, Floats]:
-    """As `_line`, for each row."""
     first, second = np.triu_indices(len(at), 1)
     slopes: Floats = np.median((rows[:, second] - rows[:, first]) / (at[second] - at[first]), axis=1)
     levels: Floats = np.median(rows - slopes[:, None] * at, axis=1)
@@ -160,10 +143,7 @@ def _lines(at: Floats, rows: Floats) -> tuple[Floats, Floats]:
 
 
 def _last_step(at: Floats, use: Floats) -> int:
-    """The place after the last step of the level; 0 without any.
-
-    A step is better described by two levels than by a line, and exceeds the scatter on both of its sides.
-    """
+    """Place after the last level step; 0 without any."""
     begin = 0
     while len(use) - begin >= 2 * LEAST_SIDE:
         part, times = use[begin:], at[begin:]
@@ -205,7 +185,7 @@ def _residuals(at: Floats, use: Floats) -> Floats:
 
 
 def _is_rising(at: Floats, use: Floats) -> bool:
-    """Whether a rise is proven, by the signs of all pairs of weeks."""
+    """Whether the signs of all pairs of weeks prove a rise."""
     count = len(use)
     signs = np.sign(use[None, :] - use[:, None])
     score = float(signs[np.triu_indices(count, 1)].sum())
@@ -215,10 +195,7 @@ def _is_rising(at: Floats, use: Floats) -> bool:
 
 
 def _first_full(at: Floats, use: Floats) -> Floats:
-    """Draws of the first week that is full, counted from the last measured week; infinite beyond `FURTHEST_WEEKS`.
-
-    Growth by the same amount each week and by the same ratio are both drawn from, unless one of them fits much better.
-    """
+    """Draws of the first full week after the last measured; infinite beyond `FURTHEST_WEEKS`."""
     random = np.random.default_rng(len(use))
     rates = np.log(np.maximum(use, LEAST_USE))
     by_amount = float(np.abs(_residuals(at, use)).sum())
@@ -232,7 +209,6 @@ def _first_full(at: Floats, use: Floats) -> Floats:
 
 
 def _draws(at: Floats, values: Floats, full: float, random: np.random.Generator) -> Floats:
-    """Draws of the first week in which a line with its scatter reaches `full`."""
     count = len(values)
     slope, level = _line(at, values)
     residuals = _residuals(at, values)

@@ -1,8 +1,4 @@
-"""Interpretation of a counted loss: its band, and its upper bound where nothing was lost.
-
-In: loss as a ratio (0 to 1), or counts of packets. Out: a word, or a bound. `monitor.analysis.binomial` has exact
-bounds where packets were lost.
-"""
+"""Interpretation of a counted loss: its band, or its upper bound where none was lost. `binomial` has exact bounds."""
 
 from __future__ import annotations
 
@@ -14,14 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 
+# Without loss in N packets the loss is below 3/N with 95% confidence ("rule of three": -ln 0.05 = 2.996).
 ZERO_LOSS_BOUND = 3.0
-"""Without loss in N packets the loss is below 3/N with 95% confidence ("rule of three": -ln 0.05 = 2.996)."""
 
 OUTAGE_CHANCE = 1e-3
+# Cycles without any reply before a path may have an outage.
 OUTAGE_CYCLES = 2
-"""Cycles without any reply from which on a path may have an outage."""
+# Packets in a row; fewer may be lost together by chance.
 LEAST_UNANSWERED = 4
-"""Packets in a row; fewer may be lost together by chance."""
 
 
 class LossBand(StrEnum):
@@ -52,15 +48,14 @@ def zero_loss_bound_ratio(sent: ArrayLike) -> Floats:
 
 
 def loss_bound_ratio(sent: int, received: int) -> float | None:
-    """Upper 95% bound of the loss where nothing was lost, 3/sent; None with loss, or where nothing was sent."""
+    """Upper 95% bound of the loss, 3/sent; None with loss, or where nothing was sent."""
     if sent == 0 or received < sent:
         return None
     return min(ZERO_LOSS_BOUND / sent, 1.0)
 
 
 def is_outage(sent: float, received: float, unanswered: float) -> bool:
-    """Whether the newest `unanswered` of `sent` packets, all lost, are an outage: at the loss of the packets before
-    them, so long a run of losses has a probability of at most OUTAGE_CHANCE."""
+    """Whether the newest `unanswered` of `sent` packets are an outage: at most OUTAGE_CHANCE at the loss before."""
     if unanswered <= 0:
         return False
     before = sent - unanswered

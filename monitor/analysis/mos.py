@@ -1,8 +1,5 @@
-"""Mean opinion score of a telephone call over a path: PingER's short form of the E-model.
-
-In: RTT, delay variation (IPDV) and loss, scalars or arrays that broadcast. Out: scores of 1 to 4.5, NaN where an input
-is NaN. The SQL function `reporting.mos` gives the same.
-"""
+"""Mean opinion score of a telephone call over a path, 1 to 4.5: PingER's short form of the E-model. The SQL function
+`reporting.mos` gives the same."""
 
 from __future__ import annotations
 
@@ -17,11 +14,8 @@ WORST, BEST = 1.0, 4.5
 
 
 def mos(rtt_avg_ms: ArrayLike, ipdv_ms: ArrayLike, loss_ratio: ArrayLike) -> Floats:
-    """The score of a mean RTT, a delay variation and a loss (0 to 1); it falls with each of them.
-
-    The effective latency and the loss are subtracted from R; ITU-T G.107, Annex B, converts R to the score. That cubic
-    dips below 1 for R between 0 and 6.5; it is clamped.
-    """
+    """Score of a mean RTT, IPDV and loss (0 to 1): latency and loss are subtracted from R, ITU-T G.107, Annex B,
+    converts it."""
     latency_ms = np.asarray(rtt_avg_ms, dtype=np.float64) + 2.0 * np.asarray(ipdv_ms, dtype=np.float64) + CODEC_MS
     delay = np.maximum(latency_ms / 40.0, (latency_ms - 120.0) / 10.0)
     r = np.clip(BEST_R - delay - 250.0 * np.asarray(loss_ratio, dtype=np.float64), 0.0, 100.0)

@@ -1,17 +1,8 @@
-"""Test for changes beyond the noise of a path: the days of a period against the days before, for many paths at once.
+"""Test for changes beyond a path's noise, days of a period against days before: shape (paths, days), NaN or 0 sent
+without data.
 
-In: daily values of shape (paths, days), NaN or 0 sent where a day has none. Out: `ChangeTests`, with the p-value of
-each. A change must pass two tests that fail in different ways, so the larger of their p-values counts:
-
-  - ranks: Mann and Whitney's exact test on days. It assumes no distribution of days, so that neither a few bad days nor
-    bursts of loss prove a change, but it takes days as independent.
-  - scale: the difference by its standard error, in Student's t. Losses are counts, and their variance is that of a
-    binomial times the dispersion that the path's own days show (quasi-likelihood: P. McCullagh and J. Nelder,
-    "Generalized Linear Models", 2nd ed., 1989, section 4.5); round trips and rates are taken by their medians and
-    quartiles, in logarithms. Correlated days count as fewer, by the correlation of neighbours (the variance of the mean
-    of an autoregressive series of order 1), in the error and in t's degrees of freedom.
-
-`adjusted` corrects for the number of tests. Not here: which figures are compared, and which changes are worth telling.
+The larger p-value counts of Mann and Whitney's exact rank test and Student's t with the days' dispersion and
+correlation (quasi-likelihood: P. McCullagh and J. Nelder, "Generalized Linear Models", 2nd ed., 1989, section 4.5).
 """
 
 from __future__ import annotations
@@ -27,27 +18,27 @@ from monitor.analysis.alarms.ranks import at_most
 
 Floats = NDArray[np.float64]
 
+# Minimum number of days for a test.
 LEAST_DAYS, LEAST_DAYS_BEFORE = 3, 14
-"""Minimum number of days for a test."""
 
+# Minimum relative deviation of a value: daily medians come from sketches, which are within 1%.
 SMALLEST_SCALE = 0.01
-"""Minimum relative deviation of a value: daily medians come from sketches, which are within 1%."""
 
 MOST_CORRELATION = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeTests:
-    """Value of the period and of the days before it for each path, and the two-sided chance of the difference by noise
-    alone. All three are NaN with too few days. Loss is pooled; other values are medians of days."""
+    """Value of the period and of the days before it for each path, NaN with too few days. Loss is pooled; others are
+    medians of days."""
 
     now: Floats
     before: Floats
-    chance: Floats
+    chance: Floats  # two-sided, of the difference by noise alone
 
 
 def loss_changes(lost: ArrayLike, sent: ArrayLike, lost_before: ArrayLike, sent_before: ArrayLike) -> ChangeTests:
-    """Compare the loss of the days of a period with that of the days before it, from counts of packets."""
+    """Compare the loss of a period's days with the days before, from counts of packets."""
     now, now_sent = _floats(lost), _floats(sent)
     past, past_sent = _floats(lost_before), _floats(sent_before)
     enough = _has_enough_days(now_sent > 0, past_sent > 0)
@@ -59,7 +50,7 @@ def loss_changes(lost: ArrayLike, sent: ArrayLike, lost_before: ArrayLike, sent_
 
 
 def value_changes(values: ArrayLike, values_before: ArrayLike) -> ChangeTests:
-    """Compare the median of a period's daily values (above 0) with that of the days before it."""
+    """Compare the median of a period's daily values (above 0) with the days before."""
     now, past = np.log(_floats(values)), np.log(_floats(values_before))
     enough = _has_enough_days(~np.isnan(now), ~np.isnan(past))
     middle, middle_before = _medians(now), _medians(past)
@@ -78,7 +69,7 @@ def value_changes(values: ArrayLike, values_before: ArrayLike) -> ChangeTests:
 
 def adjusted(chances: ArrayLike) -> Floats:
     """Chances corrected for multiple tests (NaN: not tested), by Y. Benjamini and Y. Hochberg, "Controlling the false
-    discovery rate" (1995): of those reported at or below q, a share of at most q is false on average."""
+    discovery rate" (1995)."""
     given = _floats(chances)
     tested = np.flatnonzero(~np.isnan(given))
     order = tested[np.argsort(given[tested])]
@@ -138,14 +129,14 @@ def _count_chances(now: Floats, now_sent: Floats, past: Floats, past_sent: Float
 
 
 def _residuals(lost: Floats, sent: Floats, of_one: Floats) -> Floats:
-    """How far each day is from the mean of its period, in standard deviations of a binomial; NaN for no day."""
+    """Deviation of each day in standard deviations of a binomial; NaN without data."""
     ratio = (lost.sum(axis=1) / sent.sum(axis=1))[:, np.newaxis]
     residuals: Floats = np.where(sent > 0, (lost - ratio * sent) / np.sqrt(of_one[:, np.newaxis] * sent), np.nan)
     return residuals
 
 
 def _correlations(residuals: Floats) -> Floats:
-    """Correlation of neighbouring days, plus a standard error for safety: from 0 to `MOST_CORRELATION`."""
+    """Correlation of neighbouring days plus a standard error, 0 to `MOST_CORRELATION`."""
     centred = (
         residuals
         - np.nanmean(np.where(np.isnan(residuals).all(axis=1, keepdims=True), 0.0, residuals), axis=1)[:, np.newaxis]
@@ -161,7 +152,6 @@ def _correlations(residuals: Floats) -> Floats:
 
 
 def _mean_variance(days: NDArray[np.int64], correlation: Floats) -> Floats:
-    """Variance of the mean of `days` days of variance 1 whose neighbours are correlated."""
     count = np.maximum(days, 1).astype(np.float64)
     lags = np.arange(1, int(count.max(initial=1)))
     weights = np.maximum(1.0 - lags / count[:, np.newaxis], 0.0)
@@ -178,7 +168,6 @@ def _quartiles(values: Floats) -> tuple[Floats, Floats]:
 
 
 def _shares(values: Floats, share: float) -> Floats:
-    """The quantile of each row without its NaNs; NaN for a row of them."""
     ordered = np.sort(values, axis=1)
     count = (~np.isnan(values)).sum(axis=1)
     position = share * np.maximum(count - 1, 0)

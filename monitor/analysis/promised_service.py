@@ -1,11 +1,5 @@
-"""Whether a path gives the promised service, by the share of its tests that fall short of it. No I/O.
-
-In: counts of tests. Out: a `ServiceFinding`. A test falls short below `SHORT_OF` of the promise; the caller leaves out
-tests that fell short by a limit of a host, or by one that is unknown: they prove nothing about the service.
-
-The promise is not kept where the share that falls short is above the permitted share with 95% confidence, kept where it
-is not above it with 95% confidence (Clopper and Pearson, by `monitor.analysis.binomial`); else it cannot be told.
-"""
+"""Judge a promised service with 95% confidence (Clopper and Pearson, by `monitor.analysis.binomial`) by the share of
+tests below `SHORT_OF` of the promise. Callers leave out tests with host limits or unknown limits."""
 
 from __future__ import annotations
 
@@ -14,13 +8,11 @@ from enum import StrEnum
 
 from monitor.analysis.binomial import lower_bound, upper_bound
 
+# Headers of packets and frames take 3 to 6% of a contract's rate, and tests vary.
 SHORT_OF = 0.9
-"""Of the promise: headers of packets and frames take 3 to 6% of a contract's rate, and tests vary."""
 
 
 class ServiceVerdict(StrEnum):
-    """Whether the promised service was kept."""
-
     KEPT = "kept"
     NOT_KEPT = "not kept"
     CANNOT_TELL = "cannot tell"
@@ -28,27 +20,25 @@ class ServiceVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServiceCounts:
-    """Tests of a path over a period: those that say something about the promised rate, the number that fell short of
-    it, and those left out. The same of the bursts that policer tests measured."""
+    """Tests of a path over a period."""
 
-    tests: int
+    tests: int  # that prove something about the promised rate
     short: int
     left_out: int
-    bursts: int = 0
+    bursts: int = 0  # measured by policer tests
     bursts_short: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceFinding:
-    """A verdict with the share of tests that fell short and its 90% confidence interval; None without tests.
-    `falls_short` names the promise that is not kept: rate or burst."""
+    """A verdict with the share of tests that fell short."""
 
     verdict: ServiceVerdict
     counts: ServiceCounts
     short_ratio: float | None
-    low_ratio: float | None
+    low_ratio: float | None  # 90% confidence interval; None without tests
     high_ratio: float | None
-    falls_short: str | None = None
+    falls_short: str | None = None  # the promise that is not kept: rate or burst
 
 
 def judge_service(counts: ServiceCounts, kept_ratio: float, *, burst_promised: bool = False) -> ServiceFinding:

@@ -1,17 +1,9 @@
-"""Quantile sketches: counts of values in buckets whose bounds grow by a constant factor.
+"""Quantile sketches of many groups: counts in buckets `growth^(key-1) < |value| / unit <= growth^key` (C. Masson, J.
+Rim, H. Lee, "DDSketch", VLDB 2019), relative error (growth-1) / (growth+1). Concatenated sketches are the sketch of the
+union.
 
-A value lies in the bucket `key` with growth^(key-1) < |value| / unit <= growth^key and stands for the bucket's middle:
-a relative error of at most (growth-1) / (growth+1) (the buckets of C. Masson, J. Rim, H. Lee, "DDSketch", VLDB 2019).
-Keys begin at 1, are negative for negative values, and 0 is everything of at most one unit. The concatenation of
-sketches is the sketch of their union: a bucket may occur twice, its counts add up. So merging is lossless, in any
-order.
-
-In and out: the sketches of many groups at once, as arrays; as bytes for storing, mostly 2 for a bucket. Not here: the
-storage of sketches (`monitor.archive`).
-
-The bytes are pairs of unsigned numbers in LEB128 (seven bits a byte, the lowest first, the top bit set on all but the
-last byte): first 0 and where the keys start from, zigzag-coded (0, -1, 1, -2, … as 0, 1, 2, 3, …); then for each
-bucket the distance of its key from the previous key, 1 or more, and its count.
+Negative keys are negative values, 0 is at most one unit. Bytes are LEB128 numbers: 0, the zigzag-coded first key, then
+for each bucket its key's distance from the previous (at least 1) and its count.
 """
 
 from __future__ import annotations
@@ -40,7 +32,6 @@ class BucketScale:
     growth: float
 
     def keys_of(self, values: Floats) -> Ints:
-        """The bucket of each value."""
         sizes = np.abs(values) / self.unit
         with np.errstate(divide="ignore"):
             exponents = np.ceil(np.log(sizes) / math.log(self.growth))
@@ -48,22 +39,22 @@ class BucketScale:
         return (np.sign(values) * keys).astype(np.int64)
 
     def values_of(self, keys: Ints) -> Floats:
-        """Representative value of each bucket: the value with the same relative distance to both bounds."""
+        """Values with the same relative distance to both bounds of their bucket."""
         middles = self.unit * 2.0 * self.growth ** np.abs(keys).astype(np.float64) / (self.growth + 1.0)
         values: Floats = np.where(keys == 0, 0.0, np.sign(keys) * middles)
         return values
 
 
+# A nanosecond, below the resolution of any clock in use; within 0.25%.
 RTT_MS = BucketScale(unit=1e-6, growth=1.005)
-"""A nanosecond, below the resolution of any clock in use; within 0.25%."""
+# Differences spread over many buckets and need less precision; within 1%.
 IPDV_MS = BucketScale(unit=1e-6, growth=1.02)
-"""Differences spread over many buckets and need less precision; within 1%."""
 RATE_BPS = BucketScale(unit=1.0, growth=1.005)
 
 
 @dataclass(frozen=True, slots=True)
 class Sketches:
-    """The sketches of `groups` groups: `count[i]` values of `group[i]` in bucket `key[i]`, sorted by group and key."""
+    """Sketches of groups: `count[i]` values of `group[i]` in bucket `key[i]`, sorted by group and key."""
 
     groups: int
     group: Ints
@@ -72,14 +63,14 @@ class Sketches:
 
     @classmethod
     def of_values(cls, group: ArrayLike, values: ArrayLike, groups: int, scale: BucketScale) -> Sketches:
-        """Count `values[i]` in the sketch of `group[i]`; NaN counts nowhere."""
+        """Sketch values; NaN is not counted."""
         numbers = np.asarray(values, dtype=np.float64)
         there = ~np.isnan(numbers)
         return _counted(groups, np.asarray(group)[there], scale.keys_of(numbers[there]), None)
 
     @classmethod
     def of_bytes(cls, stored: Sequence[bytes | None]) -> Sketches:
-        """Parse a group from each element, which may be several concatenated sketches; None is an empty group."""
+        """Parse a group, possibly several concatenated sketches, from each element; None is an empty group."""
         sizes = np.array([0 if part is None else len(part) for part in stored], dtype=np.int64)
         numbers, ends = _from_leb128(np.frombuffer(b"".join(part for part in stored if part), dtype=np.uint8))
         steps, counts = numbers[0::2], numbers[1::2]
@@ -94,7 +85,6 @@ class Sketches:
         return _counted(len(stored), group[buckets], keys[buckets], counts[buckets])
 
     def to_bytes(self) -> list[bytes | None]:
-        """Encode each group; None where it is empty."""
         firsts = np.flatnonzero(np.diff(self.group, prepend=-1))
         before = self.key[firsts] - 1
         steps = np.diff(self.key, prepend=0)
@@ -107,11 +97,8 @@ class Sketches:
         return [packed[start:end] or None for start, end in zip([0, *ends], ends, strict=False)]
 
     def quantiles(self, shares: Sequence[float], scale: BucketScale) -> Floats:
-        """The quantiles at `shares` (0 to 1) of each group, shape (groups, shares), interpolated linearly between order
-        statistics as NumPy's default does; NaN for an empty group.
-
-        Each is within the relative error of the buckets where the two order statistics beside it have the same sign.
-        """
+        """Quantiles at `shares` (0 to 1), shape (groups, shares), interpolated as in NumPy; NaN for an empty group. The
+        relative error holds between order statistics of the same sign."""
         below = np.concatenate(([0], np.cumsum(self.count)))
         firsts = np.searchsorted(self.group, np.arange(self.groups + 1))
         before, sizes = below[firsts[:-1]], np.diff(below[firsts])
@@ -131,7 +118,6 @@ class Sketches:
 
 
 def _counted(groups: int, group: Ints, keys: Ints, counts: ArrayLike | None) -> Sketches:
-    """Sketches of unsorted entries: sorted, buckets merged. Group and key are sorted as a single number."""
     both = (group.astype(np.int64) << _KEY_BITS) | (keys + _KEY_OFFSET)
     if counts is None:
         present, totals = np.unique(both, return_counts=True)
@@ -146,7 +132,6 @@ def _counted(groups: int, group: Ints, keys: Ints, counts: ArrayLike | None) -> 
 
 
 def _to_leb128(numbers: Ints) -> tuple[bytes, Ints]:
-    """LEB128 bytes of all numbers, and the length of each."""
     sizes = np.ones(len(numbers), dtype=np.int64)
     rest = numbers >> 7
     while rest.any():
@@ -159,7 +144,7 @@ def _to_leb128(numbers: Ints) -> tuple[bytes, Ints]:
 
 
 def _from_leb128(packed: Bytes) -> tuple[Ints, Ints]:
-    """Numbers, and the position in the bytes where each ends."""
+    """Numbers, and the position where each ends."""
     ends = np.flatnonzero(packed < 0x80)
     if not len(ends):
         return ends, ends

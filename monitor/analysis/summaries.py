@@ -1,10 +1,5 @@
-"""Figures of many groups of bursts at once, as in the hourly summary of each path, without a Python loop over groups.
-
-In: bursts as in `monitor.analysis.bursts`, and the group (0, 1, 2, …) of each. Out: arrays of shape (groups,), NaN
-where a figure is undefined. They equal the figures of the oracle `tests/oracles/pinger.py` for the bursts of a group,
-or are the counts, means and extremes they derive from, so that summaries can be merged. `monitor.analysis.sketches` has
-mergeable quantiles.
-"""
+"""Mergeable figures of many groups of bursts, shape (groups,), NaN where undefined, without a Python loop. The oracle
+is `tests/oracles/pinger.py`."""
 
 from __future__ import annotations
 
@@ -46,10 +41,8 @@ class BurstFigures:
 
 
 def burst_figures(group: ArrayLike, rtts_ms: ArrayLike, sent: ArrayLike, groups: int) -> BurstFigures:
-    """The figures of each group; `rtts_ms` and `sent` as in `bursts`, with `group` the group of each burst.
-
-    The same bursts give the same figures to the last bit if those of each group come in the same order.
-    """
+    """Figures of each group; `rtts_ms` and `sent` as in `bursts`. Deterministic to the last bit for the same order
+    within groups."""
     rtts, of_burst = as_bursts(rtts_ms), np.asarray(group, dtype=np.int64)
     was_sent, lost = sent_and_lost(rtts, sent)
     followed = lost[:, :-1] & was_sent[:, 1:]
@@ -85,15 +78,14 @@ def burst_figures(group: ArrayLike, rtts_ms: ArrayLike, sent: ArrayLike, groups:
 
 
 def slot_minima(group: ArrayLike, slot: ArrayLike, rtts_ms: Floats, groups: int, slots: int) -> Floats:
-    """The minimum RTT of each slot of time, 0 to `slots` - 1, of each group, of shape (groups, slots)."""
+    """The minimum RTT of each slot, 0 to `slots` - 1, shape (groups, slots)."""
     place = np.asarray(group, dtype=np.int64) * slots + np.asarray(slot, dtype=np.int64)
     of_burst = np.fmin.reduce(rtts_ms, axis=1, initial=np.nan)
     return grouped_minima(place, of_burst, groups * slots).reshape(groups, slots)
 
 
 def grouped_ipdv(group: Ints, rtts_ms: Floats, groups: int) -> Floats:
-    """Interquartile range of each group's signed differences between consecutive RTTs of a burst (RFC 5481, section
-    4.1)."""
+    """Interquartile range of signed differences between consecutive RTTs of a burst (RFC 5481, section 4.1)."""
     differences = np.diff(rtts_ms, axis=1)
     of_difference = np.repeat(group, differences.shape[1])
     lower, upper = grouped_quantiles(of_difference, differences.ravel(), groups, (0.25, 0.75))
@@ -101,11 +93,7 @@ def grouped_ipdv(group: Ints, rtts_ms: Floats, groups: int) -> Floats:
 
 
 def grouped_quantiles(group: Ints, values: Floats, groups: int, shares: Sequence[float]) -> list[Floats]:
-    """Quantiles of each group, an array of shape (groups,) for each share: as NumPy's `quantile` without NaN.
-
-    Values are taken as four-byte floats, as stored. Group and value are sorted as a single eight-byte number, ten times
-    as fast as two index sorts.
-    """
+    """Quantiles of each group, an array (groups,) for each share, without NaN, of values as four-byte floats."""
     there = ~np.isnan(values)
     of_value = group[there]
     ordered = np.sort(of_value.astype(np.uint64) << 32 | _sortable(values[there]))
@@ -124,19 +112,19 @@ def grouped_quantiles(group: Ints, values: Floats, groups: int, shares: Sequence
 
 
 def _sortable(values: Floats) -> NDArray[np.uint64]:
-    """Four-byte floats as unsigned integers that sort as they do: the sign turned, negative ones upside down."""
+    """Four-byte floats as unsigned integers of the same order."""
     bits = values.astype(np.float32).view(np.uint32)
     return np.where(bits >> 31, ~bits, bits | _SIGN).astype(np.uint64)
 
 
 def _unsortable(numbers: NDArray[np.uint64]) -> Floats:
-    """Inverse of the sortable encoding: the floats in the lower halves of these numbers."""
+    """Inverse of `_sortable`, from the lower halves."""
     bits = numbers.astype(np.uint32)
     return np.where(bits >> 31, bits ^ _SIGN, ~bits).view(np.float32).astype(np.float64)
 
 
 def grouped_weighted_medians(group: ArrayLike, values: ArrayLike, weights: ArrayLike, groups: int) -> Floats:
-    """Weighted median of each group: its lowest value with half of the weight at or below it; NaN without weight."""
+    """Each group's lowest value with half of the weight at or below it; NaN without weight."""
     of_value, heavy = np.asarray(group, dtype=np.int64), np.asarray(weights, dtype=np.float64)
     numbers = np.asarray(values, dtype=np.float64)
     order = np.argsort(of_value.astype(np.uint64) << 32 | _sortable(numbers))
@@ -150,7 +138,7 @@ def grouped_weighted_medians(group: ArrayLike, values: ArrayLike, weights: Array
 
 
 def grouped_means(group: Ints, values: Floats, groups: int) -> Floats:
-    """The mean of each group's values that are not NaN. `bincount` adds in the order given, whatever lies between."""
+    """Means of each group without NaN; `bincount` adds in the given order."""
     there = ~np.isnan(values)
     with np.errstate(invalid="ignore"):
         sums = np.bincount(group[there], weights=values[there], minlength=groups)
@@ -159,12 +147,11 @@ def grouped_means(group: Ints, values: Floats, groups: int) -> Floats:
 
 
 def grouped_minima(group: Ints, values: Floats, groups: int) -> Floats:
-    """The minimum of each group's values that are not NaN."""
+    """Minimum of each group without NaN."""
     least = np.full(groups, np.nan)
     np.fmin.at(least, group, values)
     return least
 
 
 def _packets(of_burst: Ints, packets: Bools, groups: int) -> Ints:
-    """Number of marked packets, of shape (bursts, packets), in each group."""
     return np.bincount(of_burst, weights=packets.sum(axis=1), minlength=groups).astype(np.int64)

@@ -1,7 +1,4 @@
-"""The users' API about packet captures of throughput tests: their figures, and the pcap files for operators.
-
-As in `monitor.api.users`, which these addresses are part of.
-"""
+"""The users' API about packet captures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of the users' API to requests that it cannot serve: a status and one sentence, as `{"detail": "…"}`."""
+"""Answer failed requests of the users' API: a status, and `{"detail": "…"}`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ MOST_NAMED = 5
 
 
 def add_error_answers(api: NinjaAPI) -> None:
-    """Register the answer of each error that the API's functions raise."""
-
     @api.exception_handler(ActionRefused)
     @api.exception_handler(OnDemandError)
     def not_possible(request: HttpRequest, error: ActionRefused | OnDemandError) -> HttpResponse:
@@ -42,7 +40,7 @@ def add_error_answers(api: NinjaAPI) -> None:
 
 
 def validation_sentence(errors: Sequence[dict[str, Any]]) -> str:
-    """`at: required; duration_s: must be greater than 0`, from the errors of pydantic."""
+    """Word pydantic's errors: `at: required; duration_s: must be greater than 0`."""
     # A value of several permitted types has an error for each of them.
     faults = list(dict.fromkeys(f"{_place(error['loc'])}: {_fault(error)}" for error in errors))
     more = len(faults) - MOST_NAMED
@@ -50,7 +48,6 @@ def validation_sentence(errors: Sequence[dict[str, Any]]) -> str:
 
 
 def _place(location: Sequence[str | int]) -> str:
-    """The field's name; `(body, "body", "at")` has the source and the function's parameter before it."""
     source, *names = location
     if source in ("body", "form", "file") and len(names) > 1:
         del names[0]

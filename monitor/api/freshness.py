@@ -1,5 +1,4 @@
-"""The users' API about the centre itself: when it last did its work, and which data is stale; and the header by which
-every answer of summaries says as of when they are."""
+"""The users' API about the centre's freshness, and the header that dates summaries."""
 
 from __future__ import annotations
 
@@ -16,6 +15,7 @@ from monitor.archive.upkeep.freshness import RecurringWork
 
 EVALUATED_HEADER = "X-Evaluated-At"
 SUMMARIES_HEADER = "X-Summaries-As-Of"
+# For the description of an answer that `date_summaries` may date.
 OF_SUMMARIES: dict[str, Any] = {
     "responses": {
         200: {
@@ -29,7 +29,6 @@ OF_SUMMARIES: dict[str, Any] = {
         }
     }
 }
-"""For the description of an answer that `date_summaries` may date."""
 
 router = Router(tags=["centre"])
 
@@ -55,7 +54,7 @@ class FreshnessOut(Schema):
 
 
 def date_summaries(response: HttpResponse, lacks_since: datetime | None) -> None:
-    """Say in a header of the answer as of when its summaries are, unless they are current."""
+    """Date the summaries in a header, unless they are current."""
     if lacks_since is not None:
         response.headers[SUMMARIES_HEADER] = lacks_since.isoformat().replace("+00:00", "Z")
 

@@ -1,8 +1,4 @@
-"""The users' API about incidents: the list, an incident with its evidence, acknowledging, commenting; activity.
-
-As in `monitor.api.users`, which these addresses are part of. Changes and the
-activity, which names people, need the operator role, checked in `monitor.accounts.access`.
-"""
+"""The users' API about incidents and activity; changes and activity need the operator role (`accounts.access`)."""
 
 from __future__ import annotations
 
@@ -43,20 +39,19 @@ from monitor.mesh.schedule.on_demand import OnDemandError
 from monitor.present.track import Signal
 from probes import free_text
 
+# Spelt out: OpenAPI needs unique class names, and cells of the grid have a State too.
 InState = Literal[IncidentState.PENDING, IncidentState.OPEN, IncidentState.ACKNOWLEDGED, IncidentState.RESOLVED]
-"""Spelt out, since the OpenAPI description needs unique class names, and cells of the grid have a State too."""
 TOTAL_HEADER = "X-Total-Count"
 
 
 def on_one_line(text: str) -> str:
-    """Check a text by the rule for texts from outside. Raises `ValueError`, which the answer names with its place."""
+    """Check a text by the rule for texts from outside. Raises `ValueError`."""
     if (fault := free_text.fault(text)) is not None:
         raise ValueError(f"must {fault}")
     return text
 
 
 def on_lines(text: str) -> str:
-    """The same for each line of a comment."""
     for number, line in enumerate(text.split("\n"), 1):
         try:
             on_one_line(line.removesuffix("\r"))
@@ -65,10 +60,10 @@ def on_lines(text: str) -> str:
     return text
 
 
+# A name or a key.
 Line = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(on_one_line)]
-"""A name or a key."""
+# Text written by a person.
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4000), AfterValidator(on_lines)]
-"""Text written by a person."""
 RequestKey = Annotated[
     Line | None,
     Header(
@@ -110,7 +105,6 @@ class IncidentOut(Schema):
 
     @staticmethod
     def resolve_title(row: Incident | dict[str, str]) -> str:
-        """Of an incident, or of this schema's own answer in `IncidentInFullOut`."""
         return row["title"] if isinstance(row, dict) else headline(row)
 
     @staticmethod
@@ -135,8 +129,8 @@ class LevelUnit(StrEnum):
     BITS_PER_SECOND = "bps"
 
 
+# All other signals' levels are in ms.
 UNITS = {Signal.LOSS: LevelUnit.LOSS_RATIO, Signal.RATE: LevelUnit.BITS_PER_SECOND}
-"""Of the levels of signals; of all others ms."""
 
 
 class LevelOut(Schema):
@@ -265,7 +259,7 @@ class CommentIn(Schema, extra="forbid"):
 
 
 def status_of(error: actions.ActionRefused | OnDemandError) -> int:
-    """404 if unknown, 409 if somebody else was first, 422 if invalid; that of a request on demand is its own."""
+    """Map errors to 404 unknown, 409 somebody else was first, 422 invalid, or their own status."""
     if isinstance(error, OnDemandError):
         return error.status
     return {actions.UnknownObject: 404, actions.ObjectChanged: 409}.get(type(error), 422)
@@ -375,7 +369,6 @@ def list_deeds(
 
 
 def user_name(request: HttpRequest) -> str:
-    """The user name of the request."""
     return request.user.get_username()
 
 

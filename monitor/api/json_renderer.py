@@ -1,5 +1,4 @@
-"""JSON of the users' API. Times have the microseconds that are stored, since a time is part of an address:
-Django's encoder cuts them to milliseconds."""
+"""JSON with microseconds: times are parts of addresses, and Django's encoder cuts them to milliseconds."""
 
 from __future__ import annotations
 
@@ -11,8 +10,6 @@ from ninja.responses import NinjaJSONEncoder
 
 
 class ApiEncoder(NinjaJSONEncoder):
-    """Writes times as ISO 8601 to the microsecond."""
-
     def default(self, o: Any) -> Any:
         if isinstance(o, datetime):
             return o.isoformat().replace("+00:00", "Z")
@@ -20,6 +17,4 @@ class ApiEncoder(NinjaJSONEncoder):
 
 
 class ApiRenderer(JSONRenderer):
-    """Renders answers with `ApiEncoder`."""
-
     encoder_class = ApiEncoder

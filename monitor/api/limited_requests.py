@@ -1,8 +1,4 @@
-"""Ask for pings, traces and aggregate tests on demand: within the rate limit of the user, with an audit record.
-
-In: a path, or the settings of an aggregate test, and the user, who may operate. Out: the requests, or the slot of the
-first member. Used by pages, the API and the command.
-"""
+"""Ask for pings, traces and aggregate tests, within the user's rate limit and with an audit record."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ from probes.trace.spec import TraceReason
 
 
 class TooOften(OnDemandError):
-    """The user is above the rate limit; `wait_s` is the time until the next request."""
+    """`wait_s` is the time until the next request."""
 
     status = 429
 
@@ -31,7 +27,7 @@ class TooOften(OnDemandError):
 
 
 def ask_pings(path: Path, who: str, now: datetime) -> PingRequest:
-    """Ping a path in both directions. Raises `OnDemandError`: `TooOften`, or `PingsRunning` if it runs already."""
+    """Ping both directions. Raises `TooOften`, `PingsRunning`, or another `OnDemandError`."""
     _limit("pings", "pings", rate_limits.ON_DEMAND_PINGS, who)
     with transaction.atomic():
         request = requests.ask_pings(path, by=who, now=now)
@@ -40,7 +36,7 @@ def ask_pings(path: Path, who: str, now: datetime) -> PingRequest:
 
 
 def ask_traces(path: Path, who: str, now: datetime) -> list[TraceRequest]:
-    """Trace a path in both directions. Raises `OnDemandError`: `TooOften` also if it was traced just before."""
+    """Trace both directions. Raises `OnDemandError`: `TooOften` also if just traced."""
     fault = requests.fault_at_source(path, "trace")
     if fault is not None:
         raise OnDemandError(fault)
@@ -54,7 +50,8 @@ def ask_traces(path: Path, who: str, now: datetime) -> list[TraceRequest]:
 
 
 def ask_aggregate(request: AggregateSettings, who: str, now: datetime) -> Slot:
-    """Plan an aggregate test. Raises `OnDemandError`: `TooOften`, `NoFreeSlot` or `UnknownPath` where these apply."""
+    """Plan a test; return its first member's slot. Raises `TooOften`, `NoFreeSlot`, `UnknownPath`, or another
+    `OnDemandError`."""
     _limit("aggregates", "aggregate tests", rate_limits.ON_DEMAND_AGGREGATES, who)
     with transaction.atomic():
         slot = on_demand.ask_aggregate(request, by=who, now=now)
@@ -64,7 +61,6 @@ def ask_aggregate(request: AggregateSettings, who: str, now: datetime) -> Slot:
 
 
 def cancel_aggregate(slot_id: int, who: str, now: datetime) -> bool:
-    """Cancel an aggregate test that no agent has fetched yet; return whether it was cancelled."""
     with transaction.atomic():
         is_cancelled = on_demand.cancel(slot_id, now)
         if is_cancelled:

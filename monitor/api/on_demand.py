@@ -1,9 +1,6 @@
-"""The users' API about tests on demand: requesting throughput and aggregate tests, pings and traces, their state, and
-cancelling a test.
+"""The users' API about tests on demand, for operators (`monitor.accounts.access`).
 
-As in `monitor.api.users`, which these addresses are part of. A throughput test is a slot like a scheduled test, and its
-number is that of the slot, of an aggregate test that of its first member; requests need the operator role, checked in
-`monitor.accounts.access`, and `monitor.api.error_answers` answers those that cannot be met.
+A test's number is its slot's; an aggregate test's its first member's.
 """
 
 from __future__ import annotations
@@ -52,7 +49,6 @@ FoundT = TypeVar("FoundT")
 
 
 def number(name: str, meaning: str) -> Any:
-    """Field with the bounds of a setting."""
     bounds: Any = keys_of(Settings)[name].type_info
     return Field(ge=bounds.ge, le=bounds.le, description=meaning)
 

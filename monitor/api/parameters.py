@@ -1,4 +1,4 @@
-"""Parameters shared by the users' API, as paths, periods and packet sizes; and the answer for errors."""
+"""Parameters of the users' API, and its answer for errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Range(Schema):
     until: Moment | None = None
 
     def resolve_at(self, now: datetime, length: timedelta = DAY) -> tuple[datetime, datetime]:
-        """Both ends in UTC, `length` apart by default. Raises a 422 for the wrong way round or too far apart."""
+        """Both ends in UTC, `length` apart by default. Raises a 422 if reversed or too far apart."""
         until = now if self.until is None else self.until
         since = until - length if self.since is None else self.since
         if since >= until:
@@ -51,7 +51,6 @@ Offset = Annotated[int, Field(ge=0, le=10_000_000, description="number of rows t
 
 
 def path_or_404(path_id: int) -> Path:
-    """The path with its hosts. Raises a 404 where there is none."""
     path = Path.objects.with_hosts().filter(pk=path_id).first()
     if path is None:
         raise HttpError(404, f"there is no path {path_id}; /api/v1/paths lists them")

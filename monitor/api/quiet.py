@@ -1,8 +1,4 @@
-"""The users' API about quiet times: silences, which mute notifications, and maintenance, in which no incident
-opens either.
-
-As in `monitor.api.incidents`. The scope of both is a path, site or group, or else the whole mesh.
-"""
+"""The users' API about silences and maintenance."""
 
 from __future__ import annotations
 

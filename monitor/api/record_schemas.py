@@ -14,10 +14,7 @@ SchemaT = TypeVar("SchemaT", bound=Schema)
 
 
 def with_fields_of(record: type, **in_json: Any) -> Callable[[type[SchemaT]], type[SchemaT]]:
-    """Class decorator: give a schema all fields of a record, in their order, none optional.
-
-    `in_json` has the types of fields that are answered in another type than the record's.
-    """
+    """Give a schema all fields of a record, in order, none optional; `in_json` replaces types."""
     required = required_fields(record, **in_json)
 
     def decorate(schema: type[SchemaT]) -> type[SchemaT]:

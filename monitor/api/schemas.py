@@ -1,4 +1,4 @@
-"""The users' API's answers about sites, paths, the grid, series, tests and the ledger.
+"""Answers of the users' API.
 
 Units are in the names, null means not known, times are ISO 8601 in UTC.
 """

@@ -1,7 +1,4 @@
-"""The users' API about many paths and sites at once: the worst paths, PingER's tables, completeness, refused results.
-
-As in `monitor.api.users`, which these addresses are part of: read-only, units in the names, null is not known.
-"""
+"""The users' API about many paths and sites at once."""
 
 from __future__ import annotations
 
@@ -29,8 +26,8 @@ from monitor.archive.upkeep import freshness
 from monitor.mesh.models import Family, Path, Site
 from monitor.overview.grid import choose_packet_bytes
 
+# Default number of ticks of a table.
 TABLE_TICKS = {Tick.HOUR: 24, Tick.DAY: 30, Tick.MONTH: 12, Tick.YEAR: 5}
-"""Default number of ticks of a table."""
 TICK_LENGTHS = {
     Tick.HOUR: timedelta(hours=1), Tick.DAY: DAY, Tick.MONTH: timedelta(days=30), Tick.YEAR: timedelta(days=365)
 }  # fmt: skip
@@ -216,7 +213,6 @@ def list_refused(request: HttpRequest, limit: Annotated[int, Field(ge=1, le=1000
 
 
 def too_large(by: Grouping, tick: Tick, length: timedelta) -> str | None:
-    """The reason why a table is too large; None if it is not."""
     pairs = Path.objects.in_use().count() if by in (Grouping.NODE, Grouping.SITE) else 1
     cells = pairs * (length // TICK_LENGTHS[tick] + 1)
     if cells <= MOST_TABLE_CELLS:

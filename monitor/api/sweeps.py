@@ -1,7 +1,4 @@
-"""The users' API about sweeps: grids of throughput tests, with the throughput of each cell and the sweet spot.
-
-As in `monitor.api.users`, which these addresses are part of: read-only, units in the names, null is not known.
-"""
+"""The users' API about sweeps."""
 
 from __future__ import annotations
 
@@ -156,7 +153,6 @@ def get_sweep(request: HttpRequest, sweep_id: int) -> dict[str, Any]:
 
 
 def sweep_out(sweep: Sweep) -> dict[str, Any]:
-    """A sweep as plain data, for the API and for the command's --json."""
     return {
         "id": sweep.id,
         "name": sweep.name,
@@ -209,7 +205,6 @@ def get_best_settings(request: HttpRequest, path_id: int) -> list[dict[str, Any]
 
 
 def best_settings_out(row: ScheduledSettings) -> dict[str, Any]:
-    """The results of a scheduled sweep as plain data, for the API and for the command's --json."""
     best = row.best
     return {
         "sweep": row.schedule,

@@ -1,7 +1,4 @@
-"""The users' API about TCP throughput: records, the spread of a path's tests, and the estimate for a path.
-
-As in `monitor.api.users`, which these addresses are part of: read-only, units in the names, null is not known.
-"""
+"""The users' API about TCP throughput."""
 
 from __future__ import annotations
 

@@ -1,10 +1,5 @@
-"""The users' API under /api/v1/: sites, paths, the grid, tables, series, tests, completeness and incidents, as JSON.
-
-Everything here is read-only; actions are in `monitor.api.incidents`, `.quiet` and `.on_demand`. Units are in the names,
-unknown values are null, times are ISO 8601 in UTC.
-Permissions of pages and API are checked in `monitor.accounts.access`; the description for programs is at
-/api/v1/openapi.json.
-"""
+"""The users' API under /api/v1/: units are in the names, unknown values are null, times are ISO 8601 in UTC.
+`monitor.accounts.access` checks permissions."""
 
 from __future__ import annotations
 
@@ -308,7 +303,6 @@ def _grid_out(sheet: GridSheet) -> dict[str, object]:
 
 
 def _cells_out(grid: Grid) -> list[dict[str, Any]]:
-    """A dictionary for each path, with the fields of `CellOut`."""
     ended: dict[int, int] = {}
     if grid.period is GridPeriod.NOW:
         for finding in ended_findings(grid.since, grid.until):

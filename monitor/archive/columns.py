@@ -1,4 +1,4 @@
-"""Columns of NumPy for the database, with None for NaN."""
+"""Convert NumPy columns for the database, with None for NaN."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def nullable(values: NDArray[Any]) -> list[Any]:
-    """A list with None for NaN."""
+    """Convert to a list with None for NaN."""
     listed = values.tolist()
     if values.dtype.kind != "f" or not np.isnan(values).any():
         return listed

@@ -8,14 +8,14 @@ from django.db import models
 
 
 class RealField(models.FloatField):
-    """A float in PostgreSQL's four-byte `real`: seven digits, half the space. An RTT of 100 ms keeps 10 ns."""
+    """Float in PostgreSQL's four-byte `real`: seven digits, 10 ns of 100 ms."""
 
     def db_type(self, connection: Any) -> str:
         return "real"
 
 
 class MultirangeField(models.Field):
-    """A set of integers as PostgreSQL's `int8multirange`: a contiguous range takes the space of one number."""
+    """Set of integers as PostgreSQL's `int8multirange`; contiguous ranges are stored as one."""
 
     def db_type(self, connection: Any) -> str:
         return "int8multirange"

@@ -1,7 +1,4 @@
-"""Outcomes of scheduled measurements in words: the same on pages, in reports and in the terminal.
-
-In: the outcome and reason of a `LedgerLine`, as the API has them. Out: text.
-"""
+"""Outcomes of scheduled measurements in words, for pages, reports and terminal."""
 
 from __future__ import annotations
 
@@ -27,6 +24,6 @@ _REASONS: dict[str, str] = {
 
 
 def outcome_words(outcome: str, reason: str | None = None) -> str:
-    """An outcome, with its reason behind: "not completed: agent too late". Others have no underscores."""
+    """Word an outcome with its reason: "not completed: agent too late"."""
     words = _OUTCOMES.get(outcome, outcome.replace("_", " "))
     return words if reason is None else f"{words}: {_REASONS.get(reason, reason.replace('_', ' '))}"

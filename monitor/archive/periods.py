@@ -1,9 +1,6 @@
-"""Choose the summaries for a period: the longest that fit, shorter ones at its edges, so that few rows are read.
+"""Choose the longest summaries that fit in a period, shorter summaries at its edges.
 
-In: a period of aware times. Out: stretches of one tier each (`hour`, `day`, `month`), in order, without gaps. A period
-is extended to whole hours, beyond two days to the beginning of its first day (UTC). Its newest hours are never taken
-from a longer summary, which is merged minutes after them. All queries over periods use this module, so that they agree
-on the rows of a period.
+Periods extend to whole hours, beyond two days to the first day's start (UTC). All queries over periods use this module.
 """
 
 from __future__ import annotations
@@ -11,19 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
+# Slots of 5 minutes: an hour's summary has the minimum RTT of each, and no shorter figure.
 SLOTS_AN_HOUR = 12
-"""Slots of 5 minutes: a summary of an hour has the minimum RTT of each, and no figure of a shorter time."""
 LONGEST_IN_HOURS = timedelta(days=2)
+# A longer period contains a whole month.
 LONGEST_IN_DAYS = timedelta(days=62)
-"""A longer period contains a whole month."""
+# Delay until all results delivered in time are in a summary, above the rollup's and delivery's delays.
 SETTLED_AFTER = {"day": timedelta(hours=1), "month": timedelta(days=1), "year": timedelta(days=1)}
-"""How long after its end a summary has all that was delivered in time: well above the patience of the rollup and the
-delay of a delivery."""
 
 
 @dataclass(frozen=True, slots=True)
 class TierStretch:
-    """The summaries of a tier that start in [since, until)."""
+    """Summaries of a tier that start in [since, until)."""
 
     tier: str
     since: datetime
@@ -31,15 +27,13 @@ class TierStretch:
 
 
 def week_of(at: datetime) -> date:
-    """The Monday (UTC) of the week of a time."""
+    """Monday (UTC) of the week."""
     day = at.astimezone(UTC).date()
     return day - timedelta(days=day.weekday())
 
 
 def cover(since: datetime, until: datetime, now: datetime | None = None) -> list[TierStretch]:
-    """Stretches of a period, extended to whole hours, of more than two days to the beginning of its first day; none for
-    an empty period. `now` tells whether the summaries of its last day and month are settled; without it they are not.
-    """
+    """Cover a period; `now` tells whether the last day and month are settled."""
     if since >= until:
         return []
     end = end_of("hour", until)
@@ -51,7 +45,7 @@ def cover(since: datetime, until: datetime, now: datetime | None = None) -> list
 
 
 def cover_exactly(since: datetime, until: datetime) -> list[TierStretch]:
-    """As `cover`, but exact to the hour for periods of any length: only the hours that begin in it."""
+    """Cover only the hours that begin in the period, for any length."""
     since, until = end_of("hour", since), end_of("hour", until)
     first, last = end_of("day", since), start_of("day", until)
     if last - first <= LONGEST_IN_HOURS:
@@ -62,7 +56,6 @@ def cover_exactly(since: datetime, until: datetime) -> list[TierStretch]:
 
 
 def _days(first: datetime, last: datetime, newest: datetime) -> list[TierStretch]:
-    """Stretches of whole days, with months in a long period; a month that has just ended is not settled."""
     if last - first <= LONGEST_IN_DAYS:
         return [TierStretch("day", first, last)]
     month_since, month_until = end_of("month", first), start_of("month", min(last, newest - SETTLED_AFTER["month"]))
@@ -78,7 +71,6 @@ def _without_empty(*parts: TierStretch) -> list[TierStretch]:
 
 
 def start_of(tier: str, at: datetime) -> datetime:
-    """Start of the hour, day, month or year (UTC) that contains `at`."""
     at = at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     if tier == "hour":
         return at
@@ -89,7 +81,6 @@ def start_of(tier: str, at: datetime) -> datetime:
 
 
 def next_start(tier: str, at: datetime) -> datetime:
-    """Start of the next hour, day, month or year (UTC) after `at`."""
     start = start_of(tier, at)
     if tier in ("hour", "day"):
         return start + timedelta(**{f"{tier}s": 1})
@@ -97,5 +88,5 @@ def next_start(tier: str, at: datetime) -> datetime:
 
 
 def end_of(tier: str, at: datetime) -> datetime:
-    """`at` if a period starts then, else the start of the next period."""
+    """`at` if a period starts then, else the next start."""
     return at if start_of(tier, at) == at else next_start(tier, at)

@@ -1,8 +1,4 @@
-"""Retention bound of each database table: the days after which its rows are deleted, or the reason it cannot grow.
-
-`BOUNDS` names every table; a test fails for a table that is missing. Its keys are those of `settings.RETENTION_DAYS`,
-each set by a variable SOUNDINGS_RETENTION_…_DAYS. `retention` deletes measurements, `records` everything else.
-"""
+"""Retention bound of each database table: days until deletion, or why it cannot grow. A test requires every table."""
 
 from __future__ import annotations
 
@@ -11,17 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Bound of a table. `key` names the retention setting, None where rows are not deleted by age; `text` is shown to
-    users."""
+    """Bound of a table."""
 
-    key: str | None
-    text: str
+    key: str | None  # retention setting; None where rows are not deleted by age
+    text: str  # shown to users
+    # Whether its rows are results as delivered by agents.
     is_raw: bool = False
-    """Whether its rows are results, as the agents delivered them."""
 
     @property
     def variable(self) -> str | None:
-        """Environment variable that sets the days."""
         return None if self.key is None else f"SOUNDINGS_RETENTION_{self.key.upper()}_DAYS"
 
 
@@ -34,7 +28,6 @@ _WITH_INCIDENT = Bound("incidents", "with its incident")
 
 
 def raw_tables() -> dict[str, str]:
-    """Retention key of each table of results."""
     return {table: bound.key for table, bound in BOUNDS.items() if bound.is_raw and bound.key is not None}
 
 

@@ -1,8 +1,4 @@
-"""Convert RTT arrays sent by PostgreSQL to a NumPy array, without a loop over bursts.
-
-In: the bytes of `array_send` of `real[]` values without nulls, concatenated, and the number of elements of each. Out:
-an array of shape (bursts, packets), padded with NaN. Ten times as fast as through Python floats.
-"""
+"""Unpack concatenated `array_send` bytes of `real[]` into an array (bursts, packets), padded with NaN."""
 
 from __future__ import annotations
 
@@ -12,34 +8,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 _WORD = np.dtype(">u4")
+# Array head: number of dimensions, null flag and element type; then size and first index of its dimension.
 _HEADER_WORDS = 5
-"""Array head: number of dimensions, null flag and element type; then size and first index of its dimension."""
 _EMPTY_WORDS = 3
+# Element: length in bytes, and value.
 _ELEMENT_WORDS = 2
-"""Element: length in bytes, and value."""
 
 
 def unpack_groups(
     packets: Sequence[bytes | None], sent_arrays: Sequence[bytes | None]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Unpack the bursts of many groups: the group (0, 1, 2, …) of each burst, its number of packets sent, its RTTs in
-    ms.
-
-    Each element is the `string_agg` over a group of `int2send` of the bursts' numbers of packets, and of `array_send`
-    of their RTTs. None is a group without bursts.
-    """
+    """Unpack groups' `string_agg` of `int2send` and `array_send`: each burst's group number, packets sent, and RTTs in
+    ms."""
     group = np.repeat(np.arange(len(packets)), [len(packed or b"") // 2 for packed in packets])
     numbers = unpack_numbers(packets)
     return group, numbers, unpack(numbers, b"".join(packed or b"" for packed in sent_arrays))
 
 
 def unpack_numbers(packed: Sequence[bytes | None]) -> NDArray[np.int64]:
-    """The numbers of all groups in a row; each element is the `string_agg` over a group of `int2send`."""
+    """Unpack all groups' `string_agg` of `int2send`."""
     return np.frombuffer(b"".join(numbers or b"" for numbers in packed), dtype=">i2").astype(np.int64)
 
 
 def unpack(packets: NDArray[np.int64], sent_arrays: bytes) -> NDArray[np.float64]:
-    """RTTs in ms; `packets` has the number of elements of each array."""
+    """RTTs in ms; `packets` has each array's length."""
     words = np.frombuffer(sent_arrays, dtype=_WORD)
     sizes = np.where(packets > 0, _HEADER_WORDS + _ELEMENT_WORDS * packets, _EMPTY_WORDS)
     starts = np.cumsum(sizes) - sizes

@@ -1,8 +1,4 @@
-"""Results of the scheduled sweeps of a path: its best settings over the day.
-
-In: a path, a moment and a time zone. Out: a `ScheduledSettings` for each [[sweep]] of mesh.toml that has tested the
-path. `monitor.analysis.sweeps.best_setting` has the method.
-"""
+"""Best settings of a path over the day, by its scheduled sweeps (`monitor.analysis.sweeps.best_setting`)."""
 
 from __future__ import annotations
 
@@ -17,35 +13,30 @@ from monitor.analysis.sweeps.best_setting import BestSettings, SettingTest, best
 from monitor.analysis.sweeps.sweet_spot import SettingResult, SweepSetting, segment_remarks
 from monitor.archive.models import SweepCell, ThroughputSweep
 
+# Days with tests to compare.
 DAYS = 28
-"""Days of which the tests are compared."""
 HISTORY = timedelta(days=DAYS)
+# A hundred settings, a test a day.
 LONGEST_ROUND = timedelta(days=100)
-"""A hundred settings, a test a day."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduledSettings:
-    """The best settings of a path by a scheduled sweep, from its tests since `since`; `best` is None with too few.
-
-    `round_id` is the sweep of the newest round, of whose settings `ended` of `cells` have been tested; `problem` says
-    why its next test could not be requested. Hours are those of `zone`.
-    """
+    """Best settings of a path by a scheduled sweep; hours are in `zone`."""
 
     schedule: str
     since: datetime
     until: datetime
     zone: str
-    round_id: int
-    ended: int
+    round_id: int  # sweep of the newest round
+    ended: int  # tested settings of the round
     cells: int
-    problem: str | None
-    best: BestSettings | None
+    problem: str | None  # why its next test could not be requested
+    best: BestSettings | None  # None with too few tests
     sentences: tuple[str, ...]
 
 
 def scheduled_settings(path_id: int, now: datetime, zone: tzinfo) -> list[ScheduledSettings]:
-    """The best settings of a path, in the order of the names of its sweeps."""
     since = now - HISTORY
     rows = SweepCell.objects.filter(
         Q(measured_at__gte=since) | Q(outcome=None) | Q(sweep__asked_at__gte=since),
@@ -60,7 +51,6 @@ def scheduled_settings(path_id: int, now: datetime, zone: tzinfo) -> list[Schedu
 
 
 def scheduled_tests(path_id: int, since: datetime, until: datetime) -> set[datetime]:
-    """When the tests of a path's scheduled sweeps in a period began."""
     rounds = ThroughputSweep.objects.filter(
         path_id=path_id, schedule__isnull=False, asked_at__gte=since - LONGEST_ROUND, asked_at__lt=until
     )
@@ -69,13 +59,11 @@ def scheduled_tests(path_id: int, since: datetime, until: datetime) -> set[datet
 
 
 def scheduled_paths() -> list[tuple[str, int]]:
-    """Name of the sweep and path of all scheduled sweeps that have tests."""
     rows = ThroughputSweep.objects.exclude(schedule=None).order_by("schedule", "path_id")
     return [(str(name), path_id) for name, path_id in rows.values_list("schedule", "path_id").distinct()]
 
 
 def setting_of(parameters: dict[str, Any]) -> SweepSetting:
-    """The setting of a cell by its parameters."""
     return SweepSetting.create(
         parameters["streams"],
         parameters["window_bytes"],

@@ -1,7 +1,4 @@
-"""Load and run the archive's SQL: a file per statement in the sql/ folder of the wing that runs it, names unique.
-
-`run_statement` runs a statement and returns column names and rows; `records` converts them to frozen records.
-"""
+"""Load and run the archive's SQL, a file per statement in sql/ folders, with unique names."""
 
 from __future__ import annotations
 
@@ -24,14 +21,14 @@ Rows = list[tuple[Any, ...]]
 
 @cache
 def statement(name: str, **parts: str) -> str:
-    """Text of `name`.sql with psycopg's named parameters; each {name} in it is replaced by the part of that name."""
+    """Text of `name`.sql; each {name} in it is replaced by that part."""
     text = files()[name].read_text()
     return text.format(**parts) if parts else text
 
 
 @cache
 def files() -> dict[str, Path]:
-    """The SQL files of all wings by name. Raises `ValueError` if two have the same name."""
+    """SQL files by name. Raises `ValueError` for duplicate names."""
     by_name: dict[str, Path] = {}
     for file in sorted(FOLDER.glob("*/sql/*.sql")):
         if file.stem in by_name:
@@ -41,19 +38,17 @@ def files() -> dict[str, Path]:
 
 
 def run_statement(name: str, parts: Mapping[str, str] | None = None, /, **parameters: Any) -> tuple[Names, Rows]:
-    """Run a statement with these parts inserted; return column names and rows."""
     return run_text(statement(name, **(parts or {})), parameters)
 
 
 def run_text(text: str, parameters: Mapping[str, Any]) -> tuple[Names, Rows]:
-    """As `run_statement`, with the text of the statement."""
     with connection.cursor() as cursor:
         cursor.execute(text, parameters)
         return tuple(column.name for column in cursor.description), cursor.fetchall()
 
 
 def records(kind: type[Record], names: Names, rows: Rows) -> list[Record]:
-    """Rows as records; the statement must return exactly the record's fields, in their order."""
+    """Convert rows to records; columns must equal the record's fields, in order."""
     expected = tuple(field.name for field in fields(kind))  # type: ignore[arg-type]
     if names != expected:
         raise TypeError(f"{kind.__name__} has the fields {expected}, the statement returned {names}")
@@ -61,22 +56,22 @@ def records(kind: type[Record], names: Names, rows: Rows) -> list[Record]:
 
 
 def columns(kind: type) -> dict[str, str]:
-    """The fields of a record, as the part {columns} of a statement."""
+    """Fields of a record as {columns}."""
     return {"columns": ", ".join(field.name for field in fields(kind))}
 
 
 def select(kind: type[Record], name: str, /, **parameters: Any) -> list[Record]:
-    """Run a statement whose {columns} are the fields of a record; return the records."""
+    """Run a statement on a record's {columns}; return records."""
     return records(kind, *run_statement(name, columns(kind), **parameters))
 
 
 def optional_list(numbers: Sequence[int] | None) -> list[int] | None:
-    """Numbers as a parameter that PostgreSQL takes for an array; None stays null."""
+    """Convert for an array parameter; None stays null."""
     return None if numbers is None else list(numbers)
 
 
 def check_period(since: datetime, until: datetime) -> None:
-    """Raise `ValueError` for times without a zone, or a period that ends before it begins."""
+    """Raise `ValueError` for times without a zone, or a reversed period."""
     if since.tzinfo is None or until.tzinfo is None:
         raise ValueError("a period needs times with a time zone")
     if since > until:
@@ -84,7 +79,7 @@ def check_period(since: datetime, until: datetime) -> None:
 
 
 def check_raw_period(since: datetime, until: datetime) -> None:
-    """As `check_period`, and for a period of more than a day, which would scan too many raw bursts."""
+    """As `check_period`, also for more than a day of raw bursts."""
     check_period(since, until)
     if until - since > LONGEST_RAW:
         raise ValueError(f"a period of {until - since} would scan raw bursts for more than a day")

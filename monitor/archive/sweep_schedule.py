@@ -1,8 +1,6 @@
-"""Scheduled sweeps: the [[sweep]] tables of mesh.toml, one test of each path in each period.
+"""Request due tests of mesh.toml's [[sweep]] tables, one of each path in each period.
 
-`request_due` is called every minute. A round tests each setting of the grid once, in random order and at a random time
-of the period, so that the hour of the day and the setting are independent of each other; then the next round begins.
-Tests are on-demand tests: excluded from averages, alerts and reports, and under every budget and limit.
+Rounds are in random order and at random times, so hour and setting are independent.
 """
 
 from __future__ import annotations
@@ -22,14 +20,13 @@ from monitor.mesh.models import Mesh, Path
 from monitor.mesh.queries import groups_of_sites, place_of
 from monitor.mesh.schedule.on_demand import OnDemandError, ask, fault_of
 
+# No requests at the end of a period: a slot begins later, and the task runs each minute.
 MARGIN_S = 120
-"""Time at the end of a period in which no test is requested: its slot begins later, and the task runs each minute."""
 ASKED_BY = "mesh.toml"
 
 
 def request_due(now: datetime) -> int:
-    """Store the results of scheduled sweeps that have ended, and request the tests that are due. Returns the number
-    requested."""
+    """Store results of ended scheduled sweeps and request due tests; return the number requested."""
     awaited = SweepCell.objects.filter(sweep__schedule__isnull=False, outcome=None, slot_id__isnull=False)
     for sweep_id in awaited.values_list("sweep_id", flat=True).distinct():
         throughput_sweeps.keep_results(sweep_id, now)
@@ -46,7 +43,6 @@ def request_due(now: datetime) -> int:
 
 
 def grid_of(entry: SweepEntry) -> list[ThroughputSettings]:
-    """All settings of a sweep."""
     return throughput_sweeps.settings_of(
         ThroughputSettings(duration_s=entry.duration_s, omit_s=entry.omit_s),
         entry.window_bytes or (None,),
@@ -58,7 +54,7 @@ def grid_of(entry: SweepEntry) -> list[ThroughputSettings]:
 
 
 def due_at(entry: SweepEntry, path_id: int, now: datetime) -> datetime:
-    """The time in the present period from which on a path is tested."""
+    """Time in the present period when a path's test is due."""
     period = int(now.timestamp()) // entry.every_s
     latest_s = max(0, entry.every_s - entry.slot_s - MARGIN_S)
     offset_s = random.Random(f"{entry.name} {path_id} {period}").randrange(latest_s + 1)
@@ -66,7 +62,6 @@ def due_at(entry: SweepEntry, path_id: int, now: datetime) -> datetime:
 
 
 def _request(entry: SweepEntry, path: Path, now: datetime) -> bool:
-    """Request the next test of a path, unless this period has one already. Returns whether it did."""
     period_began = datetime.fromtimestamp(int(now.timestamp()) // entry.every_s * entry.every_s, UTC)
     rounds = ThroughputSweep.objects.filter(schedule=entry.name, path_id=path.pk)
     if now < due_at(entry, path.pk, now):
@@ -87,7 +82,6 @@ def _request(entry: SweepEntry, path: Path, now: datetime) -> bool:
 
 
 def _next_cell(entry: SweepEntry, path: Path, now: datetime) -> SweepCell:
-    """The next setting of the present round, or the first of a new one, also where the grid has changed."""
     grid = grid_of(entry)
     rounds = ThroughputSweep.objects.select_for_update().filter(schedule=entry.name, path_id=path.pk)
     latest = rounds.order_by("-asked_at", "-pk").first()

@@ -22,14 +22,13 @@ from probes.contract import Deadline
 
 TIME_LIMIT_S = 8.0
 DELETING_LIMIT_S = 600.0
+# Hours per transaction: ingest of an hour waits while it is rolled up; this many take well under a second.
 HOURS_AT_ONCE = 500
-"""Hours per transaction: ingest of an hour waits while it is rolled up; this many take well under a second."""
 
 
 @shared_task(name="archive.roll_up")
 def roll_up() -> int:
-    """Compute dirty hours, then longer summaries, until the queue is empty or the deadline passes. Returns the number
-    of hours."""
+    """Compute dirty hours, then longer summaries, until the deadline; return the number of hours."""
     deadline, paths = Deadline(TIME_LIMIT_S), Path.objects.in_use().count()
     patience = recompute.hour_patience(paths)
     compute_hours = partial(recompute.roll_up, patience=patience)
@@ -42,7 +41,6 @@ def roll_up() -> int:
 
 
 def _all(deadline: Deadline, compute: Callable[[datetime, int], int]) -> int:
-    """Call `compute` until it processes fewer than its maximum. Returns the total."""
     done = 0
     while not deadline.passed:
         count = compute(timezone.now(), HOURS_AT_ONCE)
@@ -54,8 +52,7 @@ def _all(deadline: Deadline, compute: Callable[[datetime, int], int]) -> int:
 
 @shared_task(name="archive.diagnose")
 def diagnose() -> int:
-    """Diagnose the pending throughput tests, then their captures, until none is left or the deadline passes. Returns
-    the number of tests."""
+    """Diagnose pending throughput tests, then captures, until the deadline; return the number of tests."""
     deadline = Deadline(TIME_LIMIT_S)
     done = 0
     while not deadline.passed:
@@ -70,19 +67,17 @@ def diagnose() -> int:
 
 @shared_task(name="archive.request_sweep_tests")
 def request_sweep_tests() -> int:
-    """Request the tests of scheduled sweeps that are due. Returns the number requested."""
     return sweep_schedule.request_due(timezone.now())
 
 
 @shared_task(name="archive.settle_aggregates")
 def settle_aggregates() -> int:
-    """Compute the results of aggregate tests whose members have reported. Returns the number of tests."""
     return settle(timezone.now())
 
 
 @shared_task(name="archive.summarize_interfaces")
 def summarize_interfaces() -> int:
-    """Summarize weeks of interfaces that are over, until none is left or the deadline passes. Returns their number."""
+    """Summarize ended weeks until the deadline; return their number."""
     deadline = Deadline(TIME_LIMIT_S)
     done = 0
     while not deadline.passed:
@@ -95,29 +90,27 @@ def summarize_interfaces() -> int:
 
 @shared_task(name="archive.delete_old")
 def delete_old() -> dict[str, int]:
-    """Delete raw data past its retention. Returns rows or chunks deleted, by table."""
+    """Delete raw data past retention; return rows or chunks by table."""
     return retention.delete_old(timezone.now(), Deadline(DELETING_LIMIT_S))
 
 
 @shared_task(name="archive.delete_records")
 def delete_records() -> dict[str, int]:
-    """Delete old slots, incidents, tokens and other records, once a day. Returns rows deleted, by table."""
+    """Delete old records, such as slots and incidents; return rows by table."""
     return records.delete_old(timezone.now(), Deadline(DELETING_LIMIT_S))
 
 
 @shared_task(name="archive.note_sizes")
 def note_sizes() -> int:
-    """Record the size of each table. Returns the number of tables."""
     return growth.note_sizes(timezone.now())
 
 
 @shared_task(name="archive.compress_old")
 def compress_old() -> int:
-    """Compress old bursts where the licence allows. Returns the number of chunks."""
+    """Compress old bursts where the licence allows; return the number of chunks."""
     return retention.compress_old(timezone.now())
 
 
 @shared_task(name="archive.sample")
 def sample() -> None:
-    """Record a sample of the centre's load."""
     samples.take(timezone.now())

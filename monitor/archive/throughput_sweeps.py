@@ -1,9 +1,4 @@
-"""Sweeps: a grid of settings on a path, each cell an on-demand test, run in sequence.
-
-In: a path and settings; the id of a sweep. Out: a `Sweep` with the results of its cells. A sweep may be stopped and
-resumed at any time: completed cells are kept, cells not requested or cancelled are requested next.
-`monitor.analysis.sweeps.sweet_spot` finds the sweet spot.
-"""
+"""Run sweeps: grids of settings on a path, each cell an on-demand test; they can be resumed."""
 
 from __future__ import annotations
 
@@ -28,23 +23,21 @@ from monitor.mesh.models import Path
 from monitor.mesh.schedule.on_demand import OnDemandError, Settings, ask, cancel, faults
 from probes.contract import Deadline, Outcome
 
+# Requested tests at a time: the next reaches agents while another runs, and scheduled tests are rarely delayed.
 AHEAD = 2
-"""Tests requested at a time: the next is delivered to the agents while another runs, and scheduled tests are rarely
-delayed."""
 MOST_CELLS = 400
+# Time after the end of a test; by then the centre's worker, if running, has marked it missed.
 NOBODY_REPORTS = timedelta(minutes=15)
-"""Time after the end of a test; by then the centre's worker, if running, has marked it missed."""
 POLL_S = 1.0
+# Fields of an ended cell.
 FIGURES = (
     "outcome", "detail", "measured_at", "throughput_bps", "idle_rtt_ms", "segment_bytes", "verdict", "sentence",
 )  # fmt: skip
-"""Fields of an ended cell."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweepCellResult:
-    """A cell with its test. Times and figures are None as in
-    `monitor.archive.queries.throughput.on_demand.OnDemand`."""
+    """Cell with its test; None as in `monitor.archive.queries.throughput.on_demand.OnDemand`."""
 
     place: int
     setting: SweepSetting
@@ -66,14 +59,14 @@ class SweepCellResult:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Current state of a sweep. `rtt_ms` is the idle RTT: the minimum of its tests, else of the pings before it."""
+    """Current state of a sweep."""
 
     id: int
     name: str
     path_id: int
     asked_at: datetime
     asked_by: str
-    rtt_ms: float | None
+    rtt_ms: float | None  # idle RTT: minimum of its tests, else of earlier pings
     cells: tuple[SweepCellResult, ...]
     schedule: str | None = None
     problem: str | None = None
@@ -95,8 +88,7 @@ def settings_of(
     msss_bytes: Sequence[int] = (),
     blocks_bytes: Sequence[int] = (),
 ) -> list[Settings]:
-    """All combinations of the grid; without congestion controls, MSS or block sizes those of `base` apply. Raises
-    `OnDemandError`."""
+    """Combine the grid; `base` fills in missing dimensions. Raises `OnDemandError`."""
     given = structs.asdict(base)
     own_controls: Sequence[str | None] = controls or [base.congestion_control]
     own_msss: Sequence[int | None] = msss_bytes or [base.mss_bytes]
@@ -115,9 +107,9 @@ def settings_of(
 def create(
     path: Path, settings: Sequence[Settings], *, name: str, by: str, now: datetime, schedule: str | None = None
 ) -> int:
-    """Create a sweep, or a round of one that mesh.toml schedules; return its id.
+    """Create a sweep, or a scheduled round; return its id.
 
-    The order is random, so that a change of the path over time is not attributed to a setting.
+    The order is random, so path changes are not attributed to a setting.
     """
     with transaction.atomic():
         sweep = ThroughputSweep.objects.create(path_id=path.pk, name=name, asked_at=now, asked_by=by, schedule=schedule)
@@ -130,7 +122,6 @@ def create(
 
 
 def load(sweep_id: int, now: datetime) -> Sweep | None:
-    """Load a sweep; None where it does not exist."""
     sweep = ThroughputSweep.objects.filter(pk=sweep_id).first()
     if sweep is None:
         return None
@@ -150,7 +141,6 @@ def load(sweep_id: int, now: datetime) -> Sweep | None:
 
 
 def newest(limit: int, path_id: int | None = None, *, scheduled: bool = True) -> list[tuple[int, str, int, datetime]]:
-    """(id, name, path, requested at) of the newest sweeps, newest first; those that mesh.toml schedules if wanted."""
     rows = ThroughputSweep.objects.all() if path_id is None else ThroughputSweep.objects.filter(path_id=path_id)
     if not scheduled:
         rows = rows.filter(schedule=None)
@@ -158,9 +148,10 @@ def newest(limit: int, path_id: int | None = None, *, scheduled: bool = True) ->
 
 
 def run(sweep_id: int, tell: Callable[[Sweep], None]) -> Sweep:
-    """Run the remaining cells and call `tell` with the state about each second. Completed cells are kept. Raises
-    `OnDemandError` where a test cannot be requested, as over a budget, and `LookupError` for an unknown sweep or
-    path."""
+    """Run remaining cells, calling `tell` about each second.
+
+    Raises `OnDemandError` where a test cannot be requested, and `LookupError` for an unknown sweep or path.
+    """
     while True:
         keep_results(sweep_id, timezone.now())
         sweep = load(sweep_id, timezone.now())
@@ -181,21 +172,20 @@ def run(sweep_id: int, tell: Callable[[Sweep], None]) -> Sweep:
 
 
 def stop(sweep_id: int, now: datetime) -> None:
-    """Cancel the tests that no agent has started; running tests end normally and are stored when the sweep is
-    resumed."""
+    """Cancel tests that no agent has started; running tests end normally."""
     for cell_id, slot_id in _requested_slots(sweep_id):
         if cancel(slot_id, now):
             SweepCell.objects.filter(pk=cell_id, outcome=None).update(slot_id=None)
 
 
 def forget_failures(sweep_id: int) -> int:
-    """Reset the failed cells so that they run again; return their number."""
+    """Reset failed cells to run again; return their number."""
     failed = SweepCell.objects.filter(sweep=sweep_id).exclude(outcome=None).exclude(outcome=Outcome.MEASURED.value)
     return failed.update(outcome=None, detail=None, slot_id=None, verdict=None, sentence=None)
 
 
 def keep_results(sweep_id: int, now: datetime) -> None:
-    """Copy the results of ended tests to the sweep, so that it outlives them."""
+    """Copy results of ended tests to the sweep, which outlives them."""
     for cell_id, slot_id in _requested_slots(sweep_id):
         test = on_demand.on_demand(slot_id, now)
         if test is None:
@@ -210,13 +200,12 @@ def keep_results(sweep_id: int, now: datetime) -> None:
 
 
 def _requested_slots(sweep_id: int) -> list[tuple[int, int]]:
-    """(cell, slot) of the requested tests that have not ended."""
     rows = SweepCell.objects.filter(sweep=sweep_id, outcome=None).order_by("place").values_list("pk", "slot_id")
     return [(cell_id, slot_id) for cell_id, slot_id in rows if slot_id is not None]
 
 
 def _ask_next(sweep: Sweep) -> None:
-    """Request the next test. Raises `OnDemandError`, and `LookupError` where the path no longer exists."""
+    """Request the next test. Raises `OnDemandError` and `LookupError`."""
     path = Path.objects.with_hosts().filter(pk=sweep.path_id).first()
     if path is None:
         raise LookupError(f"path {sweep.path_id} of sweep {sweep.id} no longer exists")
@@ -241,7 +230,6 @@ def _cell_result(row: SweepCell, now: datetime) -> SweepCellResult:
 
 
 def _figures(test: OnDemand) -> dict[str, Any]:
-    """Fields that a sweep stores of an ended test."""
     stored = None if test.measured_at is None else transfer_of(test.path_id, test.measured_at)
     findings = None if stored is None else stored.findings
     kernel = None if stored is None or stored.transfer is None else stored.transfer.kernel

@@ -1,7 +1,7 @@
-"""Request the summary of another centre: `GET /api/v1/centre` with a user's token.
+"""Request another centre's summary: `GET /api/v1/centre` with a user's token.
 
-Neither its answer nor its speed is trusted: the answer is bounded in size and time and must fit `CentreOut`; a redirect
-is not followed, since it would take the token elsewhere. `NoAnswer` says what is wrong and what to do, never the token.
+The answer is untrusted: bounded in size and time, of the form `CentreOut`; a redirect would take the token elsewhere.
+`NoAnswer` never contains the token.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from monitor.centres.configured import OtherCentre
 from probes.commands.own_command import MANAGE
 
 PATH = "/api/v1/centre"
+# A summary of a hundred thousand paths takes seconds if nobody has asked for it before.
 ANSWER_S = 20.0
-"""A summary of a hundred thousand paths takes seconds if nobody has asked for it before."""
 MOST_BYTES = 1_000_000
+# Characters of a refusal.
 MOST_SHOWN = 200
-"""Characters of a refusal."""
 
 
 class NoAnswer(Exception):
-    """A centre gave no summary; the message has the reason."""
+    """The message has the reason."""
 
 
 def request_summary(centre: OtherCentre) -> CentreOut:
-    """The summary of a centre. Raises `NoAnswer`, after twice `ANSWER_S` at the latest."""
+    """Request a summary. Raises `NoAnswer` after twice `ANSWER_S` at the latest."""
     try:
         status, answer = _answer(centre)
     except ssl.SSLCertVerificationError as error:
@@ -59,7 +59,6 @@ def request_summary(centre: OtherCentre) -> CentreOut:
 
 
 def _answer(centre: OtherCentre) -> tuple[int, bytes]:
-    """Status and body of the answer."""
     headers = {"Accept": "application/json", "Connection": "close"}
     if centre.token:
         headers["Authorization"] = f"Bearer {centre.token}"
@@ -76,8 +75,7 @@ def _answer(centre: OtherCentre) -> tuple[int, bytes]:
 
 @contextmanager
 def _ended_after(limit_s: float, connected: socket.socket) -> Iterator[None]:
-    """End the connection after this time, so that not even an answer of a byte a second lasts longer: then raises
-    TimeoutError."""
+    """End the connection then, however slowly the answer comes; raises TimeoutError."""
     is_late = Event()
 
     def end() -> None:

@@ -1,4 +1,4 @@
-"""Request the summaries of all other centres side by side, and store them."""
+"""Request and store all other centres' summaries in parallel."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ MOST_AT_ONCE = 8
 
 
 def collect(centres: Sequence[OtherCentre]) -> list[CentreAnswer]:
-    """Request and store a summary of each centre, and delete those of centres that are not configured any more. A
-    centre without an answer keeps the summary it has."""
+    """Request and store summaries; delete summaries of unconfigured centres."""
     CentreAnswer.objects.exclude(name__in=[centre.name for centre in centres]).delete()
     if not centres:
         return []

@@ -1,4 +1,4 @@
-"""The other centres, from SOUNDINGS_OTHER_CENTRES: `name=https://TOKEN@host`, read before Django is set up.
+"""The other centres, from SOUNDINGS_OTHER_CENTRES: `name=https://TOKEN@host`.
 
 Errors are `ImproperlyConfigured` and never contain a token.
 """
@@ -21,16 +21,13 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 @dataclass(frozen=True, slots=True)
 class OtherCentre:
-    """A centre by its name here, the URL of its pages without a slash at the end, and the token of a user there, empty
-    for one that needs none."""
-
     name: str
-    url: str
-    token: str
+    url: str  # its pages, without a slash at the end
+    token: str  # a user's token there; empty if it needs none
 
 
 def read(entries: Iterable[str], *, allow_plain_http: bool) -> tuple[OtherCentre, ...]:
-    """The centres of these entries, in their order. Raises `ImproperlyConfigured`."""
+    """Parse entries. Raises `ImproperlyConfigured`."""
     centres: dict[str, OtherCentre] = {}
     for number, entry in enumerate(entries, 1):
         centre = _centre(entry, f"{VARIABLE}, entry {number}", allow_plain_http=allow_plain_http)

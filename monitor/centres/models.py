@@ -1,4 +1,4 @@
-"""What other centres answered last."""
+"""Newest answers of other centres."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from django.db import models
 
 
 class CentreAnswer(models.Model):
-    """The newest summary of another centre, and the last request for one. A centre that does not answer keeps its
-    summary, with the time of it."""
+    """A centre that does not answer keeps its summary."""
 
     name = models.TextField(primary_key=True, help_text="as in SOUNDINGS_OTHER_CENTRES")
     url = models.TextField()

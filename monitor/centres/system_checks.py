@@ -1,4 +1,4 @@
-"""Django system check of SOUNDINGS_OTHER_CENTRES: its file is not readable by others."""
+"""Check that others cannot read the file of SOUNDINGS_OTHER_CENTRES."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from monitor.centres.configured import VARIABLE
 
 @register(Tags.security)
 def check_file(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """Check the mode of the file."""
     file = environment.file_open_to_others(VARIABLE)
     if file is None:
         return []

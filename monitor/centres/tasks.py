@@ -1,4 +1,4 @@
-"""Celery's entry to the summaries of other centres; when it runs is in `monitor.celery`."""
+"""Celery's entry to the summaries of other centres."""
 
 from __future__ import annotations
 
@@ -10,5 +10,4 @@ from monitor.centres.collect import collect
 
 @shared_task(name="centres.collect")
 def collect_summaries() -> int:
-    """Request the summary of each other centre. Returns how many answered."""
     return sum(1 for answer in collect(settings.OTHER_CENTRES) if not answer.problem)

@@ -1,8 +1,6 @@
-"""Apply mesh.toml to the database: a `MeshDocument` goes in, rows are added, changed and retired.
+"""Apply mesh.toml to the database: add, change and retire rows, idempotently.
 
-`apply` is declarative and idempotent: it writes only differences and returns them as `MeshChanges`. Rows are never
-deleted except slots that have not begun; rows that left the file get `retired_at` and are reused when they return.
-`slots` plans the slots of new measurements.
+Only slots that have not begun are deleted; other rows get `retired_at` and are reused.
 """
 
 from __future__ import annotations
@@ -25,15 +23,15 @@ from monitor.mesh.schedule import lock
 from monitor.mesh.schedule.slots import IN_HAND_S
 from probes.contract import Outcome
 
+# With fewer new or changed rows the planner does well enough without new statistics.
 MANY_ROWS = 5_000
-"""With fewer new or changed rows the planner does well enough without new statistics."""
 
+# Signal sent after an apply, for code that depends on the schedule.
 applied = Signal()
-"""Signal sent after an apply, for code that depends on the schedule."""
 
 
 def apply(document: MeshDocument, now: datetime) -> MeshChanges:
-    """Bring the database in line with `document`, in a transaction. Concurrent applies wait for each other."""
+    """Apply `document` in a transaction. Concurrent applies wait for each other."""
     with transaction.atomic():
         lock.hold_until_commit()
         changes = _Application(document, now).run()
@@ -44,8 +42,7 @@ def apply(document: MeshDocument, now: datetime) -> MeshChanges:
 
 
 def _analyze() -> None:
-    """Tell the planner the sizes of the tables: until autovacuum does, some minutes later, the rules and pages of a
-    large mesh take minutes."""
+    """Update statistics: without them large meshes take minutes until autovacuum."""
     tables = ", ".join(model._meta.db_table for model in (Site, Host, Path, Measurement, MeasurementPeriod))
     with connection.cursor() as cursor:
         cursor.execute(f"ANALYZE {tables}")
@@ -53,8 +50,6 @@ def _analyze() -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Key and display name of the rows of a model."""
-
     model: type[models.Model]
     word: str
     key: Callable[[Any], object]
@@ -73,7 +68,7 @@ _GROUPS = _Kind(Group, "group", lambda row: row.name)
 
 
 class _Application:
-    """A run of apply: each step updates the rows of a kind, and later steps use the rows of earlier ones."""
+    """Run of apply; later steps use the rows of earlier steps."""
 
     def __init__(self, document: MeshDocument, now: datetime) -> None:
         self.document = document
@@ -113,7 +108,6 @@ class _Application:
         )
 
     def _uplinks(self, sites: Mapping[object, Any]) -> dict[object, Any]:
-        """Uplinks named by a host."""
         names = {(site.name, host.uplink) for site in self.document.sites for host in site.hosts if host.uplink}
         return self._reconcile(
             _UPLINKS, {(site, name): {"site": sites[site], "name": name} for site, name in sorted(names)}
@@ -173,11 +167,7 @@ class _Application:
                 self._note("changed", "group", group.name, f"sites {_listed(present)} → {_listed(wanted)}")
 
     def _slots(self) -> None:
-        """Delete future slots of retired measurements or of changed tests or hosts, and the records of slots without
-        room or budget. On-demand slots stay unless their path is retired.
-
-        A slot about to start is in the agents' plans already and stays, so that its hosts are not used twice.
-        """
+        """Delete outdated future slots, except slots already in agents' plans."""
         if self.changes.is_empty:
             return
         changed = [change.name for change in self.changes.select("changed", "test")]
@@ -223,7 +213,6 @@ class _Application:
         kind: _Kind,
         wanted: Mapping[Any, Mapping[str, Any]],
     ) -> dict[object, Any]:
-        """Add, change and retire rows of a kind; returns those in use, by key. `wanted` has their columns."""
         rows = kind.rows()
         added = [kind.model(**fields) for key, fields in wanted.items() if key not in rows]
         returning = [row.pk for key, row in rows.items() if key in wanted and row.retired_at is not None]
@@ -242,7 +231,6 @@ class _Application:
         return {key: row for key, row in (rows | {kind.key(row): row for row in added}).items() if key in wanted}
 
     def _update(self, kind: _Kind, row: Any, fields: Mapping[str, Any]) -> bool:
-        """Set `fields` on a row and record the change, also when it returns unchanged; true if a field differs."""
         different = list(differences(row, fields))
         for name, value in fields.items():
             setattr(row, name, value)
@@ -258,7 +246,6 @@ class _Application:
 
 
 def _members() -> dict[str, set[str]]:
-    """Site names of each group."""
     members: dict[str, set[str]] = {}
     for group, site in Group.sites.through.objects.values_list(F("group__name"), F("site__name")):
         members.setdefault(group, set()).add(site)

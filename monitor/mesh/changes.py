@@ -1,4 +1,4 @@
-"""The rows that an apply of mesh.toml wrote (`monitor.mesh.apply`)."""
+"""Rows written by an apply of mesh.toml."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ACTIONS: tuple[Action, ...] = ("added", "changed", "retired")
 
 @dataclass(frozen=True, slots=True)
 class MeshChange:
-    """A row written by an apply. `detail` lists the changes, or says that a retired row is in use again."""
+    """Row written by an apply, with its changes, or its reuse after retirement."""
 
     action: Action
     kind: str
@@ -26,10 +26,10 @@ class MeshChange:
 
 @dataclass(slots=True)
 class MeshChanges:
-    """All rows written by an apply, in order. `slots_deleted` had not begun."""
+    """Rows written by an apply, in order."""
 
     items: list[MeshChange] = field(default_factory=list)
-    slots_deleted: int = 0
+    slots_deleted: int = 0  # had not begun
 
     @property
     def is_empty(self) -> bool:
@@ -39,12 +39,11 @@ class MeshChanges:
         return [change for change in self.items if change.action == action and kind in (None, change.kind)]
 
     def counts(self, action: Action) -> dict[str, int]:
-        """Number of rows of each kind added, changed or retired."""
         return dict(Counter(change.kind for change in self.select(action)))
 
 
 def differences(row: Any, fields: Mapping[str, Any]) -> Iterator[str]:
-    """`every_s 60 → 300` for each field of `row` that differs; tables are compared key by key."""
+    """Yield `every_s 60 → 300` for each differing field; tables are compared key by key."""
     for name, value in fields.items():
         present = getattr(row, name)
         is_table = isinstance(present, dict) and isinstance(value, dict)

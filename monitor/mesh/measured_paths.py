@@ -1,8 +1,6 @@
-"""Bring paths, measurements and the periods of their schedules in line with a mesh.toml.
+"""Apply paths, measurements and their schedule periods of a mesh.toml.
 
-A mesh of a thousand sites has a hundred thousand paths and more, so the rows are compared in the database: the wanted
-measurements go into a temporary table, those that differ from the ones in use into another, and each statement takes
-all of these.
+Rows are compared in the database, in temporary tables, since large meshes have a hundred thousand paths.
 """
 
 from __future__ import annotations
@@ -34,6 +32,8 @@ CREATE TEMPORARY TABLE IF NOT EXISTS different_measurement (
     every_s integer, pattern text, packet_bytes integer[], measurement_id bigint
 ) ON COMMIT DELETE ROWS
 """
+# Wanted measurements that are new or rescheduled, and, without a number, measurements no longer wanted; few rows where
+# little changes.
 _DIFFERENT = """
 INSERT INTO different_measurement
 SELECT
@@ -52,8 +52,6 @@ FULL JOIN (
 WHERE (wanted.every_s, wanted.pattern, wanted.packet_bytes)
     IS DISTINCT FROM (present.every_s, present.pattern, present.packet_bytes)
 """
-"""A row of each wanted measurement that is not in use or has another schedule, and one without a number of each in use
-that is no longer wanted. Where little of a mesh changes, the statements below have few rows to go through."""
 
 _WANTED = "(SELECT * FROM different_measurement WHERE number IS NOT NULL) AS wanted"
 _UNWANTED = "(SELECT * FROM different_measurement WHERE number IS NULL) AS unwanted"
@@ -136,11 +134,7 @@ _AGAIN = "in use again, with its history"
 def apply_measurements(
     document: MeshDocument, host_ids: Mapping[str, int], test_ids: Mapping[str, int], now: datetime
 ) -> Iterator[MeshChange]:
-    """Add, change and retire the rows, and yield the changes. The identifiers are those of the document's hosts and
-    tests, by name.
-
-    Paths exist where a measurement needs them.
-    """
+    """Add, change and retire rows, and yield the changes. Paths exist where a measurement needs them."""
     hosts, tests = dict(Host.objects.values_list("pk", "name")), dict(Test.objects.values_list("pk", "name"))
 
     def path(source_id: int, destination_id: int) -> str:
@@ -170,7 +164,6 @@ def apply_measurements(
 
 
 def _families() -> Iterator[MeshChange]:
-    """Give the paths of hosts whose address family changed the new one."""
     for path in Path.objects.in_use().exclude(family=F("source__family")).select_related("source", "destination"):
         family = path.source.family
         yield MeshChange("changed", "path", str(path), f"family {path.family} → {family}")
@@ -178,7 +171,6 @@ def _families() -> Iterator[MeshChange]:
 
 
 def _stage(cursor: Any, document: MeshDocument, host_ids: Mapping[str, int], test_ids: Mapping[str, int]) -> None:
-    """Fill the temporary tables: the measurements of the document, and what differs from those in use."""
     tests = {test.name: test for test in document.tests}
     entries = expansion.measurements(document)
 

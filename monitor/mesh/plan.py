@@ -1,4 +1,4 @@
-"""Build the `Plan` of a site, which its agent fetches; each kind makes its own part."""
+"""Build the `Plan` of a site, which its agent fetches, from each kind's part."""
 
 from __future__ import annotations
 
@@ -32,13 +32,10 @@ def plan_for(
     iperf3_of: Mapping[int, str] | None = None,
     abilities: Collection[str] = frozenset(HANDED_OUT),
 ) -> Plan:
-    """Tests of `site` in cycles, and its slots that have not ended and start within an hour.
+    """Cyclic tests of `site`, and open slots that start within an hour; equal content gives an equal version.
 
-    `iperf3_of` has the version of iperf3 of each site, by its id, where reported. Equal content gives an equal version.
-    Three queries for any number of measurements, another where the site has slots, two in a mesh with STAMP or
-    request-response tests, and more only for a time after on-demand pings or traces were asked for: they are handed to
-    an agent with these `abilities`; pings end for another. Another in each process where slots changed since the last
-    plan of any site.
+    Three queries for any number of measurements, another with slots, two with STAMP or request-response tests, more
+    after on-demand requests or slot changes.
     """
     return make_plan(read_state(site.pk, now), now, {} if iperf3_of is None else iperf3_of, abilities)
 
@@ -46,7 +43,7 @@ def plan_for(
 def make_plan(
     state: PlanState, now: datetime, iperf3_of: Mapping[int, str], abilities: Collection[str] = frozenset(HANDED_OUT)
 ) -> Plan:
-    """As `plan_for`, from the state of the site's plan."""
+    """As `plan_for`, from a read state."""
     site = state.site
     fields: dict[str, Any] = {}
     for ability, part in HANDED_OUT.items():
@@ -76,7 +73,6 @@ def make_plan(
 
 
 def _servers(state: PlanState) -> dict[str, Any]:
-    """The fields of what the agent runs all the time, for the tests of other sites."""
     makers = {
         STAMP.kind.name: ("stamp_reflector", reflector_plan, state.has_reflectors),
         REQUEST_RESPONSE.kind.name: ("request_response_server", answering_plan, state.has_servers),
@@ -102,18 +98,13 @@ def _slots(site: PlannedSite, now: datetime) -> list[Slot]:
 
 
 def _between_both(slot: Slot, site: PlannedSite, iperf3_of: Mapping[int, str]) -> dict[str, str | None]:
-    """Fields of a spec that authenticate the two ends to each other."""
     path = slot.measurement.path
     peer = path.destination if path.source.site_id == site.pk else path.source
     return {"one_time_key": _one_time_key(slot), "peer_iperf3": iperf3_of.get(peer.site_id)}
 
 
 def _one_time_key(slot: Slot) -> str:
-    """Secret shared by both ends of a slot; derived, so it need not be stored.
-
-    Agents keep the key pairs that they derived of the latest secrets, so both ends, of any version, derive a pair once
-    for all slots with the same secret.
-    """
+    """Derived secret of both ends; agents cache key pairs by secret."""
     measurement = slot.measurement
     if not MESH_KINDS[measurement.test.kind].hourly_keys:
         return salted_hmac("soundings.throughput.slot", str(slot.pk), algorithm="sha256").hexdigest()

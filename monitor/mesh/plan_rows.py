@@ -1,7 +1,4 @@
-"""Read what the plan of a site is made of: its state, its measurements, and the hosts at their ends.
-
-In: the id of a site. Out: plain values, by prepared statements: Django's models of a plan of 100 paths would be 600.
-"""
+"""Read a site's plan inputs as plain values, by prepared statements: Django would build 600 models for 100 paths."""
 
 from __future__ import annotations
 
@@ -25,8 +22,6 @@ FOLDER = FilePath(__file__).parent / "sql"
 
 @dataclass(frozen=True, slots=True)
 class PlannedSite:
-    """The site of a plan, or of a host at the far end of its paths."""
-
     pk: int
     name: str
     has_agent: bool
@@ -34,8 +29,6 @@ class PlannedSite:
 
 @dataclass(frozen=True, slots=True)
 class PlannedHost(HostAddresses):
-    """A host at an end of a measurement."""
-
     site: PlannedSite
     uplink_id: int | None
     address: str
@@ -50,8 +43,6 @@ class PlannedHost(HostAddresses):
 
 @dataclass(frozen=True, slots=True)
 class PlannedPath:
-    """A path of a measurement, with the hosts at its ends."""
-
     pk: int
     family: int
     source_id: int
@@ -62,7 +53,7 @@ class PlannedPath:
 
 @dataclass(frozen=True, slots=True)
 class PlannedTest:
-    """A test; `parameters` are the fields of its spec."""
+    """Test with its spec's fields as `parameters`."""
 
     name: str
     kind: str
@@ -72,11 +63,11 @@ class PlannedTest:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMeasurement:
-    """A test on a path. `is_beside_pings`: a ping test from the same site measures the path as well."""
+    """Test on a path."""
 
     path: PlannedPath
     test: PlannedTest
-    is_beside_pings: bool
+    is_beside_pings: bool  # a ping test from the same site measures the path too
 
     @property
     def path_id(self) -> int:
@@ -85,27 +76,21 @@ class PlannedMeasurement:
 
 @dataclass(frozen=True, slots=True)
 class PlanState:
-    """What a plan depends on besides its measurements, read in one snapshot.
-
-    `mesh` and the times until which requests are handed out are None before the first apply, the epochs before any
-    change. `has_slots`: open slots begin within the hour; `enters_at` is the begin of the next.
-    """
+    """State that a plan depends on besides its measurements, read in one snapshot."""
 
     site: PlannedSite
-    mesh: str | None
-    pings_until: datetime | None
+    mesh: str | None  # None before the first apply
+    pings_until: datetime | None  # end of handing out; None before the first apply
     traces_until: datetime | None
     has_reflectors: bool
     has_servers: bool
-    epoch: int | None
+    epoch: int | None  # None before any change
     slots_epoch: int | None
-    has_slots: bool
-    enters_at: datetime | None
+    has_slots: bool  # open slots begin within the hour
+    enters_at: datetime | None  # begin of the next slot
 
 
 class _TestRow(NamedTuple):
-    """A row of measurements_of_site.sql."""
-
     name: str
     kind: str
     every_s: int
@@ -123,7 +108,6 @@ def _statement(name: str, **parts: str) -> str:
 
 
 def read_state(site_id: int, now: datetime) -> PlanState:
-    """State of the plan of a site that there is."""
     parameters = {
         "site_id": site_id,
         "now": now,
@@ -136,8 +120,8 @@ def read_state(site_id: int, now: datetime) -> PlanState:
 
 
 def read_measurements(site_id: int, kinds: Iterable[str], end: End) -> list[list[PlannedMeasurement]]:
-    """Measurements of these kinds whose source, or destination, is a host of the site: a list for each test, in the
-    order of the tests' names, each in that of the paths' ids. Two queries, one where there are none."""
+    """Measurements of these kinds at the site's `end`, by test name, then path id. Two queries, one without
+    measurements."""
     wanted = {"site_id": site_id, "kinds": list(kinds)}
     rows = [_TestRow(*row) for row in run_prepared(_statement("measurements_of_site", end=end), wanted).fetchall()]
     ends_of = {

@@ -1,7 +1,4 @@
-"""Queries of the mesh: schedule changes, groups and places.
-
-`monitor.archive.queries` has the results.
-"""
+"""Queries of the mesh: schedule changes, groups and places."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class TestSchedule:
-    """Interval of a test and its packet sizes; no sizes except for pings. `pattern` is that of pings."""
+    """Interval, packet sizes and `pattern` of a test; the latter only for pings."""
 
     every_s: int
     packet_bytes: tuple[int, ...]
@@ -31,8 +28,7 @@ class TestSchedule:
 
 @dataclass(frozen=True, slots=True)
 class PlanChange:
-    """Start, end or schedule change of a test of a path. `before` is None where it did not run until then, `after`
-    where it does not run from then on."""
+    """Schedule change of a path's test; `before` and `after` are None where it did not run."""
 
     at: datetime
     test: str
@@ -41,7 +37,7 @@ class PlanChange:
 
 
 def plan_changes(path_id: int, since: datetime, until: datetime) -> list[PlanChange]:
-    """Changes of a path's schedules in [since, until), oldest first."""
+    """Schedule changes in [since, until), oldest first."""
     rows = MeasurementPeriod.objects.filter(
         Q(started_at__gte=since, started_at__lt=until) | Q(ended_at__gte=since, ended_at__lt=until),
         measurement__path=path_id,
@@ -59,35 +55,31 @@ def plan_changes(path_id: int, since: datetime, until: datetime) -> list[PlanCha
 
 
 def mesh_version() -> tuple[int, datetime | None]:
-    """What changes with every change of sites, hosts, paths, tests and measurements, and with each `mesh apply`."""
+    """Version that changes with mesh rows and each `mesh apply`."""
     epoch = PlanEpoch.objects.values_list("epoch", flat=True).first()
     return epoch or 0, Mesh.objects.values_list("applied_at", flat=True).first()
 
 
 def alerts() -> Mapping[str, Any]:
-    """The [alerts] table for `monitor.mesh.document.alert_rules`; empty before the first apply."""
+    """[alerts] table; empty before the first apply."""
     mesh = Mesh.objects.first()
     return {} if mesh is None else mesh.alerts
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPath:
-    """A path in use measured by tests of a kind, as the alert rules need it.
-
-    `every_s` is the shortest interval of those tests, `packet_bytes` their smallest packet (None except for pings),
-    `started_at` the earliest start. `uplinks` are those of its hosts, as in `cern/geant`, `regions` those of its sites.
-    """
+    """Path in use measured by tests of a kind, for the alert rules."""
 
     path_id: int
     source: str
     destination: str
     family: int
     place: Place
-    every_s: int
-    packet_bytes: int | None
-    started_at: datetime
-    uplinks: frozenset[str] = frozenset()
-    regions: tuple[str, str] = ("", "")
+    every_s: int  # shortest interval of those tests
+    packet_bytes: int | None  # their smallest packet; None except for pings
+    started_at: datetime  # earliest start
+    uplinks: frozenset[str] = frozenset()  # of its hosts, as in `cern/geant`
+    regions: tuple[str, str] = ("", "")  # of its sites
 
     @property
     def name(self) -> str:
@@ -95,26 +87,26 @@ class MeasuredPath:
 
 
 class EqualValues:
-    """Equal values as one object. Each row of a query has its own: of 100,000 paths they take 60 MB."""
+    """Share equal values as one object: separate objects take 60 MB for 100,000 paths."""
 
     def __init__(self) -> None:
         self._values: dict[Any, Any] = {}
 
     def one(self, value: V) -> V:
-        """The first that was equal to this value."""
+        """First value equal to this value."""
         same: V = self._values.setdefault(value, value)
         return same
 
 
 def place_of(path: Path, groups: Mapping[str, frozenset[str]]) -> Place:
-    """Place of a path with its hosts and sites; `groups` are those of `groups_of_sites`."""
+    """Place of a path; `groups` are from `groups_of_sites`."""
     source, destination = path.source.site.name, path.destination.site.name
     within = groups.get(source, frozenset()) & groups.get(destination, frozenset())
     return Place(source, destination, within, (path.source.name, path.destination.name))
 
 
 def measured_paths(kind: KindName) -> dict[int, MeasuredPath]:
-    """Paths in use measured by a test of this kind, or of one that stands in for it, by id, in order of id."""
+    """Paths in use measured by this kind or a stand-in, ordered by id."""
     groups = groups_of_sites()
     paths: dict[int, MeasuredPath] = {}
     measured_itself: set[int] = set()
@@ -166,14 +158,13 @@ def measured_paths(kind: KindName) -> dict[int, MeasuredPath]:
 
 
 def intervals_s(kind: KindName) -> dict[int, int]:
-    """The shortest interval of the tests of this kind, by path in use."""
+    """Shortest interval of this kind's tests, by path in use."""
     rows = Measurement.objects.filter(retired_at=None, path__retired_at=None, test__kind=kind)
     return dict(rows.values_list("path_id").annotate(Min("test__every_s")).order_by("path_id"))
 
 
 def ping_parameters(path_ids: Iterable[int]) -> list[tuple[int, dict[str, Any]]]:
-    """The parameters of the tests whose packets are the bursts of these paths, with the path: a kind that stands in for
-    pings only where there are none."""
+    """Path and parameters of the tests that give these paths' bursts."""
     tests = Measurement.objects.filter(
         retired_at=None, path__in=set(path_ids), test__kind__in=KindName.PING.alternatives
     )
@@ -187,7 +178,7 @@ def ping_parameters(path_ids: Iterable[int]) -> list[tuple[int, dict[str, Any]]]
 
 
 def sizes_sent(packet_bytes: Sequence[int] | int | None) -> Sequence[int]:
-    """Packet sizes of a test by its parameter: pings have several, others a single one or none."""
+    """Packet sizes of a test by its parameter: several, one or none."""
     if packet_bytes is None:
         return ()
     return (packet_bytes,) if isinstance(packet_bytes, int) else packet_bytes
@@ -213,7 +204,6 @@ def _tests(kind: KindName) -> QuerySet[Measurement, Any]:
 
 
 def groups_of_sites() -> dict[str, frozenset[str]]:
-    """Groups in use that each site is in, by names."""
     groups: dict[str, set[str]] = defaultdict(set)
     for group, site in Group.objects.filter(retired_at=None).values_list("name", "sites__name"):
         groups[site].add(group)
@@ -221,14 +211,13 @@ def groups_of_sites() -> dict[str, frozenset[str]]:
 
 
 def next_slot(kind: KindName, now: datetime) -> Slot | None:
-    """Next scheduled execution of any test of this kind, with its path."""
     to_come = Slot.objects.filter(outcome=None, starts_at__gt=now, measurement__test__kind=kind)
     ends = ("measurement__path__source", "measurement__path__destination")
     return to_come.select_related(*ends).order_by("starts_at", "pk").first()
 
 
 def slots_of_hosts(host_ids: Sequence[int], since: datetime, until: datetime, most: int) -> list[Slot]:
-    """The newest `most` throughput slots of these hosts that overlap [since, until), oldest first."""
+    """Newest `most` throughput slots of these hosts that overlap [since, until), oldest first."""
     told = ("measurement__path__source", "measurement__path__destination", "measurement__test", "request")
     within = Slot.objects.filter(hosts__host__in=host_ids, starts_at__lt=until, ends_at__gt=since)
     newest = within.select_related(*told).order_by("-starts_at", "-pk").distinct()[:most]
@@ -236,8 +225,7 @@ def slots_of_hosts(host_ids: Sequence[int], since: datetime, until: datetime, mo
 
 
 def measured_by(path_ids: Iterable[int]) -> dict[int, str]:
-    """The words for the packets behind loss and RTT of these paths: "ping", "TCP handshake to port 443". A path that is
-    not measured now is left out."""
+    """Words for the packets behind loss and RTT, such as "TCP handshake to port 443", by path measured now."""
     rows = Measurement.objects.filter(
         retired_at=None, path__in=list(path_ids), test__kind__in=KindName.PING.alternatives
     )
@@ -245,7 +233,7 @@ def measured_by(path_ids: Iterable[int]) -> dict[int, str]:
 
 
 def words_for_packets(measured: Iterable[tuple[int, str, Mapping[str, Any]]]) -> dict[int, str]:
-    """As `measured_by`, from the path, kind and parameters of each test of a path."""
+    """As `measured_by`, from each test's path, kind and parameters."""
     words: dict[int, str] = {}
     for path_id, kind, parameters in measured:
         if path_id not in words or not MESH_KINDS[kind].stands_in_for_pings:
@@ -254,6 +242,6 @@ def words_for_packets(measured: Iterable[tuple[int, str, Mapping[str, Any]]]) ->
 
 
 def shortest_cycles_s() -> dict[int, int]:
-    """The interval of the most frequent test of each site that measures: a query."""
+    """Interval of each measuring site's most frequent test. A query."""
     planned = Measurement.objects.filter(retired_at=None).order_by()
     return dict(planned.values_list("path__source__site_id").annotate(Min("test__every_s")))

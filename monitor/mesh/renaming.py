@@ -1,8 +1,4 @@
-"""Sites that have another name in mesh.toml than before: the key `formerly` of a [[site]] names the earlier ones.
-
-A renamed site stays the same row, and with it hosts, paths, results, tokens, incidents and annotations. Texts that were
-written before, such as titles of past incidents and reports, keep the earlier name.
-"""
+"""Rename sites by the key `formerly` of [[site]]; earlier texts keep the earlier name."""
 
 from __future__ import annotations
 
@@ -13,15 +9,12 @@ from django.dispatch import Signal
 from monitor.mesh.document.entries import SiteEntry
 from monitor.mesh.models import Host, Site
 
+# Sent in an apply's transaction with `old` and `new`, for code that stores site names.
 site_renamed = Signal()
-"""Sent in the transaction of an apply, with `old` and `new`, for rooms that store names of sites."""
 
 
 def rename_sites(sites: Iterable[SiteEntry]) -> dict[str, str]:
-    """Rename each site that the database has under an earlier name only. Returns the earlier names by the new ones.
-
-    A host that has the name of its site, the default, is renamed too.
-    """
+    """Rename sites known only by an earlier name, and equally named hosts; return earlier names by new names."""
     renamed: dict[str, str] = {}
     for site in sites:
         if not site.formerly or Site.objects.filter(name=site.name).exists():
@@ -39,7 +32,7 @@ def rename_sites(sites: Iterable[SiteEntry]) -> dict[str, str]:
 
 
 def current_names(names: Sequence[str]) -> Mapping[str, str]:
-    """The present names of sites by those of `names` that are earlier ones, and no site's now."""
+    """Present names of sites by earlier names in use by no site."""
     rows = Site.objects.filter(former_names__overlap=list(names)).values_list("name", "former_names")
     current = {former: name for name, former_names in rows for former in former_names if former in names}
     taken = set(Site.objects.filter(name__in=current).values_list("name", flat=True)) if current else set()

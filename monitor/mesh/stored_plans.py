@@ -1,12 +1,7 @@
-"""Versions of plans, stored with all that can change them, so that an agent's question costs a look at one row.
+"""Store versions of plans, so that an agent's query reads a single row.
 
-In: a site. Out: the version of its plan, None where it must be built; or the plan, whose version is stored.
-
-A plan is made of the mesh (`plan_epoch`), of rows that concern few sites (`plan_change`), of the code and the secret
-key (`maker`), and of the time: `valid_until` is when a slot enters or leaves it, or the window of destination tests
-ends. Triggers note changes in the transaction that makes them (migration `0002_squashed_0014_plans`). `build` takes the
-marks away, and reads the epoch, before it reads anything else: a change that is committed meanwhile leaves a mark or a
-later epoch behind, and the plan is built again.
+Triggers mark changes in their transaction; `build` removes the marks and reads the epoch first, so that a concurrent
+change forces a rebuild.
 """
 
 from __future__ import annotations
@@ -28,10 +23,11 @@ from monitor.mesh.schedule.horizon import HORIZON_S
 from monitor.prepared import run_prepared
 from probes.site.wire import Plan
 
+# A plan is built again after this time at the latest.
 LONGEST = timedelta(hours=1)
-"""A plan is built again after this time at the latest."""
 CODE = (Path(__file__).resolve().parent, Path(probes.__file__).resolve().parent)
 
+# For statements that read a valid plan's version, or null, in the snapshot of all else.
 JOIN_VALID = """
 LEFT JOIN site_plan
     ON site_plan.site_id = {site_id}
@@ -40,8 +36,8 @@ LEFT JOIN site_plan
     AND site_plan.epoch = (SELECT plan_epoch.epoch FROM plan_epoch)
     AND NOT EXISTS (SELECT FROM plan_change WHERE plan_change.site_id = {site_id})
 """
-"""For statements that read the version of a valid plan, null where there is none, in the snapshot of all else."""
 
+# Waits for another builder and removes its marks, without waiting for uncommitted changes or for the disk.
 TAKE_TURN = """
 WITH taken AS (
     DELETE FROM plan_change WHERE (site_id, xact) IN (
@@ -52,9 +48,6 @@ SELECT
     pg_advisory_xact_lock(hashtext('soundings.plan'), %(site_id)s),
     set_config('synchronous_commit', 'off', TRUE)
 """
-"""Waits for another builder of the site, and takes its marks away. A mark that a change holds stays, and the plan is
-not valid until the change is committed: nobody waits for it. The disk is not waited for: a version that is lost in a
-crash, and with it all that came after, is built again."""
 
 STORE = """
 INSERT INTO site_plan (site_id, version, maker, epoch, valid_until)
@@ -65,9 +58,9 @@ ON CONFLICT (site_id) DO UPDATE SET
 
 
 def build(site_id: int, now: datetime, iperf3_of: Mapping[int, str]) -> Plan:
-    """Build the plan of a site for an agent with all abilities, and store its version.
+    """Build a site's plan for an agent with all abilities, and store its version.
 
-    Builders of the same site wait for each other: none stores a plan that is older than another's.
+    Builders of a site wait for each other, so none stores an older plan.
     """
     with transaction.atomic():
         run_prepared(TAKE_TURN, {"site_id": site_id})
@@ -89,7 +82,7 @@ def build(site_id: int, now: datetime, iperf3_of: Mapping[int, str]) -> Plan:
 
 
 def _valid_until(state: PlanState, plan: Plan, now: datetime) -> datetime | None:
-    """Time at which the plan changes by itself; None while it holds a request that waits for its agent."""
+    """When the plan changes by itself; None while a request waits."""
     if plan.pings_to_send or plan.traces_to_run:
         return None
     times = [now + LONGEST, *(slot.ends_at for slot in plan.slots)]
@@ -102,8 +95,7 @@ def _valid_until(state: PlanState, plan: Plan, now: datetime) -> datetime | None
 
 @cache
 def maker() -> str:
-    """Digest of all that makes plans and is not in the database: a release may change them, and the keys of slots are
-    derived from the secret key."""
+    """Digest of plan inputs outside the database: release and secret key."""
     digest = hashlib.sha256(settings.SECRET_KEY.encode())
     for folder in CODE:
         for file in sorted(folder.rglob("*")):

@@ -1,4 +1,4 @@
-"""Celery tasks of the mesh: plan throughput slots, and close those without a report."""
+"""Celery tasks of the mesh: plan throughput slots, and close unreported slots."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from monitor.mesh.schedule import endings, slots
 
 @shared_task(name="mesh.plan_slots")
 def plan_slots() -> dict[str, int]:
-    """Plan and expire slots; returns the number planned, without room or budget, postponed, and expired."""
+    """Plan and expire slots; return numbers planned, without room or budget, postponed, and expired."""
     now = timezone.now()
     expired = endings.expire_slots(now)
     planned = slots.plan_slots(now, waits_for_agents=True)

@@ -1,8 +1,5 @@
-"""What a cell of the grid of now shows: the level and the condition of a track, in place of the figures of its window.
-
-In: the figures of paths over their windows, with the present of each. Out: the figures with their levels, and what of
-a track is said beside them. Nothing is decided here: see `monitor.present.track`.
-"""
+"""Level and condition of a grid cell's track in the period now, in place of window figures. `monitor.present.track`
+decides them."""
 
 from __future__ import annotations
 
@@ -19,23 +16,20 @@ from monitor.overview.path_figures import FigureState, PathFigures
 from monitor.present.read import PresentPath
 from monitor.present.track import Condition, Signal, Track
 
+# An RTT that differs by less is the segment's: the cell has that of all its packets.
 SAME_RATIO = 0.01
-"""An RTT that differs by less is that of the segment: the cell has that of all its packets."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellNow:
-    """What a track says beside the level. `since` is when the level began, and `level_s` how long it had lasted at the
-    newest burst; `peak` is the worst of the trouble that lasts or has `ended_at`, where it is above the level.
-    `unanswered_since` is the last reply of a path without replies. `value_sent` and `value_received` are the packets of
-    the value, None where it is of none."""
+    """Values of a track besides the level."""
 
-    since: datetime | None = None
-    level_s: float | None = None
-    value_peak: float | None = None
+    since: datetime | None = None  # start of the level
+    level_s: float | None = None  # length of the level at the newest burst
+    value_peak: float | None = None  # worst of the lasting or ended trouble, if above the level
     ended_at: datetime | None = None
-    unanswered_since: datetime | None = None
-    value_sent: int | None = None
+    unanswered_since: datetime | None = None  # last reply of a path without replies
+    value_sent: int | None = None  # packets of the value; None without
     value_received: int | None = None
 
     @property
@@ -44,8 +38,7 @@ class CellNow:
 
 
 def track_of(metric: Metric, packet_bytes: int | None, present: PresentPath | None) -> Track | None:
-    """The track of a cell: of a loss that of its packet size where the path has one and it is known to differ or not,
-    else that of all its packets; None for a metric without tracks."""
+    """Track of a cell: a loss of its packet size if decided, else of all packets; None for a metric without tracks."""
     if present is None:
         return None
     if metric is Metric.LOSS:
@@ -55,7 +48,7 @@ def track_of(metric: Metric, packet_bytes: int | None, present: PresentPath | No
 
 
 def condition_of(metric: Metric, packet_bytes: int | None, present: PresentPath | None) -> Condition | None:
-    """The condition of a cell: that of the path, but of a loss or an RTT only if it is the cell's own."""
+    """The condition of a cell: the path's, but of loss or RTT only if the cell's own."""
     of_path = None if present is None else present.track(Signal.LOSS)
     if of_path is None or metric is Metric.THROUGHPUT:
         return None
@@ -65,7 +58,7 @@ def condition_of(metric: Metric, packet_bytes: int | None, present: PresentPath 
 
 
 def end_of(track: Track | None, since: datetime) -> datetime | None:
-    """When the trouble of a track ended, if that was after `since`; one that flaps is in trouble between outages."""
+    """End of a track's trouble, if after `since`; a flapping path is in trouble between outages."""
     end = None if track is None or track.condition.is_trouble else track.end
     return None if end is None or end.at_s < since.timestamp() else datetime.fromtimestamp(end.at_s, UTC)
 
@@ -73,7 +66,7 @@ def end_of(track: Track | None, since: datetime) -> datetime | None:
 def cell_now(
     metric: Metric, packet_bytes: int | None, path: PathFigures, track: Track | None, since: datetime
 ) -> CellNow:
-    """What the track of a cell says beside its level; ends before `since` are not told."""
+    """The values of the cell's track besides its level, without ends before `since`."""
     of_window = CellNow(value_sent=path.sent, value_received=path.received)
     if track is None or track.now is None:
         return of_window
@@ -111,8 +104,8 @@ def _peak(level: LostPackets, troubles: Sequence[LostPackets]) -> float | None:
 def with_levels(
     metric: Metric, packet_bytes: int, figures: tuple[PathFigures, ...], *, is_smallest_size: bool
 ) -> tuple[PathFigures, ...]:
-    """The figures of now, with the levels of their tracks. A path without a track keeps the figures of its window, as
-    does a path without packets in it. RTTs are followed by the smallest packets."""
+    """The figures of now with their tracks' levels; without a track or packets those of the window. RTTs are of the
+    smallest packets."""
     if metric is Metric.THROUGHPUT:
         return figures
     conditions = [condition_of(metric, packet_bytes, path.present) for path in figures]
@@ -132,8 +125,7 @@ def _loss_level(path: PathFigures, track: Track | None) -> LostPackets | None:
 
 
 def _proven(levels: Sequence[LostPackets | None], conditions: Sequence[Condition | None]) -> list[float]:
-    """The losses by which cells are classed: that of a path in trouble, else its lower 95% bound, so that 1 lost of 10
-    is not 10%."""
+    """Loss in trouble, else the lower 95% bound: 1 of 10 is not 10%."""
     ratios = [0.0 if level is None else level.ratio for level in levels]
     rows = [
         (row, level.lost / level.together, level.sent / level.together)
@@ -170,8 +162,7 @@ def _with_rtt(path: PathFigures, track: Track | None) -> PathFigures:
 
 
 def _in_condition(metric: Metric, path: PathFigures, condition: Condition | None) -> PathFigures:
-    """The path with the state of its condition: the window of one that is down, or that may not be measured any more,
-    has packets of before."""
+    """The path in its condition's state: older packets may fill the window."""
     if condition is Condition.NOT_PERMITTED and path.state is not FigureState.NO_DATA:
         return replace(path, state=FigureState.NOT_MEASURED, value=None, value_measured=None, proven_loss_ratio=None)
     if condition is not Condition.DEAD or not path.sent:

@@ -1,10 +1,7 @@
-"""Changes of a path: of its schedule, from the mesh, of its route, from traces and from the TTL of replies, and those
-that operators noted.
+"""Changes of a path by schedule, route, or operators' annotations, oldest first.
 
-In: a path, a packet size, a period, and the path's incidents in it. Out: `PathChange`s in words, oldest first, for the
-page, its files and the API. Over a day at most the route is known from the TTL of each burst's replies; over more, only
-from incidents of increased RTT, which keep the TTL before and after. Of the route changes that traces saw, on the path
-or on its reverse path, those that changed RTT or loss are returned, over a day at most: the others have no consequence.
+Up to a day, routes are known from the TTLs of replies, and traced changes with an effect are included; over more, only
+from incidents of increased RTT.
 """
 
 from __future__ import annotations
@@ -26,15 +23,13 @@ from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.queries import PlanChange, TestSchedule, plan_changes
 from monitor.routes.places import of_addresses
 
+# Initial TTLs of Linux and macOS, of Windows, and of routers.
 INITIAL_TTLS = (64, 128, 255)
-"""Initial TTLs of Linux and macOS, of Windows, and of routers."""
+# A TTL change this close to the traces around a route change is the same change.
 SLACK = timedelta(seconds=SLACK_S)
-"""A change of the TTL this long before or after the traces around a route change is the same change."""
 
 
 class PathChangeKind(StrEnum):
-    """The schedule of the path's tests, its route, or a change that an operator noted."""
-
     PLAN = "plan"
     ROUTE = "route"
     ANNOTATION = "annotation"
@@ -83,7 +78,7 @@ def changes_of(
 
 
 def plan_words(change: PlanChange) -> str:
-    """A schedule change in words, as in "pinger: every 30 s, was every 60 s"."""
+    """A schedule change: "pinger: every 30 s, was every 60 s"."""
     before, after = change.before, change.after
     if after is None:
         return f"{change.test} ends"
@@ -93,7 +88,7 @@ def plan_words(change: PlanChange) -> str:
 
 
 def route_words(before: int, after: int) -> str:
-    """A route change in words, with the change of the TTL that it is inferred from."""
+    """A route change, with the TTL change that shows it."""
     known_from = f"the TTL of replies went from {before} to {after}"
     (sent_before, hops_before), (sent_after, hops_after) = _hops(before), _hops(after)
     if sent_before != sent_after:
@@ -102,7 +97,6 @@ def route_words(before: int, after: int) -> str:
 
 
 def _traced(path_id: int, since: datetime, until: datetime) -> list[MeasuredChange]:
-    """The route changes with an effect, of the path and of its reverse path."""
     path_ids = [path_id, *reverse_paths([path_id]).values()]
     return [change for change in measured_changes(since, until, path_ids) if change.effect is not None]
 
@@ -112,7 +106,6 @@ def _encloses(measured: MeasuredChange, at: datetime) -> bool:
 
 
 def _traced_words(path_id: int, traced: list[MeasuredChange]) -> Iterator[tuple[MeasuredChange, str]]:
-    """Each change in words: route changed, +60 ms, AS 3356 → AS 174."""
     routes = [route for measured in traced for route in (measured.change.before, measured.change.after)]
     names = of_addresses({hop for route in routes for hop in route.hops if hop is not None}) if routes else {}
     for measured in traced:
@@ -138,8 +131,7 @@ def _schedule(schedule: TestSchedule) -> str:
 def _told_by_incidents(
     path_id: int, since: datetime, until: datetime, incidents: Iterable[Incident]
 ) -> Iterator[TtlChange]:
-    """At most a change for each incident: its findings on a path are about the same route. A change that an incident
-    took over from a merged incident is returned once."""
+    """At most one change per incident; from merged incidents once."""
     seen: set[TtlChange] = set()
     for incident in incidents:
         ttl_rows = (_ttl_change(row) for row in incident.paths.all() if row.path_id == path_id)

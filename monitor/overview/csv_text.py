@@ -1,8 +1,5 @@
-"""CSV of records, for the downloads of pages and API.
-
-In: column names and rows. Out: text. None is empty, a time is ISO 8601 in UTC, a flag is true or false, a list has
-semicolons, an outcome is in the words of the pages, and no text begins like a spreadsheet formula.
-"""
+"""CSV of records for the downloads of pages and API. None is empty, times are ISO 8601 in UTC, lists have semicolons,
+and no text begins like a spreadsheet formula."""
 
 from __future__ import annotations
 
@@ -17,7 +14,6 @@ from monitor.archive.outcomes import outcome_words
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A line for the columns and for each row."""
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
@@ -27,12 +23,10 @@ def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def names_of(kind: type[Any]) -> list[str]:
-    """The fields of a record, as columns."""
     return [field.name for field in fields(kind)]
 
 
 def values_of(record: Any) -> list[Any]:
-    """The values of a record, in the order of its columns."""
     return [getattr(record, field.name) for field in fields(record)]
 
 

@@ -1,8 +1,5 @@
-"""The grid: every path's value of a metric over a period or now, with its state.
-
-The pages and the REST API share it, so that they agree. In: a metric, a period, a packet size and a group. Out: a
-`Grid`. No text for people and no colours: those belong to the pages.
-"""
+"""The grid: every path's value of a metric over a period or now, with its state, for pages and REST API. Not here: text
+and colours."""
 
 from __future__ import annotations
 
@@ -63,8 +60,7 @@ _LENGTHS = {
 
 
 class GridPeriod(StrEnum):
-    """A period of the grid: history, or `NOW`, the last ten minutes, or three cycles of a path that is measured less
-    often."""
+    """A period of the grid: history, or `NOW`, the last ten minutes, or three cycles of less frequent paths."""
 
     NOW = "now"
     HOUR = "hour"
@@ -74,14 +70,14 @@ class GridPeriod(StrEnum):
 
     @property
     def history(self) -> HistoryPeriod:
-        """The period over which a path is looked at from this grid."""
+        """The period of a path's page linked from this grid."""
         return HistoryPeriod.HOUR if self is GridPeriod.NOW else HistoryPeriod(self.value)
 
 
 NOW_LENGTH = timedelta(minutes=10)
 NOW_CYCLES = 3
+# Up to so many paths are looked up singly; more are read with all others.
 FEW_PATHS = 5000
-"""So many paths are looked up one by one; the summaries of more are read with those of all others."""
 
 
 class ComparedPeriod(StrEnum):
@@ -92,7 +88,7 @@ class ComparedPeriod(StrEnum):
 
     @property
     def earlier(self) -> timedelta:
-        """Whole weeks, so that weekdays meet weekdays."""
+        """Whole weeks, so that weekdays match."""
         return timedelta(weeks=1 if self is ComparedPeriod.WEEK else 52)
 
     @property
@@ -108,32 +104,31 @@ class GridSite:
     name: str
     title: str
     region: str = ""
+    # The first of its groups by name.
     group: str = ""
-    """The first of its groups by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """All paths of a metric. `packet_bytes` is None for throughput. For the period `NOW`, `since` is where the longest
-    window begins, and a path has the level of its track. `covered_since` is where the summaries of the period begin."""
+    """All paths of a metric; in `NOW` a path has its track's level."""
 
     metric: Metric
     period: GridPeriod
-    packet_bytes: int | None
+    packet_bytes: int | None  # None for throughput
     packet_sizes: tuple[int, ...]
     group: str | None
     groups: tuple[str, ...]
-    since: datetime
+    since: datetime  # for NOW the start of the longest window
     until: datetime
-    covered_since: datetime
+    covered_since: datetime  # start of the period's summaries
     newest_measured_at: datetime | None
     sources: tuple[GridSite, ...]
     destinations: tuple[GridSite, ...]
     figures: tuple[PathFigures, ...]
     lasting_incidents: tuple[Incident, ...]
     against: ComparedPeriod | None = None
+    # Newest run of the centre, by which the present is known.
     fresh: Freshness | None = None
-    """When the centre last did its work, by which the present is known."""
 
     @property
     def open_incidents(self) -> tuple[Incident, ...]:
@@ -144,11 +139,10 @@ class Grid:
         return self.packet_bytes == min(self.packet_sizes, default=self.packet_bytes)
 
     def track_of(self, path: PathFigures) -> Track | None:
-        """The track of a cell of now."""
         return cell_now.track_of(self.metric, self.packet_bytes, path.present) if self.is_now else None
 
     def condition_of(self, path: PathFigures) -> Condition | None:
-        """The condition of a cell of now; None in a grid of the past, and where nothing pings the path."""
+        """The condition of a cell of now; None in a past grid and without pings."""
         return cell_now.condition_of(self.metric, self.packet_bytes, path.present) if self.is_now else None
 
     def ended_at(self, path: PathFigures) -> datetime | None:
@@ -156,12 +150,10 @@ class Grid:
         return cell_now.end_of(self.track_of(path), self.since)
 
     def cell_now(self, path: PathFigures) -> CellNow:
-        """What is said of a cell beside its value."""
         return cell_now.cell_now(self.metric, self.packet_bytes, path, self.track_of(path), self.since)
 
     @property
     def is_now(self) -> bool:
-        """Whether its values are those of now, not of a period."""
         return self.period is GridPeriod.NOW
 
 
@@ -192,9 +184,8 @@ def load_grid(
     path_ids: Collection[int] | None = None,
     lasting: Sequence[Incident] | None = None,
 ) -> Grid:
-    """The grid at `now`, with the values of the earlier period `against` if given, of all paths or only those `between`
-    sites, from the first to the second, or only `path_ids`. `lasting` are the open and pending incidents, if read
-    already. Raises `UnknownChoice`."""
+    """The grid at `now`, with earlier values of `against`, of all paths, only `between` sites, or only `path_ids`.
+    `lasting` are the open and pending incidents, if read already. Raises `UnknownChoice`."""
     sizes = tuple(measured_packet_sizes())
     size = choose_packet_bytes(sizes, packet_bytes)
     members = _members()
@@ -260,7 +251,7 @@ def load_grid(
 
 
 def choose_packet_bytes(sizes: tuple[int, ...], wanted: int | None) -> int:
-    """The packet size to show: `wanted`, else the smallest. Raises `UnknownChoice`."""
+    """`wanted`, else the smallest size. Raises `UnknownChoice`."""
     if wanted is None:
         return min(sizes, default=DEFAULT_PACKET_BYTES)
     if sizes and wanted not in sizes:
@@ -276,7 +267,6 @@ def _sites(members: dict[str, set[int]]) -> list[GridSite]:
 
 
 def _members() -> dict[str, set[int]]:
-    """The sites of each group."""
     members: dict[str, set[int]] = {}
     rows = Group.objects.in_use().order_by("name").values_list("name", "sites")
     for name, site_id in rows:
@@ -299,8 +289,7 @@ def _planned_paths(
     between: tuple[Collection[int], Collection[int]] | None,
     path_ids: Collection[int] | None,
 ) -> list[_PlannedPath]:
-    """The paths in use that the metric is measured on, with the shortest cycle of packets of this size, of any size
-    where there is none."""
+    """Paths with the metric, and their shortest cycle at this (or any) size."""
     kind = KindName.THROUGHPUT if metric is Metric.THROUGHPUT else KindName.PING
     tests = {test.pk: test for test in Test.objects.filter(kind__in=kind.alternatives)}
     of_test = {
@@ -342,7 +331,6 @@ def _in_order(sites: dict[int, GridSite], wanted: set[GridSite]) -> tuple[GridSi
 
 
 def _in_maintenance(paths: list[_PlannedPath], members: dict[str, set[int]], now: datetime) -> set[int]:
-    """The paths in maintenance now."""
     lasting = [quiet_time for quiet_time in quiet.in_force(now) if quiet_time.kind == QuietPeriod.Kind.MAINTENANCE]
     if not lasting:
         return set()
@@ -353,12 +341,11 @@ def _in_maintenance(paths: list[_PlannedPath], members: dict[str, set[int]], now
 
 
 def _place(path: _PlannedPath, groups: dict[int, frozenset[str]]) -> Place:
-    """Within a group is a path both ends of which are in it."""
+    """A path is within a group if both ends are."""
     return Place(path.source.name, path.destination.name, groups[path.source.id] & groups[path.destination.id])
 
 
 def _present(paths: list[_PlannedPath], fresh: Freshness, now: datetime) -> dict[int, PresentPath]:
-    """The present of these paths; none while their tracks are not kept current."""
     if not fresh.is_evaluated(now):
         return {}
     # Of many paths those of all are read: a list of 90,000 ids takes longer.

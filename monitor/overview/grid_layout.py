@@ -1,8 +1,4 @@
-"""The rows and columns of the grid: their order, sites folded into their region or group, and the paths in each cell.
-
-In: a `Grid`, the choices of a `GridView`, and which paths are problems. Out: a `GridLayout`. A folded region is a row
-and a column of its own, whose cells hold all paths between the two.
-"""
+"""Rows and columns of the grid: their order, folded places, and the paths in each cell."""
 
 from __future__ import annotations
 
@@ -30,13 +26,12 @@ class GridOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GridView:
-    """Which part of a grid is shown, and in which order. `name` keeps paths with an end whose name has this text;
-    `folded` are regions or groups."""
+    """Selection and order of a grid's paths."""
 
     order: GridOrder = GridOrder.SITE
     problems_only: bool = False
-    name: str = ""
-    folded: frozenset[str] = frozenset()
+    name: str = ""  # text in the name of an end
+    folded: frozenset[str] = frozenset()  # regions or groups
 
     def is_folded(self, place: str) -> bool:
         return place in self.folded or EVERY_PLACE in self.folded
@@ -44,31 +39,29 @@ class GridView:
 
 @dataclass(frozen=True, slots=True)
 class GridLine:
-    """A row or a column: a site, or a folded place with several. `begins` tells that another place begins here."""
+    """A row or a column: a site, or a folded place with several."""
 
     name: str
     title: str
     sites: tuple[str, ...]
     place: str = ""
     is_folded: bool = False
-    begins: bool = False
+    begins: bool = False  # another place begins here
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceCount:
-    """A region or group, and the number of its sites."""
-
     name: str
     sites: int
 
 
 @dataclass(frozen=True, slots=True)
 class GridLayout:
-    """`cells` has the paths shown in each row and column that has any, by their places in `rows` and `columns`."""
+    """The paths of a grid by rows and columns."""
 
     rows: tuple[GridLine, ...]
     columns: tuple[GridLine, ...]
-    cells: dict[tuple[int, int], list[PathFigures]]
+    cells: dict[tuple[int, int], list[PathFigures]]  # paths by places in rows and columns; no empty cells
     places: tuple[PlaceCount, ...]
 
     @property
@@ -77,8 +70,7 @@ class GridLayout:
 
 
 def lay_out(grid: Grid, view: GridView, is_problem: Callable[[PathFigures], bool]) -> GridLayout:
-    """Rows and columns of the view. Sites without a path that is shown are left out; those that the name selects are
-    first."""
+    """Rows and columns of the view, without sites that have no visible path; sites selected by name come first."""
     shown = [path for path in grid.figures if _is_selected(view, path) and (not view.problems_only or is_problem(path))]
     narrowed = len(shown) < len(grid.figures)
     rows = _lines(grid.metric, view, grid.sources, shown, narrowed, lambda path: path.source)

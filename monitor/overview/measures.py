@@ -1,9 +1,5 @@
-"""The metrics as pages show them: their names, the format of their figures, and their colours.
-
-Bands go from good to bad for loss (PingER's bands) and MOS (those of ITU-T G.107). RTTs and rates are
-neither good nor bad by themselves: their bands are spread over the values there are (`MetricFormat.over`). A band's
-upper end is not part of it.
-"""
+"""The metrics on pages: names, number formats and colour bands, by PingER for loss, by ITU-T G.107 for MOS, else spread
+over the values."""
 
 from __future__ import annotations
 
@@ -51,7 +47,7 @@ _METRICS = {
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A colour step: values below `below` (and in no lower band), its class and its label."""
+    """A colour step: values below `below` and in no lower band."""
 
     below: float
     style: str
@@ -60,46 +56,43 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class MetricFormat:
-    """A metric on a page: its name in a sentence, its name where there is little room, how a figure of it is written,
-    its bands from the lowest figure up, and from which change on two figures differ (a difference for ratios and MOS,
-    else a share of the older figure)."""
+    """A metric on a page."""
 
-    title: str
-    short: str
+    title: str  # in a sentence
+    short: str  # where there is little room
     write: Callable[[float], str]
-    bands: tuple[Band, ...]
-    steady_below: float
+    bands: tuple[Band, ...]  # from the lowest figure up
+    steady_below: float  # least change: difference for ratios and MOS, else share of the older
+    # The band of a zero with a style of its own: no loss in N packets.
     nothing: Band | None = None
-    """The band of a zero, where a zero has a style of its own: no loss in N packets."""
+    # Whether its bands spread over the values; without values it has none.
     is_spread: bool = False
-    """Whether its bands are those of the values there are; without values it has none."""
 
     def over(self, values: Iterable[float], *, lower_is_worse: bool = False) -> MetricFormat:
-        """The format with bands spread over these values; itself where its bands are fixed."""
+        """The format with bands spread over these values; itself if its bands are fixed."""
         if not self.is_spread:
             return self
         bounds = spread_bounds(values, lower_is_worse=lower_is_worse)
         return replace(self, bands=_steps(self.write_bound, bounds, lower_is_worse=lower_is_worse))
 
     def write_bound(self, value: float) -> str:
-        """The bound of a band, which has two significant digits."""
+        """The bound of a band, to two significant digits."""
         return _round_trips(value) if self.write is figures.milliseconds else self.write(value)
 
     def words(self, value: float) -> str:
-        """A figure as a cell has it."""
         return self.nothing.label if self.nothing is not None and value == 0 else self.write(value)
 
     def style(self, value: float) -> str:
-        """The class of a figure; empty where it has no bands."""
+        """The class of a figure; empty without bands."""
         if self.nothing is not None and value == 0:
             return self.nothing.style
         return self.band(value).style if self.bands else ""
 
     def band(self, value: float) -> Band:
-        """The band that a value is in."""
         return self.bands[bisect_right([band.below for band in self.bands[:-1]], value)]
 
 
+# The colours of so many bands: few bands are far apart.
 STEP_STYLES = {
     1: (0,),
     2: (0, 3),
@@ -108,11 +101,10 @@ STEP_STYLES = {
     5: (0, 1, 2, 4, 5),
     6: (0, 1, 2, 3, 4, 5),
 }
-"""The colours of so many bands: few bands are far apart."""
 
 
 def _steps(write: Callable[[float], str], ends: tuple[float, ...], *, lower_is_worse: bool) -> tuple[Band, ...]:
-    """Bands from little to much; the worst is the darkest. A single band has no end to name."""
+    """The worst band is darkest; a single band has no end to name."""
     if not ends:
         return (Band(INFINITE, "step-0", "all about the same"),)
     styles = [f"step-{step}" for step in STEP_STYLES[len(ends) + 1]]
@@ -151,6 +143,7 @@ UNREACHABILITY_BANDS = (
     Band(0.2, "loss-4", "below 20%"),
     Band(INFINITE, "loss-5", "20% or more"),
 )
+# User satisfaction by MOS, table B.1 of ITU-T G.107.
 MOS_BANDS = (
     Band(2.58, "loss-5", "not recommended, below 2.58"),
     Band(3.10, "loss-4", "nearly all dissatisfied, below 3.1"),
@@ -159,7 +152,6 @@ MOS_BANDS = (
     Band(4.34, "loss-1", "satisfied, below 4.34"),
     Band(INFINITE, "loss-0", "very satisfied, 4.34 or more"),
 )
-"""User satisfaction by MOS, table B.1 of ITU-T G.107."""
 
 MEASURES = {
     Metric.LOSS: MetricFormat("loss", "loss", figures.percent, LOSS_BANDS, 0.001, Band(0, "none-lost", "0%")),
@@ -175,25 +167,22 @@ MEASURES = {
     Metric.MOS: MetricFormat("MOS", "MOS", _mos, MOS_BANDS, 0.1),
 }  # fmt: skip
 
+# Metrics with a change as difference, and its scale: percentage points, or none.
 _DIFFERENCES = {Metric.LOSS: 100.0, Metric.UNREACHABILITY: 100.0, Metric.MOS: 1.0}
-"""Metrics whose change is a difference, and in which units of theirs it is written: percentage points, or none."""
 
 
 def change(metric: Metric, before: float, now: float) -> float | None:
-    """The change of the metric: a difference for ratios and MOS, else a share of `before`; None where that is
-    undefined."""
+    """A difference for ratios and MOS, else a share of `before`; None where undefined."""
     if metric in _DIFFERENCES:
         return now - before
     return None if before == 0 else now / before - 1
 
 
 def is_steady(metric: Metric, changed: float) -> bool:
-    """Whether a change is negligible."""
     return abs(changed) < MEASURES[metric].steady_below
 
 
 def is_worse(metric: Metric, changed: float) -> bool:
-    """Whether a change is for the worse."""
     return (changed < 0) == metric.lower_is_worse
 
 
@@ -207,7 +196,7 @@ def write_change(metric: Metric, changed: float) -> str:
 
 
 def measure_of(metric: Metric) -> MetricFormat:
-    """The measure of any metric; a metric not on the grid is formatted by the unit of its name and has no bands."""
+    """The format of any metric; outside the grid by its name's unit, without bands."""
     if metric in MEASURES:
         return MEASURES[metric]
     name, _, unit = metric.value.rpartition("_")

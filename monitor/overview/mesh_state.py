@@ -1,8 +1,5 @@
-"""The state of the whole mesh in a sentence, with its counts of paths: the same on pages and in the API.
-
-In: the open incidents, the condition of each path, and when the alert rules were last evaluated. Out: a `MeshState`.
-Nothing is decided here: conditions are those of `monitor.present`, titles those of the incidents.
-"""
+"""The state of the whole mesh in a sentence with counts, for pages and API. Conditions are decided by
+`monitor.present`."""
 
 from __future__ import annotations
 
@@ -43,19 +40,16 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class MeshState:
-    """The sentence, its first part as a title, the numbers in it, and the ids of the paths that it names. `incidents`
-    are the open ones: those that go on, then those that are over, the worst first. `is_judged`: the paths are judged by
-    rules at present; `evaluated_at` is None before the first evaluation; `unknown_since` is None while the rules are
-    evaluated."""
+    """The sentence on the mesh, its numbers and paths."""
 
-    title: str
+    title: str  # first part of the sentence
     rest: str
     tally: Tally
-    incidents: tuple[Incident, ...]
-    is_judged: bool
-    evaluated_at: datetime | None
-    unknown_since: datetime | None
-    links: Mapping[str, int] = field(default_factory=dict)
+    incidents: tuple[Incident, ...]  # open: lasting before over, the worst first
+    is_judged: bool  # the rules judge the paths at present
+    evaluated_at: datetime | None  # None before the first evaluation
+    unknown_since: datetime | None  # None while the rules are evaluated
+    links: Mapping[str, int] = field(default_factory=dict)  # ids of the named paths
 
     @property
     def sentence(self) -> str:
@@ -63,7 +57,7 @@ class MeshState:
 
     @property
     def style(self) -> str:
-        """`trouble`, `unknown` or `calm`: how the sentence is marked beside its words."""
+        """Mark of the sentence: `trouble`, `unknown` or `calm`."""
         if self.incidents:
             return "trouble"
         normal = self.tally.normal + self.tally.in_maintenance
@@ -71,7 +65,6 @@ class MeshState:
 
 
 def load_mesh_state(fresh: Freshness, now: datetime) -> MeshState:
-    """The state at `now`, of a centre that last did its work as `fresh` says."""
     mesh = Mesh.objects.first()
     incidents = tuple(sorted(open_incidents(), key=_state_and_damage, reverse=True))
     lasting, over = (
@@ -101,20 +94,17 @@ def load_mesh_state(fresh: Freshness, now: datetime) -> MeshState:
 
 
 def _measured_paths() -> int:
-    """How many paths are watched: those with a ping or throughput test."""
     kinds = *KindName.PING.alternatives, KindName.THROUGHPUT
     watched = Measurement.objects.filter(retired_at=None, path__retired_at=None, test__kind__in=kinds)
     return watched.values("path_id").distinct().count()
 
 
 def _paths_of(incidents: Iterable[Incident]) -> set[int]:
-    """The paths of these incidents with a finding that lasts."""
     return {row.path_id for incident in incidents for row in incident.paths.all() if not row.is_over}
 
 
 def _tally(counts: Sequence[ConditionCount], measured: int) -> Tally:
-    """The numbers of paths: those of incidents that last (part 1) or are over (part 2), and all others by their
-    condition. Of `measured` paths those that no evaluation has seen yet are awaited."""
+    """Counts of paths: in lasting (part 1) or over (part 2) incidents, else by condition."""
     numbers: Counter[str] = Counter()
     for count in counts:
         is_trouble = count.condition.is_trouble
@@ -134,8 +124,7 @@ def _tally(counts: Sequence[ConditionCount], measured: int) -> Tally:
 
 
 def _checked_first(now: datetime) -> tuple[str, dict[str, int]]:
-    """What the worst path is like that is in trouble without a lasting incident, with the one back where that is alike,
-    and its id by the name of the pair."""
+    """Clause and id of the worst path without a lasting incident."""
     paths = [path for path in read.load(least=Condition.SUSPECT).values() if path.condition.is_trouble]
     if not paths:
         return "", {}
@@ -156,12 +145,11 @@ def _has_rules(mesh: Mesh) -> bool:
 
 
 def _state_and_damage(incident: Incident) -> tuple[bool, tuple[int, int, float]]:
-    """Orders incidents by their damage: after those that go on those that are over."""
+    """Sort key: lasting before over incidents, by damage."""
     return incident.over_since is None, gravest.damage(incident)
 
 
 def maintained_places(now: datetime) -> MaintainedPlaces:
-    """The paths, sites and groups in maintenance at `now`."""
     lasting = [entry for entry in quiet.in_force(now) if entry.kind == QuietPeriod.Kind.MAINTENANCE]
     return MaintainedPlaces(
         everything=any(entry.path_id is entry.site_id is entry.group_id is None for entry in lasting),

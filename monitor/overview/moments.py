@@ -1,4 +1,4 @@
-"""Bounds of the moments that users may ask for, on pages and in the API."""
+"""Bounds of the times that users may request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OUT_OF_BOUNDS = "must be within the years 1970 to 2199, in UTC"
 
 
 def in_bounds(at: datetime) -> datetime:
-    """The moment in UTC. Raises ValueError outside `EARLIEST` and `LATEST`."""
+    """The time in UTC. Raises ValueError outside `EARLIEST` and `LATEST`."""
     try:
         at = at.astimezone(UTC)
     except OverflowError as error:
@@ -22,7 +22,7 @@ def in_bounds(at: datetime) -> datetime:
 
 
 def day_in_bounds(day: date) -> date:
-    """The day. Raises ValueError outside `EARLIEST` and `LATEST`."""
+    """Raises ValueError outside `EARLIEST` and `LATEST`."""
     if not EARLIEST.date() <= day < LATEST.date():
         raise ValueError(OUT_OF_BOUNDS)
     return day

@@ -1,7 +1,4 @@
-"""The state of paths at a moment, now or in the past, with the incident of those that have one.
-
-As counted by `monitor.overview.mesh_state`: with a problem, in maintenance, normal, not yet measured, without data.
-"""
+"""The state of paths at a moment, with their incident, as counted by `monitor.overview.mesh_state`."""
 
 from __future__ import annotations
 
@@ -25,8 +22,8 @@ class PathCondition:
 def conditions_at(
     at: datetime, path_ids: Collection[int], incidents: dict[int, int] | None = None
 ) -> dict[int, PathCondition]:
-    """The conditions of these paths at a moment; `incidents` are those of all paths then, if known already. A path that
-    was not watched then, by ping or throughput test, has no data unless it has an incident."""
+    """Conditions of paths at a moment; `incidents` are of all paths then. Unwatched paths without an incident have no
+    data."""
     if incidents is None:
         incidents = incidents_of_paths_at(at)
     states = states_of_paths(at, path_ids, incidents, maintained_places(at))

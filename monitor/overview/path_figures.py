@@ -1,8 +1,4 @@
-"""A path's figures of a metric, over a period or now, with its state. Grid, table and site page share them.
-
-In: paths with what is known of them without data, a metric, a packet size, and a period or a window for each path. Out:
-`PathFigures`. No text for people and no colours: those belong to the pages.
-"""
+"""A path's figures of a metric, over a period or now, for grid, table and site page. Not here: text and colours."""
 
 from __future__ import annotations
 
@@ -32,8 +28,8 @@ from probes.contract import Outcome
 
 
 class FigureState(StrEnum):
-    """The state of a path. Only `VALUE` and `NONE_LOST` have a figure to compare; `UNDEFINED`
-    was measured but leaves the metric undefined: conditional loss without loss."""
+    """The state of a path. Only `VALUE` and `NONE_LOST` have a comparable figure; `UNDEFINED` is conditional loss
+    without loss."""
 
     VALUE = "value"
     NONE_LOST = "none_lost"
@@ -46,18 +42,7 @@ class FigureState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PathFigures:
-    """A path over the period. `value` is the metric's, in the unit of its name. Unknown values are None; `outcome` is
-    that of the newest failed test, `tests_on_demand` counts tests that are in no other figure, `value_before` is the
-    metric's in the period compared with; `bursts_all_lost` counts those of `bursts` without any reply.
-    `loss_lower_ratio` is the lower 95% bound of a loss.
-
-    `present` is what the path is like now, in a grid of any period; None where nothing pings it. For the period now
-    `value` is the level of its track, and where the window of the counts has another, that is `value_measured`
-    (`monitor.overview.cell_now`). `proven_loss_ratio` is the loss by which the path is classed.
-
-    `measured_by` are the words for the packets of its bursts where they are no pings; `directions` the packets of its
-    STAMP tests in the same time, None where no reflector counts them.
-    """
+    """A path's figures over a period. Unknown values are None."""
 
     path_id: int
     source: str
@@ -65,33 +50,32 @@ class PathFigures:
     family: int
     incident_id: int | None
     in_maintenance: bool = False
-    present: PresentPath | None = None
+    present: PresentPath | None = None  # state now; None without pings
     state: FigureState = FigureState.NO_DATA
-    value: float | None = None
+    value: float | None = None  # in the unit of the metric's name; now the track's level
     sent: int | None = None
     received: int | None = None
     tests: int | None = None
     tests_measured: int | None = None
-    tests_on_demand: int | None = None
+    tests_on_demand: int | None = None  # tests counted in no other figure
     not_measured: int | None = None
-    outcome: str | None = None
-    value_before: float | None = None
+    outcome: str | None = None  # of the newest failed test
+    value_before: float | None = None  # in the period compared with
     bursts: int | None = None
-    bursts_all_lost: int | None = None
-    loss_lower_ratio: float | None = None
-    proven_loss_ratio: float | None = None
-    measured_by: str | None = None
-    directions: DirectionLosses | None = None
-    value_measured: float | None = None
+    bursts_all_lost: int | None = None  # bursts without any reply
+    loss_lower_ratio: float | None = None  # lower 95% bound
+    proven_loss_ratio: float | None = None  # loss by which the path is classed
+    measured_by: str | None = None  # words for packets other than pings
+    directions: DirectionLosses | None = None  # of STAMP tests; None without a reflector's counts
+    value_measured: float | None = None  # of the window, if not the level (monitor.overview.cell_now)
 
     @property
     def loss_ratio(self) -> float | None:
-        """The pooled loss; None without packets."""
         return None if not self.sent or self.received is None else (self.sent - self.received) / self.sent
 
     @property
     def loss_bound_ratio(self) -> float | None:
-        """The upper 95% bound of a loss of none of these packets; None with loss, or without packets."""
+        """Upper 95% bound without loss; else None."""
         return None if not self.sent or self.received is None else loss_bound_ratio(self.sent, self.received)
 
     @property
@@ -103,12 +87,11 @@ class PathFigures:
 
     @property
     def condition(self) -> Condition | None:
-        """What the path is like now, by all its tracks; None where nothing pings it."""
+        """State now by all tracks; None without pings."""
         return None if self.present is None else self.present.condition
 
     @property
     def is_in_trouble(self) -> bool:
-        """Whether the path has a problem now, proven or suspected."""
         return self.present is not None and self.present.condition.is_trouble
 
     @property
@@ -117,21 +100,20 @@ class PathFigures:
 
     @property
     def has_outage(self) -> bool:
-        """Whether some of its bursts were lost as a whole, and others not."""
+        """Whether some but not all of its bursts were lost entirely."""
         return bool(self.bursts_all_lost) and self.state is not FigureState.TOTAL_LOSS
 
 
+# The first fields of `PathFigures`, known without any data.
 KnownFields = tuple[int, str, str, int, int | None, bool, PresentPath | None]
-"""The first fields of `PathFigures`, known without any data."""
 
 
 def worst(metric: Metric, figures: Iterable[PathFigures]) -> PathFigures:
-    """The worst of several paths between the same two sites."""
     return max(figures, key=lambda path: badness(metric, path))
 
 
 def badness(metric: Metric, path: PathFigures) -> tuple[int, float, int]:
-    """Orders paths by trouble: the state first, then the figure. No two paths are equal."""
+    """Sort key by trouble: the state, then the figure; unique for each path."""
     sign = -1.0 if metric.lower_is_worse else 1.0
     figure = float("-inf") if path.value is None else sign * path.value
     return _SEVERITY[path.state], figure, -path.path_id
@@ -157,8 +139,8 @@ def figures_over(
     *,
     only_these: bool = False,
 ) -> tuple[PathFigures, ...]:
-    """The paths with the figures of the hours that overlap the period, or of its throughput tests. With `only_these`
-    the archive is not asked for all paths."""
+    """The paths with figures of the hours overlapping the period, or of its throughput tests; `only_these` restricts
+    the query."""
     if metric is Metric.THROUGHPUT:
         summaries = throughput_summaries(since, until)
         figures = _of_tests(paths, {tests.path_id: (tests, tests.figure_bps) for tests in summaries})
@@ -171,7 +153,7 @@ def figures_over(
 def figures_of(
     paths: Sequence[KnownFields], summaries: Iterable[PathSummary], since: datetime, until: datetime
 ) -> tuple[PathFigures, ...]:
-    """The paths with the loss of these summaries of the period, of a single packet size."""
+    """The paths with the loss of these summaries of a single packet size."""
     cells = [
         tables.GridCell(
             path_id=summary.path_id,
@@ -191,27 +173,25 @@ def figures_of(
 
 @dataclass(frozen=True, slots=True)
 class PathsNow:
-    """The figures of now that are asked for: of paths with packets of this size, each since its moment in `begins`."""
+    """Request for the figures of now."""
 
     metric: Metric
-    packet_bytes: int
+    packet_bytes: int  # of the bursts
     paths: Sequence[KnownFields]
-    begins: Mapping[int, datetime]
+    begins: Mapping[int, datetime]  # start of each path's window
     until: datetime
 
     @property
     def since(self) -> datetime:
-        """Where the longest window begins."""
         return min(self.begins.values(), default=self.until)
 
     def before(self, earlier: timedelta) -> PathsNow:
-        """The same at an earlier time."""
         begins = {path_id: begin - earlier for path_id, begin in self.begins.items()}
         return replace(self, begins=begins, until=self.until - earlier)
 
 
 def figures_now(asked: PathsNow) -> tuple[PathFigures, ...]:
-    """The paths with the figures of their newest bursts, or with their newest throughput test."""
+    """The paths with figures of their newest bursts or throughput test."""
     if asked.metric is Metric.THROUGHPUT:
         newest, on_demand = newest_throughput(asked.begins, asked.until)
         figures = _of_tests(asked.paths, {tests.path_id: (tests, _rate_now_bps(tests)) for tests in newest})
@@ -221,14 +201,14 @@ def figures_now(asked: PathsNow) -> tuple[PathFigures, ...]:
 
 
 def _rate_now_bps(tests: NewestThroughput) -> float | None:
-    """The rate of the newest test; an earlier rate would hide that it failed."""
+    """An earlier test's rate would hide a failure."""
     return tests.throughput_bps if tests.latest_outcome == Outcome.MEASURED else None
 
 
 def _of_cells(
     metric: Metric, paths: Sequence[KnownFields], cells: Iterable[tables.GridCell], since: datetime, until: datetime
 ) -> tuple[PathFigures, ...]:
-    """The paths with the figures of their bursts; where none was measured, with the newest outcome of a day."""
+    """Figures of bursts, else the newest outcome of a day."""
     by_path = {cell.path_id: cell for cell in cells}
     lowest = _lowest_losses(by_path)
     figures = tuple(_with_bursts(metric, path, by_path.get(path[0]), lowest.get(path[0])) for path in paths)
@@ -236,7 +216,7 @@ def _of_cells(
 
 
 def with_outcomes(figures: tuple[PathFigures, ...], since: datetime, until: datetime) -> tuple[PathFigures, ...]:
-    """The paths, those that are not measured with their newest outcome."""
+    """The paths; unmeasured ones have their newest outcome."""
     wanted = [path.path_id for path in figures if path.state is FigureState.NOT_MEASURED and path.outcome is None]
     if not wanted:
         return figures
@@ -251,7 +231,6 @@ def with_outcomes(figures: tuple[PathFigures, ...], since: datetime, until: date
 
 
 def _lowest_losses(cells: Mapping[int, tables.GridCell]) -> dict[int, float]:
-    """The lower 95% bounds of the loss of all paths with loss, at once."""
     lossy = [(key, cell.sent - cell.received, cell.sent) for key, cell in cells.items() if cell.received < cell.sent]
     if not lossy:
         return {}
@@ -293,7 +272,6 @@ def _ping_state(metric: Metric, cell: tables.GridCell) -> FigureState:
 def _of_tests(
     paths: Sequence[KnownFields], by_path: Mapping[int, tuple[PathThroughput | NewestThroughput, float | None]]
 ) -> tuple[PathFigures, ...]:
-    """The paths with their throughput tests, each with the throughput that is shown for them."""
     return tuple(_with_tests(path, *by_path[path[0]]) if path[0] in by_path else PathFigures(*path) for path in paths)
 
 

@@ -1,7 +1,4 @@
-"""A path now and in the last hour: its cells of loss and RTT, the counts of each packet size and of each direction.
-
-In: a path, a packet size and the moment. Out: a `PathNow`.
-"""
+"""A path now and in the last hour: loss and RTT cells, counts by packet size and direction."""
 
 from __future__ import annotations
 
@@ -23,18 +20,17 @@ HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class PathNow:
-    """`loss` and `rtt` are grids of now of this path alone, of packets of one size; without figures where nothing pings
-    it. `of_hour` has each packet size with packets in the last hour, `directions_of_hour` STAMP's counts."""
+    """A path now."""
 
-    loss: Grid
-    rtt: Grid
+    loss: Grid  # grid of this path alone; without figures without pings
+    rtt: Grid  # grid of this path alone; without figures without pings
     present: PresentPath | None
-    of_hour: tuple[PathSummary, ...]
-    directions_of_hour: DirectionLosses | None
+    of_hour: tuple[PathSummary, ...]  # sizes with packets in the last hour
+    directions_of_hour: DirectionLosses | None  # STAMP counts
 
 
 def load_path_now(path_id: int, packet_bytes: int | None, now: datetime) -> PathNow:
-    """This path at `now`. Raises `UnknownChoice` for a size."""
+    """Raises `UnknownChoice` for a size."""
     loss = load_grid(Metric.LOSS, GridPeriod.NOW, now, packet_bytes=packet_bytes, path_ids=[path_id])
     summaries = [recent.summary(path_id, size, now - HOUR, now) for size in loss.packet_sizes if loss.figures]
     has_directions = any(path.directions is not None for path in loss.figures)
@@ -49,7 +45,6 @@ def load_path_now(path_id: int, packet_bytes: int | None, now: datetime) -> Path
 
 
 def _rtt_beside(loss: Grid) -> Grid:
-    """The median RTT of the path of this grid of loss now, of the same packets."""
     assert loss.packet_bytes is not None
     paths: list[KnownFields] = [
         (path.path_id, path.source, path.destination, path.family, path.incident_id, path.in_maintenance, path.present)

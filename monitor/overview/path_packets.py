@@ -1,8 +1,4 @@
-"""The packets behind the figures of a grid: those that are no pings in words, and losses by direction of STAMP tests.
-
-In: the paths' figures and tests, and the period of the grid or the window of each path. Out: the figures with words,
-and with counts where a reflector keeps counters.
-"""
+"""Words for packets other than pings, and STAMP losses by direction, for a grid's figures."""
 
 from __future__ import annotations
 
@@ -21,8 +17,7 @@ PINGS = "ping"
 
 
 def other_packets(links: Sequence[tuple[int, int]], tests: Mapping[int, Test]) -> tuple[dict[int, str], set[int]]:
-    """Of paths with the id of each of their tests: the words for packets that are no pings, and the paths of which a
-    test counts each direction."""
+    """Words for packets other than pings by path, and the paths with a test that counts each direction."""
     if all(test.kind in (KindName.PING, KindName.THROUGHPUT) for test in tests.values()):
         return {}, set()
     words = words_for_packets((path_id, tests[key].kind, tests[key].parameters) for path_id, key in links)
@@ -32,7 +27,6 @@ def other_packets(links: Sequence[tuple[int, int]], tests: Mapping[int, Test]) -
 
 
 def with_words(figures: tuple[PathFigures, ...], words: Mapping[int, str]) -> tuple[PathFigures, ...]:
-    """The figures, those of paths with words for their packets with these."""
     if not words:
         return figures
     return tuple(replace(path, measured_by=words[path.path_id]) if path.path_id in words else path for path in figures)
@@ -41,20 +35,20 @@ def with_words(figures: tuple[PathFigures, ...], words: Mapping[int, str]) -> tu
 def with_directions_over(
     figures: tuple[PathFigures, ...], path_ids: Collection[int], since: datetime, until: datetime
 ) -> tuple[PathFigures, ...]:
-    """The figures, those of `path_ids` with the counts of the hours that overlap the period."""
+    """The figures, `path_ids` with direction counts of the hours overlapping the period."""
     return _with_counts(figures, direction_totals(since, until, sorted(path_ids)))
 
 
 def with_directions_now(
     figures: tuple[PathFigures, ...], path_ids: Collection[int], begins: Mapping[int, datetime], until: datetime
 ) -> tuple[PathFigures, ...]:
-    """The figures, those of `path_ids` with the counts since their moment in `begins`."""
+    """The figures, `path_ids` with direction counts since their moment in `begins`."""
     windows = {path.path_id: begins[path.path_id] for path in figures if path.path_id in path_ids}
     return _with_counts(figures, direction_counts_since(windows, until))
 
 
 def _with_counts(figures: tuple[PathFigures, ...], counts: Mapping[int, DirectionLosses]) -> tuple[PathFigures, ...]:
-    """A path that is down has none: nobody knows how far its packets come, and those before say nothing of it."""
+    """None for a path that is down: earlier counts say nothing."""
     return tuple(
         replace(path, directions=counts[path.path_id])
         if path.path_id in counts and path.state is not FigureState.TOTAL_LOSS and counts[path.path_id].sent

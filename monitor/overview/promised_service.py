@@ -1,8 +1,4 @@
-"""The service promised for each path by mesh.toml, whether its tests reach it, and the words for both.
-
-The weekly report and the page of a path show the same words. `numbers` is `monitor.analysis.figures`, or the number
-format of a report.
-"""
+"""Promised service of each path by mesh.toml, its verdict and words, for the weekly report and pages."""
 
 from __future__ import annotations
 
@@ -40,7 +36,7 @@ class PromisedService:
 def promised_services(
     levels: Mapping[int, ServiceLevel], since: datetime, until: datetime
 ) -> dict[int, PromisedService]:
-    """The promised service of each path that has a promise and a test in the period, by path."""
+    """The promised service of each path with a promise and a test in the period."""
     promises = {
         path_id: (level.promised_bps, level.promised_burst_bytes)
         for path_id, level in levels.items()
@@ -79,7 +75,7 @@ def verdict_words(service: PromisedService) -> str:
 
 
 def evidence_words(service: PromisedService, numbers: NumberFormat) -> str:
-    """The tests behind the verdict, with the confidence interval of their share."""
+    """The tests behind the verdict, with their share's confidence interval."""
     finding, counts = service.finding, service.finding.counts
     parts = []
     if finding.low_ratio is not None and finding.high_ratio is not None and finding.short_ratio is not None:

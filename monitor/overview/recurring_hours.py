@@ -1,8 +1,4 @@
-"""The daily congestion of a path over the last two weeks, from its minimum RTTs of 5 minutes, and in words.
-
-In: a path, a moment and a time zone. Out: `PathCongestion`, its hours by the clock of that zone.
-`monitor.analysis.daily_congestion` has the method.
-"""
+"""Daily congestion of a path over two weeks, by local time and in words (`monitor.analysis.daily_congestion`)."""
 
 from __future__ import annotations
 
@@ -26,23 +22,22 @@ LONGITUDE_OF_AN_HOUR_DEG = 15.0
 
 @dataclass(frozen=True, slots=True)
 class PathCongestion:
-    """The daily congestion in whole days [since, until), by the hours of `zone`; a sentence for each of its hours.
-    `sentences` has one that it cannot be told, if so."""
+    """The daily congestion in whole days [since, until)."""
 
     since: datetime
     until: datetime
-    zone: str
+    zone: str  # of the hours
     congestion: DailyCongestion
-    sentences: tuple[str, ...]
+    sentences: tuple[str, ...]  # for each of its hours, or that it is unknown
 
 
 def path_congestion(path: Path, now: datetime, zone: tzinfo = UTC) -> PathCongestion:
-    """The daily congestion of a path in the 14 days before the running hour. `path` needs its source site."""
+    """Daily congestion in the 14 days before the running hour. `path` needs its source site."""
     return congestion_of([path], now, zone)[path.pk]
 
 
 def congestion_of(paths: Iterable[Path], now: datetime, zone: tzinfo) -> dict[int, PathCongestion]:
-    """The daily congestion of these paths by their ids, by a single query."""
+    """The daily congestion of these paths by id, by a single query."""
     until = start_of("hour", now)
     since = until - timedelta(days=DAYS)
     by_id = {path.pk: path for path in paths}
@@ -56,7 +51,7 @@ def congestion_of(paths: Iterable[Path], now: datetime, zone: tzinfo) -> dict[in
 
 
 def _local_places(since: datetime, until: datetime, zone: tzinfo) -> NDArray[np.int64]:
-    """The slot, by the clock of the zone from the midnight before `since`, with which each hour begins."""
+    """Local slot from the midnight before `since`, for each hour's start."""
     midnight = since.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
     hours = (since + timedelta(hours=number) for number in range((until - since) // timedelta(hours=1)))
     return np.array([(hour.astimezone(zone).replace(tzinfo=None) - midnight) // SLOT for hour in hours])

@@ -1,9 +1,5 @@
-"""Route changes of a period, and the share of RTT steps that they explain, for reports and exports.
-
-In: a period as aware times, half open, and path ids. Out: a record. The RTT steps are the findings of the rule `rtt`:
-each sudden rise of a path's RTT (and fall, with `every_change`). A step is explained if the route of the path or of its
-reverse path changed at that time, with a step of the RTT in the same direction.
-"""
+"""Route changes of a period, and their share of RTT steps (rule `rtt`), for reports. A change of route or reverse route
+at that time, with a step in the same direction, explains a step."""
 
 from __future__ import annotations
 
@@ -32,17 +28,16 @@ class RttStepFinding:
 
 @dataclass(frozen=True, slots=True)
 class RouteEffects:
-    """Route changes of a period, by time: `changes` has all, `with_effect` those that changed RTT or loss. Of
-    `steps` RTT steps `explained` have a route change as their cause."""
+    """Route changes of a period, by time."""
 
     changes: tuple[MeasuredChange, ...]
-    with_effect: tuple[MeasuredChange, ...]
-    steps: int
-    explained: int
+    with_effect: tuple[MeasuredChange, ...]  # changes that changed RTT or loss
+    steps: int  # RTT steps
+    explained: int  # steps caused by a route change
 
 
 def route_effects(since: datetime, until: datetime, path_ids: Sequence[int] | None = None) -> RouteEffects:
-    """The route changes and RTT steps in [since, until) of these paths, of all by default."""
+    """Route changes and RTT steps in [since, until) of these or all paths."""
     steps = rtt_steps(since, until, path_ids)
     reverse = reverse_paths({step.path_id for step in steps})
     wider = None if path_ids is None else sorted({*path_ids, *reverse.values()})
@@ -63,8 +58,7 @@ def route_effects(since: datetime, until: datetime, path_ids: Sequence[int] | No
 
 
 def rtt_steps(since: datetime, until: datetime, path_ids: Sequence[int] | None = None) -> list[RttStepFinding]:
-    """RTT steps that began in a period, by time, without slow rises; a finding that moved to another incident counts
-    once."""
+    """RTT steps begun in a period, by time, without slow rises; findings moved between incidents count once."""
     rows = IncidentPath.objects.filter(rule=RTT.name, since__gte=since, since__lt=until).order_by("since", "path_id")
     if path_ids is not None:
         rows = rows.filter(path_id__in=list(path_ids))
@@ -79,7 +73,7 @@ def rtt_steps(since: datetime, until: datetime, path_ids: Sequence[int] | None =
 
 
 def explains(step: RttStepFinding, changes: Iterable[MeasuredChange]) -> MeasuredChange | None:
-    """The change at the time of the step with a shift in its direction, the largest if there are several."""
+    """The largest change at the time of the step with a shift in its direction."""
     fitting = [
         (abs(shift_ms), change)
         for change in changes

@@ -1,9 +1,4 @@
-"""Bounds of colour bands that are spread over the values there are.
-
-RTTs and rates have no good or bad of their own: 10 ms is much in a building and nothing across an ocean. So the bounds
-are quantiles of the values shown, rounded to two digits; values that hardly differ share a band, and a single value far
-beyond all others has its own.
-"""
+"""Bounds of colour bands by quantiles of the values shown, for metrics without absolute bands."""
 
 from __future__ import annotations
 
@@ -12,14 +7,14 @@ from collections.abc import Iterable
 import numpy as np
 
 QUANTILES = (0.25, 0.5, 0.75, 0.95)
+# Least ratio of neighbouring bounds.
 LEAST_FACTOR = 1.25
-"""By how much neighbouring bounds differ at least."""
+# How far beyond the last bound the worst value must be for a band of its own.
 FAR_FACTOR = 2.0
-"""How far beyond the last bound the worst value must be for a band of its own."""
 
 
 def spread_bounds(values: Iterable[float], *, lower_is_worse: bool) -> tuple[float, ...]:
-    """At most five rising bounds; none where all values are about the same. The finest bands are at the worse end."""
+    """At most five rising bounds, finest at the worse end; none for about equal values."""
     positive = np.array([value for value in values if value > 0], dtype=np.float64)
     if positive.size == 0:
         return ()

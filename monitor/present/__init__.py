@@ -1,1 +1,1 @@
-"""What each path is like now, derived once from its newest bursts; everything said of the present is read here."""
+"""The present condition of each path, derived once from its newest bursts."""

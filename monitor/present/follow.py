@@ -1,9 +1,5 @@
-"""Follow the tracks of all paths from new bursts, and store those whose condition or segments changed.
-
-In: the moment, the limits and the usual loss of each path, and the paths in maintenance, as the alerts know them. Out:
-rows of `PathTrack`. A follower lives in the process that evaluates the rules; what it has in memory is made again from
-raw bursts at its first look, when the mesh changes, when a burst came late, and when the process was away for long.
-"""
+"""Follow the tracks of all paths from new bursts, and store changed ones. Runs in the process that evaluates the rules;
+its memory is rebuilt from raw bursts at start, after mesh changes, late bursts and long pauses."""
 
 from __future__ import annotations
 
@@ -41,7 +37,7 @@ class Follower:
         self._written_delays = Written(0)
 
     def follow(self, now: datetime, limits: TrackLimits, medians: Medians = NO_MEDIANS) -> None:
-        """Take what has arrived by `now`, with these median RTTs, and store what changed."""
+        """Take bursts arrived by `now` with these median RTTs, and store changes."""
         version = mesh_version()
         is_away = self._looked_at is None or not 0.0 <= (now - self._looked_at).total_seconds() <= AWAY_S
         if version != self._version or is_away:
@@ -77,11 +73,10 @@ class Follower:
             self._hour = hour
 
     def restart(self) -> None:
-        """Begin anew at the next look: what was taken could not be stored."""
+        """Begin anew at the next run, after a failed store."""
         self._looked_at = None
 
     def _begin(self, now: datetime, limits: TrackLimits) -> None:
-        """Follow all paths anew."""
         watched = watched_paths()
         by_way = {"": watched, **watched_ways()}
         of_ways = {way: LossTracks(of_way, way) for way, of_way in by_way.items()}
@@ -100,7 +95,7 @@ class Follower:
         self._hour, self._written_delays = None, Written(len(watched))
 
     def _arrived(self) -> dict[int, float]:
-        """The earliest burst in batches that had not been seen, of each site, in seconds since the epoch."""
+        """Earliest new burst by site, in seconds since the epoch."""
         assert self._looked_at is not None
         since_s: dict[int, float] = {}
         for of in arrivals(self._seen, self._looked_at - timedelta(seconds=AWAY_S)):
@@ -110,7 +105,6 @@ class Follower:
         return since_s
 
     def _rtts(self, now: datetime) -> list[Track]:
-        """The tracks of RTT that changed."""
         delays, now_s = self._delays, now.timestamp()
         path_ids, segments = delays.path_ids.tolist(), delays.segments
         decided = delay_conditions(segments.states == LONGER, delays.is_found, delays.newest_s, delays.every_s, now_s)
@@ -125,7 +119,7 @@ class Follower:
 
 
 def _write_found(found: Mapping[tuple[int, Signal], Condition]) -> None:
-    """Store the conditions by findings, and delete those of which there is no finding any more."""
+    """Store conditions by findings; delete those without a finding."""
     rows = PathTrack.objects.filter(signal__gt=Signal.RTT).values_list("path_id", "signal", "condition")
     stored = {(path_id, Signal(signal)): condition for path_id, signal, condition in rows}
     for path_id, signal in stored.keys() - found.keys():

@@ -1,8 +1,5 @@
-"""Follow the RTT of many paths as their bursts arrive, in the memory of a process.
-
-In: the median RTT of the answered bursts of the smallest packets, as the alert rules have read them. Out: the segments
-of each path. A burst that is older than the newest taken is left out: it tells nothing of now.
-"""
+"""Follow the RTT of many paths in memory, by median RTTs of the smallest packets. Bursts older than the newest taken
+are dropped."""
 
 from __future__ import annotations
 
@@ -23,25 +20,24 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Medians:
-    """Bursts, those of a path in order of time: the path, the begin, and the median RTT of each."""
+    """Bursts, in order of time within a path."""
 
     path_id: Ints
-    at_s: Floats
+    at_s: Floats  # starts
     median_ms: Floats
 
 
 @dataclass(frozen=True, slots=True)
 class RttBound:
-    """From when on the RTT of a path is longer: by `rise_ms` or `rise_ratio` of its usual RTT, whichever is less.
-    `is_found`: it is of a finding, and `rise_ms` is half of its rise, from which on it is not half back."""
+    """Limit above which the RTT of a path is longer: the lesser of both rises above usual."""
 
-    rise_ms: float
-    rise_ratio: float = np.inf
-    is_found: bool = False
+    rise_ms: float  # half of the finding's rise, if is_found
+    rise_ratio: float = np.inf  # of the usual RTT
+    is_found: bool = False  # the bound is of a finding
 
 
 class FollowedDelay:
-    """The tracks of RTT of paths with these cycles, which go on with the stored tracks."""
+    """The RTT tracks of paths with these cycles, continued from stored tracks."""
 
     def __init__(self, every_s: Mapping[int, float], stored: Iterable[Track] = ()) -> None:
         self.path_ids = np.array(sorted(every_s), dtype=np.int64)
@@ -62,11 +58,10 @@ class FollowedDelay:
         self.is_found[:] = [of is not None and of.is_found for of in of_paths]
 
     def set_hourly(self, usual_ms: Mapping[int, float]) -> None:
-        """Set the usual RTT of paths at this hour of the day; an RTT that is usual at this hour is not longer."""
+        """Set the usual RTT of paths at this hour of the day, which is not longer."""
         self.segments.hourly_ms[:] = [usual_ms.get(path_id, np.nan) for path_id in self.path_ids.tolist()]
 
     def follow(self, medians: Medians) -> None:
-        """Take those of these bursts that are newer than any taken of their path."""
         rows = np.searchsorted(self.path_ids, medians.path_id)
         is_known = np.append(self.path_ids, -1)[rows] == medians.path_id
         is_new = np.flatnonzero(is_known)
@@ -92,26 +87,23 @@ class FollowedDelay:
         self.newest_s[rows] = at_s
 
     def _go_on(self, row: int, first_s: float) -> None:
-        """Let a path that begins with this burst go on with its stored segments, if the newest began before it and no
-        gap lies between."""
+        """Continue a path's stored segments, if older and without a gap."""
         newest_s, segments = self._stored.pop(int(self.path_ids[row]), (-np.inf, ()))
         if segments and segments[-1].since.at_s <= first_s <= newest_s + GAP * self.every_s[row]:
             self.segments.go_on(row, segments)
 
 
 def delays_of(track: Track) -> tuple[DelaySegment, ...]:
-    """The segments of a track of RTT."""
     return tuple(segment for segment in track.segments if isinstance(segment, DelaySegment))
 
 
 def _usual_ms(segments: Sequence[DelaySegment]) -> float | None:
-    """The newest usual RTT of these segments."""
     usual = [segment.median_ms for segment in segments if not segment.state]
     return usual[-1] if usual else None
 
 
 def medians_of(spans: Iterable[tuple[int, tuple[int, int]]], at_s: Floats, median_ms: Floats) -> Medians:
-    """The bursts of paths, each with the places of its first and after its last."""
+    """Bursts of paths; spans are [first, last) places."""
     path_ids, ends = zip(*spans, strict=True) if (spans := list(spans)) else ((), ())
     first, end = np.array(ends, dtype=np.int64).reshape(-1, 2).T
     counts = end - first

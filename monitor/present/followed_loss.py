@@ -1,10 +1,5 @@
-"""Follow the loss of many paths as their bursts arrive, in the memory of a process.
-
-In: bursts with the order of their lost packets, by path, size and time. Out: the paths whose bursts came late; they are
-followed anew from raw bursts. Each path has a track of all its packets, and one of each size where it has several: the
-packets of a size are a chain of Gilbert's, and a track has the sums of its chains. In a track of several sizes each
-burst is a chain of its own: a loss of one size alone would be a single run, not a loss of every other burst.
-"""
+"""Follow the loss of many paths in memory as bursts arrive: all packets, and each of several sizes. In a track of
+several sizes each burst is a Gilbert chain, so that loss of a size is a single run."""
 
 from __future__ import annotations
 
@@ -23,26 +18,24 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+# Size of the track of all packets of a path.
 ALL_SIZES = 0
-"""In place of a size, of the track of all packets of a path."""
+# A gap of more cycles begins a new track; of more packet spacings, a new chain.
 GAP = 3.0
-"""After a gap of more cycles nothing tells when the present stretch began: a new track begins; after one of more
-spacings of its packets a chain begins anew."""
+# Bursts of a chain recognised when read again; a batch begins with any path's oldest burst.
 KNOWN_BURSTS = 16
-"""Of a chain: they are known when they are read once more. A batch begins with its oldest burst of any path."""
+# Above any packet size: a path's number and a size form one key.
 _SIZES = 2**17
-"""More than there are packet sizes: a path's number and a size are one key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pings:
-    """The pings of a path: the seconds between the begins of its bursts and between their packets, the sizes, and how
-    many packets a burst has."""
+    """The pings of a path."""
 
-    every_s: float
-    spacing_s: float
+    every_s: float  # between the starts of bursts
+    spacing_s: float  # between packets
     packet_bytes: tuple[int, ...]
-    packets: int = 1
+    packets: int = 1  # of a burst
 
     @property
     def lasts_s(self) -> float:
@@ -52,25 +45,22 @@ class Pings:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """Bursts. `own_s` is the newest burst during own tests before each, `replies_s` are its first and last reply,
-    `silence` has its first request after the last reply, and the number from that on; `again` are its sums from the
-    first reply on."""
+    """Bursts."""
 
     at_s: Floats
-    own_s: Floats
+    own_s: Floats  # newest burst during own tests before
     every_s: Floats
     sums: Floats
-    replies_s: Floats
-    silence: Floats
-    again: Floats
+    replies_s: Floats  # first and last reply
+    silence: Floats  # first request after the last reply, and number of packets since
+    again: Floats  # sums from the first reply on
 
 
 class FollowedLoss:
-    """The tracks of loss of these paths. `tracks` has the row of each (path, size), ALL_SIZES among the sizes.
+    """The tracks of loss of these paths; `tracks` has the row of each (path, size).
 
-    `newest_s` is the begin of the newest burst of a track, -inf without any, `since_s` of the first after the last gap.
-    `own_s` and `failed_s` are those of the newest results of a path that do not count: of bursts during own tests, and
-    of bursts that were not sent, of which `failures` has the `LostOrder.result`.
+    `newest_s`, `since_s`: start of a track's newest burst (-inf without), and of the first after a gap. `own_s`,
+    `failed_s`: newest during own tests, and not sent (`failures`).
     """
 
     def __init__(self, pings: Mapping[int, Pings]) -> None:
@@ -98,9 +88,8 @@ class FollowedLoss:
         self._taken = np.zeros(len(chains), dtype=np.int64)
 
     def follow(self, bursts: LostOrder, *, at_once: bool = False) -> set[int]:
-        """Take these bursts, and return the paths of which none was taken, since some of theirs came late. Bursts of
-        other paths and sizes, and the newest KNOWN_BURSTS that were taken before, are left out. With `at_once` all
-        bursts of a new track that lost nothing are taken as one: at the start of a process they are millions."""
+        """Take these bursts; return paths with late bursts, left out entirely. Unknown paths and sizes and the newest
+        KNOWN_BURSTS are skipped; `at_once` takes a new track's lossless bursts as one."""
         places, chains = self._chains_of(bursts)
         own_s = self._own_before(chains, bursts.at_s[places], bursts.result[places] == OWN_TEST)
         self._note_others(bursts, places, self._of_all[chains])
@@ -130,7 +119,7 @@ class FollowedLoss:
         return set(late.tolist())
 
     def restore(self, tracks: Mapping[tuple[int, int], Track]) -> None:
-        """Begin these tracks, by path and size, with the clean segment that was stored of each."""
+        """Begin these tracks, by path and size, with their stored clean segments."""
         rows = np.array([self.tracks[key] for key in tracks], dtype=np.int64)
         stored = [
             (of.now.since.at_s, of.newest_s, of.now.lost) for of in tracks.values() if isinstance(of.now, LossSegment)
@@ -146,7 +135,6 @@ class FollowedLoss:
         self._taken_s[:, 0], self._taken[:] = np.where(np.isfinite(of_chain), of_chain, np.nan), 1
 
     def forget(self, path_ids: Iterable[int]) -> None:
-        """Begin the tracks of these paths anew."""
         chains = np.flatnonzero(np.isin(self._path_id, list(path_ids)))
         self._begun_s[chains] = self._ended_s[chains] = -np.inf
         self._taken_s[chains] = np.nan
@@ -156,14 +144,13 @@ class FollowedLoss:
         self.own_s[rows] = self.failed_s[rows] = -np.inf
 
     def _chains_of(self, bursts: LostOrder) -> tuple[Ints, Ints]:
-        """The places of the bursts that are followed, and the chain of each."""
         keys = bursts.path_id.astype(np.int64) * _SIZES + bursts.packet_bytes.astype(np.int64)
         chains = np.searchsorted(self._keys, keys)
         is_known = np.append(self._keys, -1)[chains] == keys
         return np.flatnonzero(is_known), chains[is_known]
 
     def _own_before(self, chains: Ints, at_s: Floats, is_own: Bools) -> Floats:
-        """The newest burst during own tests before each of these, which are by chain and time; -inf without any."""
+        """Newest burst during own tests before each; sorted by chain and time."""
         is_first = np.append(True, chains[1:] != chains[:-1])[: len(chains)]
         number = np.arange(len(chains))
         first = np.maximum.accumulate(np.where(is_first, number, 0))
@@ -171,7 +158,7 @@ class FollowedLoss:
         return np.where(newest >= first, at_s[newest], self.own_s[self._of_all[chains]])
 
     def _go_on(self, chains: Ints, at_s: Floats, sent: Floats, last_lost: Bools) -> Bools:
-        """Whether the packet before each burst was lost, where its chain goes on. Bursts are by chain and time."""
+        """Whether the packet before each burst was lost, within its chain."""
         ended_s = at_s + (sent - 1.0) * self._spacing_s[chains]
         is_first = np.append(True, chains[1:] != chains[:-1])[: len(chains)]
         before_s = np.where(is_first, self._ended_s[chains], np.roll(ended_s, 1))
@@ -186,7 +173,6 @@ class FollowedLoss:
         return before_lost & (at_s - before_s <= GAP * self._spacing_s[chains])
 
     def _note_others(self, bursts: LostOrder, places: Ints, rows: Ints) -> None:
-        """Note the newest results that do not count, of each path."""
         result, at_s = bursts.result[places], bursts.at_s[places]
         is_own, is_failed = result == OWN_TEST, result > OWN_TEST
         np.maximum.at(self.own_s, rows[is_own], at_s[is_own])
@@ -195,7 +181,7 @@ class FollowedLoss:
                 self.failed_s[row], self.failures[row] = failed_s, code
 
     def _take(self, rows: Ints, taken: _Taken, *, at_once: bool) -> None:
-        """Take the bursts of these tracks, -1 for none, in the order of time, one of each track at once."""
+        """Take bursts of these tracks (-1: none) in order of time."""
         order = np.lexsort((taken.at_s, rows))
         order = order[rows[order] >= 0]
         if not len(order):
@@ -223,7 +209,7 @@ class FollowedLoss:
             self.newest_s[now] = at_s
 
     def _take_calm(self, rows: Ints, order: Ints, firsts: Ints, counts: Ints, taken: _Taken) -> Bools:
-        """Take all bursts of each new track that lost no packet as one, and return which tracks these are."""
+        """Take new tracks' lossless bursts as one; return these tracks."""
         sums, at_s = taken.sums[:, order], taken.at_s[order]
         spacing_s = np.diff(at_s, prepend=at_s[0])
         spacing_s[firsts] = 0.0

@@ -1,7 +1,4 @@
-"""The tracks of loss of many paths: of their round trips, or of one way by STAMP. They live in the memory of a process.
-
-In: the bursts that have arrived, the stored tracks to begin with, and the limits. Out: the tracks to be stored.
-"""
+"""Loss tracks of many paths, of round trips or of one way by STAMP, in the memory of a process."""
 
 from __future__ import annotations
 
@@ -31,34 +28,32 @@ from monitor.present.written import AWAY_S, Written
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+# Bursts from which a path is followed anew (SHORT_CYCLES at least), and in which a loss's onset is sought.
 SHORT, SHORT_CYCLES = timedelta(hours=1), 40
-"""The bursts that a path is followed from anew, so many cycles at least; and, of the time alone, those in which the
-onset of a loss is looked for."""
+# The same of a path that was not normal.
 LONG = timedelta(hours=6)
-"""The same of a path that was not normal."""
 EXCLUDED = np.zeros(0)
+# Onsets looked back upon at once, each 50 ms; others keep the filter's until the next.
 LOOKED_BACK = 20
-"""So many onsets are looked back upon at once, each for 50 ms; the others have those of the filter until the next."""
+# Probability from which a loss is more than usual.
 UNUSUAL = 0.9
-"""A loss is more than usual with this probability."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrackLimits:
-    """By path: the loss from which on it is bad, of its rule or of an open finding, its usual loss, and the limits of
-    its RTT; those without an entry have none. `set_aside` are the paths in maintenance, `lossy` those with an open
-    finding of loss, with its way, `found` the conditions by findings of rules whose signal is not followed here."""
+    """Limits by path; those without an entry have none."""
 
-    loss: Mapping[int, float] = field(default_factory=dict)
+    loss: Mapping[int, float] = field(default_factory=dict)  # from which a path is bad, by rule or open finding
     usual: Mapping[int, float] = field(default_factory=dict)
-    set_aside: Collection[int] = ()
-    lossy: Collection[tuple[int, str]] = ()
+    set_aside: Collection[int] = ()  # paths in maintenance
+    lossy: Collection[tuple[int, str]] = ()  # open findings of loss, with way
     rtt: Mapping[int, RttBound] = field(default_factory=dict)
+    # by findings of rules on signals not followed here
     found: Mapping[tuple[int, Signal], Condition] = field(default_factory=dict)
 
 
 class LossTracks:
-    """The tracks of these paths: of their round trips, or of a `way` by STAMP; these tell a loss alone."""
+    """The loss tracks of these paths: of round trips, or of a `way` by STAMP."""
 
     def __init__(self, watched: Mapping[int, WatchedPath], way: str = "") -> None:
         self.watched, self.way = watched, way
@@ -71,11 +66,11 @@ class LossTracks:
         self._every_s = np.array([path.pings.every_s for path in of_tracks])
         self._started_s = np.array([path.started_s for path in of_tracks])
         self._written, self._undated = Written(len(self.keys)), set[int]()
+        # Sums of parts since another of their path was lossy; EXCLUDED once they exclude its loss.
         self._compared: dict[int, Floats] = {}
-        """The sums of parts when another of their path was told to lose packets; EXCLUDED once theirs exclude it."""
 
     def begin(self, stored: Sequence[PathTrack], now: datetime) -> None:
-        """Go on with these rows, which were stored of the tracks, and the bursts since then; or begin anew."""
+        """Continue the stored tracks with the bursts since, or begin anew."""
         was_bad = {
             row.path_id for row in stored if row.condition >= Condition.SUSPECT or len(row.segments) > 1 or row.outages
         }
@@ -97,8 +92,8 @@ class LossTracks:
         self._compared = {row: EXCLUDED for row, key in enumerate(self.keys) if key in normal}
 
     def take(self, since_s: Mapping[int, float], now: datetime) -> None:
-        """Take the bursts of the sites that have delivered, since the earliest of each (seconds since the epoch); the
-        paths of which some came late are followed anew."""
+        """Take delivered bursts since each site's earliest (seconds since the epoch); paths with late bursts are
+        followed anew."""
         path_ids = [key for key, path in self.watched.items() if path.site_id in since_s]
         bursts = self._bursts(path_ids, [since_s[self.watched[key].site_id] for key in path_ids], now)
         late = self._followed.follow(bursts)
@@ -107,17 +102,15 @@ class LossTracks:
             self._followed.follow(self._bursts(sorted(late), [(now - LONG).timestamp()] * len(late), now))
 
     def set_limits(self, limits: TrackLimits) -> None:
-        """Decide by these limits from now on."""
         segments = self._followed.segments
         segments.limits[:] = self._of_paths(limits.loss, np.nan)
         segments.is_found[:] = np.isin(self._path_ids, [path_id for path_id, way in limits.lossy if way == self.way])
 
     def decide(self, now: datetime, limits: TrackLimits) -> Codes:
-        """The condition of each track."""
         return conditions(self._facts(now.timestamp(), limits), now.timestamp())
 
     def lost_parts(self, decided: Codes) -> dict[int, LostPackets]:
-        """The loss of the part of each path, a size or a way, that is in trouble; of several parts the least."""
+        """The least loss of each path's part (size or way) in trouble."""
         lost: dict[int, LostPackets] = {}
         is_bad = self._is_part & (decided >= Condition.SUSPECT)
         if not self.way:  # in a storm most paths lose packets of all sizes
@@ -128,8 +121,8 @@ class LossTracks:
         return lost
 
     def changed(self, now: datetime, decided: Codes, lost: Mapping[int, LostPackets]) -> list[Track]:
-        """The tracks that are to be written now. Of a path with `lost_parts` the other parts are normal once their
-        packets exclude that loss: those since it was told, which nobody chose."""
+        """The tracks to write now. Other parts of a path with `lost_parts` are normal once packets since then exclude
+        that loss."""
         segments, newest_s, now_s = self._followed.segments, self._followed.newest_s, now.timestamp()
         others = np.flatnonzero(self._is_part & (decided == Condition.NORMAL) & np.isin(self._path_ids, list(lost)))
         # A loss whose newer packets are late goes on: what excludes it is not to be proven again.
@@ -149,8 +142,8 @@ class LossTracks:
         return [self._track(row, Condition(decided[row])) for row in due.tolist()]
 
     def look_back(self, now: datetime) -> None:
-        """Date the losses that have begun since the tracks were written exactly, by the bursts of both paths between
-        their hosts, of a way by its own: a query, none without such a loss."""
+        """Date new losses exactly, by bursts of both paths between their hosts, or of a way: one query, none without
+        such a loss."""
         segments = self._followed.segments
         self._undated |= {*np.flatnonzero(self._written.changes != segments.changes).tolist()}
         self._undated = {row for row in self._undated if segments.begins_loss(row)}
@@ -172,8 +165,7 @@ class LossTracks:
                 self._date(row, bursts, since)
 
     def _date(self, row: int, bursts: LostOrder, since: Moment) -> None:
-        """Let the newest loss of a track begin when it did by the look back, which parts it from an earlier one where
-        none was lost between the two."""
+        """Set a track's newest onset, separate from losses before a lossless time."""
         segments, own = self._followed.segments, self._own_of(bursts, row)
         *earlier, newest = segments.segments(row)
         while earlier and earlier[-1].state == LOSSY and not earlier[-1].lost.lost:
@@ -199,7 +191,6 @@ class LossTracks:
         segments.date(row, earlier, since, _sums_between(own, since.at_s, np.inf))
 
     def _own_of(self, bursts: LostOrder, row: int) -> LostOrder:
-        """The bursts of a track that count."""
         path_id, size = self.keys[row]
         is_own = (bursts.path_id == path_id) & ((size == ALL_SIZES) | (bursts.packet_bytes == size))
         return bursts.part(np.flatnonzero(is_own & (bursts.result == COUNTS)))
@@ -210,7 +201,7 @@ class LossTracks:
         return lost_order(path_ids, since_s, until)
 
     def _calm(self, stored: Iterable[PathTrack], now: datetime) -> dict[tuple[int, int], Track]:
-        """The stored tracks of the paths that go on clean: these need no burst of before."""
+        """Stored clean tracks that need no earlier bursts."""
         tracks: dict[int, dict[tuple[int, int], Track]] = defaultdict(dict)
         for row in stored:
             if row.condition == Condition.NORMAL and row.newest_at is not None and row.interval is None:
@@ -222,7 +213,6 @@ class LossTracks:
         return {key: track for of in whole for key, track in of.items()}
 
     def _of_paths(self, values: Mapping[int, float], missing: float) -> Floats:
-        """The value of the path of each track."""
         known = np.append(np.fromiter(values, dtype=np.int64, count=len(values)), -1)
         order = np.argsort(known)
         places = order[np.searchsorted(known, self._path_ids, sorter=order).clip(max=len(known) - 1)]
@@ -284,8 +274,8 @@ def as_told(condition: Condition, segments: tuple[LossSegment, ...]) -> tuple[Lo
 
 
 def onset_in(bursts: LostOrder, path_ids: Collection[int], size: int, lasts_s: float) -> Moment | None:
-    """The onset of the newest loss in the bursts of these paths of a size, of all for ALL_SIZES, which last for so many
-    seconds; None where none was lost."""
+    """Onset of the newest loss in bursts of these paths and size (or ALL_SIZES), each `lasts_s` long; None without
+    loss."""
     is_own = np.isin(bursts.path_id, list(path_ids)) & ((size == ALL_SIZES) | (bursts.packet_bytes == size))
     counts = np.flatnonzero((bursts.result == COUNTS) & is_own)
     order = counts[np.argsort(bursts.at_s[counts], kind="stable")]
@@ -298,12 +288,11 @@ def onset_in(bursts: LostOrder, path_ids: Collection[int], size: int, lasts_s: f
 
 
 def _sums_between(own: LostOrder, since_s: float, until_s: float) -> Floats:
-    """The sums of the bursts that begin from one moment on, before another."""
     return np.asarray(own.sums[:, (own.at_s >= since_s) & (own.at_s < until_s)].sum(axis=1))
 
 
 def _are_of_one_time(of_path: Mapping[tuple[int, int], Track]) -> bool:
-    """Whether the stored tracks of a path have the same packets: each is written when it changes."""
+    """Whether a path's stored tracks, written at different times, have the same packets."""
     sent = {size: track.now.lost.sent for (_, size), track in of_path.items() if isinstance(track.now, LossSegment)}
     whole = sent.pop(ALL_SIZES, None)
     return not sent or sum(sent.values()) == whole

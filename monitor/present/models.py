@@ -1,4 +1,4 @@
-"""The tracks of all paths as last decided: a narrow row for each path, signal, direction and packet size."""
+"""Stored tracks of all paths: a row for each path, signal, direction and packet size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from monitor.present.track import AnySegment, Condition, Signal, Track
 
 
 class PathTrack(models.Model):
-    """A track, written when its condition or its segments change, otherwise every few minutes."""
+    """A track, written when its condition or segments change, otherwise every few minutes."""
 
     path = models.ForeignKey("mesh.Path", on_delete=models.CASCADE, related_name="+", db_index=False)
     signal = models.SmallIntegerField(help_text="track.Signal")
@@ -50,7 +50,7 @@ class PathTrack(models.Model):
 
 
 def copy_of(track: Track) -> dict[str, Any]:
-    """A track with a newest burst as JSON, which is kept after the track has gone on."""
+    """A track with a newest burst as JSON, kept after the track has changed."""
     return {
         "condition": int(track.condition),
         "newest_s": track.newest_s,
@@ -59,13 +59,11 @@ def copy_of(track: Track) -> dict[str, Any]:
 
 
 def track_of_copy(path_id: int, signal: Signal, way: str, copy: Mapping[str, Any]) -> Track:
-    """The track of a path by its copy."""
     segments = _segments(signal, copy["segments"])
     return Track(path_id, signal, way, 0, Condition(copy["condition"]), copy["newest_s"], segments)
 
 
 def segments_as_json(segments: Iterable[AnySegment]) -> list[list[Any]]:
-    """Segments as `PathTrack.segments` stores them."""
     return [[*_stored(of.state, of.since), *_level(of)] for of in segments]
 
 

@@ -1,8 +1,5 @@
-"""Read the present: the condition of each path, its tracks, and how many paths are in each condition.
-
-In: ids of paths, or all that the reader may see. Out: `PresentPath` of stored tracks. What is here was decided by
-`monitor.present.track` at the last evaluation of the alert rules; nothing is decided while reading.
-"""
+"""Read the present: the stored conditions and tracks of paths, and counts by condition. Nothing is decided here
+(`monitor.present.track`)."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ _COUNTS = """
 
 @dataclass(frozen=True, slots=True)
 class PresentPath:
-    """A path with its tracks, that of the loss of all its packets first."""
+    """A path with its tracks, first the loss of all its packets."""
 
     path_id: int
     condition: Condition
@@ -49,14 +46,14 @@ class PresentPath:
 
     @property
     def worst(self) -> Track:
-        """The track by which the path is in its condition: that of `size` where the loss is of one."""
+        """The track that determines the condition, of `size` if only that loses."""
         first = next((track for track in self.tracks if track.condition == self.condition), self.tracks[0])
         size = self.size if first.signal is Signal.LOSS and first.condition <= Condition.BAD else 0
         return next((track for track in self._sizes if track.packet_bytes == size), first)
 
     @property
     def size(self) -> int:
-        """The largest packet size that loses packets, where the packets of another exclude that loss; 0 for none."""
+        """The largest lossy packet size where another size excludes that loss, else 0."""
         bad = [track for track in self._sizes if track.condition >= Condition.SUSPECT]
         lower = [track for track in self._sizes if track.condition is Condition.NORMAL]
         return bad[-1].packet_bytes if bad and lower else 0
@@ -67,7 +64,7 @@ class PresentPath:
 
     @property
     def way(self) -> str:
-        """The only way that loses packets by STAMP, `forward` or `reverse`; empty where none is told."""
+        """The only lossy way by STAMP, `forward` or `reverse`, else empty."""
         ways = [track for track in self.tracks if track.signal is Signal.LOSS and track.way]
         bad = [track for track in ways if track.condition >= Condition.SUSPECT]
         lower = [track for track in ways if track.condition is Condition.NORMAL]
@@ -75,7 +72,7 @@ class PresentPath:
 
     @property
     def onset(self) -> Moment | None:
-        """When the trouble began that the path is in; None where it is in none."""
+        """Start of the present trouble; None without."""
         return self.worst.onset if self.condition.is_trouble else None
 
     @property
@@ -87,7 +84,7 @@ class PresentPath:
 
 
 def load(path_ids: Collection[int] | None = None, *, least: Condition = Condition.NORMAL) -> dict[int, PresentPath]:
-    """These paths, or all, whose condition is `least` or higher, with their tracks; by id, in its order: a query."""
+    """These or all paths with a condition of at least `least`, with their tracks, in order of id: a query."""
     rows = PathTrack.objects.order_by("path_id", "signal", "way", "packet_bytes")
     if path_ids is not None:
         rows = rows.filter(path__in=path_ids)
@@ -103,16 +100,13 @@ def load(path_ids: Collection[int] | None = None, *, least: Condition = Conditio
 
 
 def suspected_losses() -> set[int]:
-    """The paths whose loss is in trouble: a query."""
+    """The paths with a loss in trouble: a query."""
     rows = PathTrack.objects.filter(signal=Signal.LOSS, condition__range=TROUBLE)
     return set(rows.values_list("path_id", flat=True))
 
 
 def path_names(source: str | None = None, *, most: int) -> list[tuple[str, str, str, str, int]]:
-    """Destination host, source host, source site, destination site and id of paths in use that have tracks, by id.
-
-    With `source` those from that site; `most` at most: a query.
-    """
+    """Destination host, source host, source site, destination site and id of tracked paths in use, by id: a query."""
     paths = Path.objects.filter(Exists(PathTrack.objects.filter(path=OuterRef("pk"))), retired_at=None)
     if source is not None:
         paths = paths.filter(source__site__name=source)
@@ -122,17 +116,16 @@ def path_names(source: str | None = None, *, most: int) -> list[tuple[str, str, 
 
 @dataclass(frozen=True, slots=True)
 class ConditionCount:
-    """A number of paths in a condition. `is_old`: their newest result is older than LATELY_S; `part` is 1 or 2 of paths
-    in one of two sets, 0 of all others."""
+    """A number of paths in a condition."""
 
     condition: Condition
-    is_old: bool
-    part: int
+    is_old: bool  # newest result older than LATELY_S
+    part: int  # 1 or 2 in one of two sets, else 0
     paths: int
 
 
 def counts(now: datetime, first: Collection[int] = (), second: Collection[int] = ()) -> list[ConditionCount]:
-    """The number of paths in each condition, those of two sets apart: a query."""
+    """Counts of paths in each condition, separately for two sets: a query."""
     with connection.cursor() as cursor:
         cursor.execute(
             _COUNTS, {"old_before": now - timedelta(seconds=LATELY_S), "first": list(first), "second": list(second)}

@@ -1,9 +1,5 @@
-"""The condition of a path, and the tracks that it is decided by.
-
-A track has the segments of one signal of a path, of one direction and packet size, the newest last. `conditions` is the
-only place that decides what a track is now; the first row of `_RULES` that applies. Pages, API, alerts and reports read
-the stored condition (`monitor.present.read`).
-"""
+"""The condition of a path, and its tracks: segments of one signal, direction and packet size, newest last. `conditions`
+alone decides, by the first matching row of `_RULES`."""
 
 from __future__ import annotations
 
@@ -26,18 +22,18 @@ Bools = NDArray[np.bool_]
 Codes = NDArray[np.int8]
 AnySegment = LossSegment | DelaySegment | RateSegment
 
+# A result is overdue after so many cycles plus the time for packets, timeout and delivery.
 OVERDUE_CYCLES, DELIVERY_S = 2.0, 15.0
-"""A result is overdue after so many cycles, and the time that its packets, their timeout and the delivery take."""
+# Time for a new test's first result; a test without a newer result has no data.
 LATELY_S = 600.0
-"""A new test may take so long until its first result; one without a newer result is said to have no data."""
+# Outages within the longer of LATELY_S and these cycles that are called flapping.
 FLAPS, FLAPS_WITHIN_CYCLES = 3, 20.0
-"""Of so many outages within the longer of LATELY_S and these cycles a path is said to flap."""
+# Of a path without a limit: as many packets are awaited as with this limit.
 UNKNOWN_LIMIT = 0.01
-"""Of a path whose loss has no limit: as many packets are awaited as with this."""
 
 
 class Condition(IntEnum):
-    """What a track, or a path, is now. Of several tracks the path is in the condition with the highest number."""
+    """Condition of a track now; a path has its tracks' highest."""
 
     NORMAL = 0
     AWAITED = 1
@@ -52,26 +48,23 @@ class Condition(IntEnum):
 
     @property
     def is_trouble(self) -> bool:
-        """Whether the path has a problem, proven or suspected."""
         least, most = TROUBLE
         return least <= self <= most
 
 
+# The least and the highest condition of a path that has a problem, proven or suspected.
 TROUBLE = (Condition.SUSPECT, Condition.DEAD)
-"""The least and the highest condition of a path that has a problem, proven or suspected."""
 
 
+# A trouble that has ended is over in these: a path in maintenance is still measured.
 CALM = (Condition.NORMAL, Condition.AWAITED, Condition.SET_ASIDE)
-"""A trouble that has ended is over in these: a path in maintenance is measured on."""
+# The state of a segment of a rate or of responses that is not usual.
 LOW = 1
-"""The state of a segment of a rate or of responses that is not usual."""
+# In these nothing is known of now.
 UNKNOWN = (Condition.OWN_TESTS, Condition.OVERDUE, Condition.NOT_PERMITTED)
-"""Of now nothing is known in these."""
 
 
 class Signal(IntEnum):
-    """What a track is of."""
-
     LOSS = 0
     RTT = 1
     RATE = 2
@@ -80,35 +73,30 @@ class Signal(IntEnum):
     JITTER = 5
 
 
+# Pings cross both directions and alone do not show which.
 OF_ROUND_TRIPS = (Signal.LOSS, Signal.RTT, Signal.JITTER)
-"""Pings cross both directions: alone they do not tell which."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrackFacts:
-    """What the conditions of tracks are decided by, a value for each track. Times are in seconds since the epoch: of
-    the begin of the test, the newest result that counts, the newest during own tests and the newest that was not
-    measured, -inf without any. `packets` are those since the last gap, `outages` how many ended of late; `is_dead`: the
-    newest bursts are an outage; `is_above`, `is_unusual`: the loss is above its limit, above the path's usual.
-    `is_part`: the track is of some packets of a path alone, and tells only a loss of these."""
+    """Inputs of the conditions, a value for each track; times in seconds since the epoch, -inf without any."""
 
     every_s: Floats
-    started_s: Floats
-    newest_s: Floats
-    own_s: Floats
-    failed_s: Floats
+    started_s: Floats  # start of the test
+    newest_s: Floats  # newest result that counts
+    own_s: Floats  # newest during own tests
+    failed_s: Floats  # newest that was not measured
     is_set_aside: Bools
-    packets: Floats
+    packets: Floats  # since the last gap
     limits: Floats
-    is_dead: Bools
-    outages: Floats
-    is_above: Bools
-    is_unusual: Bools
-    is_part: Bools
+    is_dead: Bools  # the newest bursts are an outage
+    outages: Floats  # number that ended lately
+    is_above: Bools  # loss above its limit
+    is_unusual: Bools  # loss above the path's usual
+    is_part: Bools  # of a part of a path's packets; decides only on loss
 
 
 def conditions(of: TrackFacts, now_s: float) -> Codes:
-    """The condition of each track."""
     late_s = OVERDUE_CYCLES * of.every_s + DELIVERY_S
     first_s = of.started_s + np.maximum(LATELY_S, late_s)
     is_overdue = now_s > np.maximum(of.newest_s + late_s, first_s * ~np.isfinite(of.newest_s))
@@ -135,15 +123,15 @@ def conditions(of: TrackFacts, now_s: float) -> Codes:
 
 
 def delay_conditions(is_longer: Bools, has_finding: Bools, newest_s: Floats, every_s: Floats, now_s: float) -> Codes:
-    """The condition of each track of RTT: a longer one is bad once a rule has found it. Without newer replies, or while
-    they are overdue, the track of loss tells."""
+    """The condition of each RTT track: longer is bad once a rule has found it; without newer replies the loss track
+    decides."""
     is_current = now_s <= newest_s + OVERDUE_CYCLES * every_s + DELIVERY_S
     condition = np.where(has_finding, np.int8(Condition.BAD), np.int8(Condition.SUSPECT))
     return np.where(is_longer & is_current, condition, np.int8(Condition.NORMAL)).astype(np.int8)
 
 
 def test_condition(every_s: float, started_s: float, newest_s: float, now_s: float) -> Condition:
-    """The condition of a path that has throughput tests alone, by the begin of the newest, NaN without any."""
+    """The condition of a path with throughput tests alone; `started_s` of the newest is NaN without any."""
     late_s = OVERDUE_CYCLES * every_s + DELIVERY_S
     if np.isnan(newest_s):
         return Condition.AWAITED if now_s <= started_s + max(LATELY_S, late_s) else Condition.OVERDUE
@@ -151,12 +139,12 @@ def test_condition(every_s: float, started_s: float, newest_s: float, now_s: flo
 
 
 def flaps_within_s(every_s: float) -> float:
-    """How long ago an outage may have ended for its path to flap."""
+    """How long ago an outage may have ended in a flapping path."""
     return max(LATELY_S, FLAPS_WITHIN_CYCLES * every_s)
 
 
 def newest_of(outages: Sequence[tuple[float, float]], every_s: float) -> tuple[tuple[float, float], ...]:
-    """The newest outages in a row, begin and end of each: so many within the time in which FLAPS are a flapping."""
+    """The newest outages in a row, (begin, end): FLAPS within the flapping time."""
     newest = list(outages[-1:])
     for outage in reversed(outages[:-1]):
         _, end_s = newest[: FLAPS - 1][-1]
@@ -168,44 +156,42 @@ def newest_of(outages: Sequence[tuple[float, float]], every_s: float) -> tuple[t
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """A signal of a path, in a direction ("" for round trips) and of a packet size (0 for all), with the condition as
-    decided last, the newest burst, the segments and the newest outages in a row (begin and end, in seconds since the
-    epoch). A normal one whose loss is above its limit with more than 5% has the `interval` of that loss (95%)."""
+    """A signal of a path with its last decided condition."""
 
     path_id: int
     signal: Signal
-    way: str
-    packet_bytes: int
+    way: str  # direction, "" for round trips
+    packet_bytes: int  # 0 for all sizes
     condition: Condition
     newest_s: float
     segments: tuple[AnySegment, ...]
-    outages: tuple[tuple[float, float], ...] = ()
-    interval: tuple[float, float] | None = None
+    outages: tuple[tuple[float, float], ...] = ()  # newest in a row: start and end, seconds since the epoch
+    interval: tuple[float, float] | None = None  # 95%, of a normal loss above its limit with over 5%
 
     @property
     def now(self) -> AnySegment | None:
-        """The newest segment; None before the first burst."""
+        """None before the first burst."""
         return self.segments[-1] if self.segments else None
 
     @property
     def troubles(self) -> list[tuple[AnySegment, ...]]:
-        """The troubles, the newest last: segments in a row that are not clean."""
+        """Segments in a row that are not clean, the newest last."""
         rows = groupby(self.segments, key=_is_clean)
         return [tuple(of_row) for is_clean, of_row in rows if not is_clean]
 
     @property
     def trouble(self) -> tuple[AnySegment, ...]:
-        """The segments of the trouble that lasts, or of the last; empty without any."""
+        """The segments of the lasting or last trouble; empty without any."""
         return next(reversed(self.troubles), ())
 
     @property
     def onset(self) -> Moment | None:
-        """When the trouble that lasts, or the last, began."""
+        """Start of the lasting or last trouble."""
         return self.trouble[0].since if self.trouble else None
 
     @property
     def end(self) -> Moment | None:
-        """When the last trouble ended; None while it lasts, or without any."""
+        """End of the last trouble; None while it lasts, or without any."""
         # A loss that was told and is not there any more leaves two clean segments in a row.
         clean = [*takewhile(_is_clean, reversed(self.segments))]
         return clean[-1].since if clean and len(clean) < len(self.segments) else None
@@ -217,24 +203,22 @@ class Track:
 
     @property
     def level(self) -> float | None:
-        """The figure of the newest segment: a loss, an RTT in ms, a rate in bit/s; None if nothing is known of now."""
+        """The newest segment's loss, RTT in ms, or rate in bit/s; None if unknown now."""
         return None if self.now is None or self.condition in UNKNOWN else self.now.level
 
     @property
     def peak(self) -> float | None:
-        """The worst figure of its troubles; None without any."""
         worst = [segment.worst for of in self.troubles for segment in of if segment.worst is not None]
         return (min if self.signal is Signal.RATE else max)(worst, default=None)
 
     @property
     def outage(self) -> tuple[Moment, Moment | None] | None:
-        """The last reply before the newest outage, and the first after it, None while it lasts; None without any."""
+        """The last reply before the newest outage, and the first after, None while it lasts; None without any."""
         silent, *following = self._since_outage or (None,)
         return None if silent is None else (silent.since, following[0].since if following else None)
 
     @property
     def is_dead(self) -> bool:
-        """Whether its newest segment is an outage."""
         return len(self._since_outage) == 1
 
     @property
@@ -244,13 +228,13 @@ class Track:
 
     @property
     def _since_outage(self) -> tuple[AnySegment, ...]:
-        """The newest outage and the segments after it; empty without any."""
+        """The newest outage and later segments; empty without any."""
         silent = [number for number, of in enumerate(self.segments) if isinstance(of, LossSegment) and of.state == DEAD]
         return self.segments[silent[-1] :] if silent else ()
 
     @property
     def before(self) -> Track | None:
-        """The track as it was before the trouble that lasts; None without one, or without a clean segment before."""
+        """The track before the lasting trouble; None without, or without an earlier clean segment."""
         clean = [number for number, segment in enumerate(self.segments) if _is_clean(segment)]
         if not clean or clean[-1] == len(self.segments) - 1:
             return None
@@ -264,7 +248,7 @@ class Track:
         return replace(self, segments=self.segments[max(first - 1, 0) :])
 
     def trouble_at(self, at_s: float) -> tuple[AnySegment, ...]:
-        """The trouble that was, or had begun last, at a moment; the first where none had begun, empty without any."""
+        """The trouble at or last before a moment, else the first; empty without any."""
         begun = [of for of in self.troubles if of[0].since.at_s <= at_s]
         return next(iter([*begun[-1:], *self.troubles]), ())
 

@@ -1,4 +1,4 @@
-"""The paths that are pinged, or measured by tests that stand in for pings, as their tracks need them."""
+"""The paths with pings, or with equivalent tests, as needed by their tracks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from monitor.present.followed_loss import Pings
 
 @dataclass(frozen=True, slots=True)
 class WatchedPath:
-    """A path in use: its pings, when they began, in seconds since the epoch, its site of measurement and its hosts."""
+    """A path in use with its pings."""
 
     pings: Pings
-    started_s: float
-    site_id: int
+    started_s: float  # of the pings, in seconds since the epoch
+    site_id: int  # of the measurement
     hosts: tuple[int, int]
 
 
@@ -48,7 +48,7 @@ def watched_paths() -> dict[int, WatchedPath]:
 
 
 def watched_ways() -> dict[str, dict[int, WatchedPath]]:
-    """The paths in use with STAMP tests, by way and id: a query. Their packets are followed without their sizes."""
+    """The paths in use with STAMP tests, by way and id, without packet sizes: a query."""
     tests = Measurement.objects.filter(retired_at=None, path__retired_at=None, test__kind=KindName.STAMP)
     columns = ("path_id", "test__every_s", "started_at", "path__source__site_id", "path__source_id",
                "path__destination_id")  # fmt: skip
@@ -61,7 +61,6 @@ def watched_ways() -> dict[str, dict[int, WatchedPath]]:
 
 
 def _pings(tests: list[tuple[int, Mapping[str, Any]]]) -> Pings:
-    """The pings of a path by the cycle and the parameters of its tests."""
     sizes = {size for _, parameters in tests for size in sizes_sent(parameters.get("packet_bytes"))}
     spacings_s = []
     for _, parameters in tests:

@@ -1,8 +1,5 @@
-"""The words for the present: of a path, of several paths with one trouble, and of what is over.
-
-In: paths as `monitor.present.read` has them, and the name of their place. Out: a clause, which stands alone in a title
-or within a sentence. docs/pages.md has the table of the forms. Times are absolute, in UTC.
-"""
+"""The words for the present, of paths with one trouble, ongoing or over; docs/pages.md has the forms. Times are
+absolute, in UTC."""
 
 from __future__ import annotations
 
@@ -19,18 +16,18 @@ from monitor.analysis.segments.stretches import DEAD
 from monitor.present.read import PresentPath
 from monitor.present.track import FLAPS, Condition, Signal, Track
 
+# The words for a signal that is not followed.
 OTHER = {
     Signal.RATE: "low throughput",
     Signal.RESPONSE: "slow responses",
     Signal.OTHER: "unusual delays",
     Signal.JITTER: "more jitter than usual",
 }
-"""The words for a signal that is not followed."""
 
 
 def clause(place: str, paths: Sequence[PresentPath], of_paths: int | None = None, at: datetime | None = None) -> str:
-    """What these paths, which have one trouble, are like now: `ornl → slac loses 3% since 13:34:02 UTC`, or how the
-    trouble ended. `of_paths` is how many paths the place has, where fewer are named by it, `at` the time of reading."""
+    """State of paths with one trouble: `ornl → slac loses 3% since 13:34:02 UTC`, or how it ended. `of_paths` is the
+    place's total, `at` the reading."""
     worst, bad = _worst_paths(paths)
     tracks = [path.worst for path in bad]
     match worst:
@@ -47,8 +44,7 @@ def clause(place: str, paths: Sequence[PresentPath], of_paths: int | None = None
 
 
 def begun(paths: Sequence[PresentPath]) -> datetime | None:
-    """When the trouble began that these paths are in now: the newest outage, the first of several in a row, or the
-    onset, as the clause has it; None where they are in none, or no track tells."""
+    """Start of the paths' present trouble: newest outage, first of several in a row, or onset; None if unknown."""
     worst, bad = _worst_paths(paths)
     tracks = [path.worst for path in bad]
     if worst is Condition.FLAPS:
@@ -68,13 +64,13 @@ def _worst_paths(paths: Iterable[PresentPath]) -> tuple[Condition | None, list[P
 
 
 def place(path: PresentPath, source: str, destination: str) -> str:
-    """`ornl → slac` where STAMP tells the only way that loses packets, `ornl ↔ slac` else."""
+    """`ornl → slac` if STAMP shows the only lossy way, else `ornl ↔ slac`."""
     ways = {LostDirection.FORWARD: f"{source} → {destination}", LostDirection.REVERSE: f"{destination} → {source}"}
     return ways[LostDirection(path.way)] if path.way else " ↔ ".join(sorted((source, destination)))
 
 
 def moment(at_s: float, at: datetime | None) -> str:
-    """`13:34:02 UTC`, with the day where that is another than that of reading."""
+    """`13:34:02 UTC`, with the day if not the reading's."""
     of = datetime.fromtimestamp(at_s, UTC)
     is_today = at is None or at.astimezone(UTC).date() == of.date()
     return f"{of:%H:%M:%S} UTC" if is_today else f"{of:%Y-%m-%d %H:%M} UTC"
@@ -95,8 +91,7 @@ def peak_text(track: Track) -> str:
 
 
 def lost_text(lost: LostPackets) -> str:
-    """A loss with as many digits as its packets prove: `3%`, `about 20%` where its interval is wider than the loss
-    itself; `0 of 472` where none is lost."""
+    """A loss with as many digits as its packets prove: `3%`, `about 20%`, `0 of 472` without loss."""
     if not lost.sent:
         return figures.NO_DATA
     if not lost.lost:
@@ -111,7 +106,6 @@ def rtt_text(median_ms: float) -> str:
 
 
 def _worse(place: str, paths: Sequence[PresentPath], at: datetime | None) -> str:
-    """A loss, a longer RTT, or what a rule found of another signal."""
     own = _gravest([path.worst for path in paths])
     signal = own[0].signal
     if signal is Signal.LOSS:
@@ -126,7 +120,6 @@ def _worse(place: str, paths: Sequence[PresentPath], at: datetime | None) -> str
 
 
 def _gravest(tracks: Sequence[Track]) -> list[Track]:
-    """The tracks of the gravest signal: a loss tells more than a longer RTT."""
     signal = min((track.signal for track in tracks), default=None)
     return [track for track in tracks if track.signal == signal]
 
@@ -157,13 +150,12 @@ def _first_outage_s(track: Track) -> float | None:
 
 
 def _last(place: str, paths: Sequence[PresentPath], at: datetime | None) -> str:
-    """What these paths were like last: of now nothing is known, or they are in maintenance."""
+    """The last state: now is unknown, or in maintenance."""
     newest_s = max(track.newest_s for path in paths for track in path.tracks)
     return f"{past(place, paths)} as of {moment(newest_s, at)}"
 
 
 def _over(place: str, paths: Sequence[PresentPath], at: datetime | None) -> str:
-    """How the last trouble of these paths ended: the latest end, the earliest begin, the worst level."""
     for signal, say in ((Signal.LOSS, _loss_over), (Signal.RTT, _rtt_over)):
         tracks = [
             track for path in paths for track in path.tracks if track.signal == signal and track.packet_bytes == 0
@@ -201,23 +193,22 @@ def _rtt_over(place: str, tracks: Sequence[Track], at: datetime | None) -> str:
 
 
 def _since(tracks: Iterable[Track], at: datetime | None) -> str:
-    """` since 13:34:02 UTC`; empty where the begin is not known."""
+    """` since 13:34:02 UTC`; empty where the start is not known."""
     onset = _onset(tracks)
     return "" if onset is None else f" since {_clock(onset, at)}"
 
 
 def _onset(tracks: Iterable[Track]) -> Moment | None:
-    """The onset of the trouble of these paths."""
     return _narrowest(track.onset for track in tracks)
 
 
 def _silence(track: Track) -> Moment | None:
-    """The begin of the newest outage of a path: a loss may have come before it."""
+    """Start of a path's newest outage; loss may precede it."""
     return next((segment.since for segment in reversed(track.trouble) if segment.state == DEAD), None)
 
 
 def _narrowest(moments: Iterable[Moment | None]) -> Moment | None:
-    """The moment that is known best, of several the earliest: paths of one trouble began together."""
+    """The best known moment, of several the earliest."""
     known = (moment for moment in moments if moment is not None)
     return min(known, key=lambda of: (of.width_s, of.at_s), default=None)
 
@@ -227,7 +218,7 @@ def _clock(of: Moment | None, at: datetime | None) -> str:
 
 
 def past(place: str, paths: Sequence[PresentPath], of_paths: int | None = None) -> str:
-    """What the trouble of these paths was, in short, for a title of something that has ended: `ornl → slac lost 3%`."""
+    """Past trouble in short, for a title: `ornl → slac lost 3%`."""
     tracks = [track for path in paths for track in path.tracks if track.packet_bytes == 0 and track.trouble]
     dead = [track for track in tracks if any(segment.state == DEAD for segment in track.trouble)]
     if dead:

@@ -1,4 +1,4 @@
-"""Which tracks are to be written now, by what was written last of each, and the statement that writes them."""
+"""Which tracks to write now, by their last writes, and the statement."""
 
 from __future__ import annotations
 
@@ -32,17 +32,16 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+# Unchanged calm tracks are written once in this or half of it; after such a pause a process begins anew.
 AWAY_S = 300.0
-"""Calm tracks that say the same are written once in this time, or in half of it; a process that has not looked for so
-long begins anew."""
+# Each burst changes the level of a track, which is stored once in this time.
 LEVEL_S = 60.0
-"""Each burst changes the level of a track, which is stored once in this time, for all tracks together."""
+# Rows of a statement: at the start of a process all tracks are written.
 MOST_AT_ONCE = 1000
-"""Rows of a statement: at the start of a process all tracks are written."""
 
 
 class Written:
-    """What was written last of each track, and when."""
+    """The last write of each track."""
 
     def __init__(self, tracks: int) -> None:
         self.conditions = np.full(tracks, -1, dtype=np.int8)
@@ -53,8 +52,7 @@ class Written:
     def take(
         self, conditions: Codes, changes: Ints, newest_s: Floats, is_calm: Bools, spread: Ints, now_s: float
     ) -> Ints:
-        """The tracks to be written now: those that say something else, and after a while those with newer bursts; calm
-        ones later, by the number `spread` over the time."""
+        """The tracks to write now: changed ones, later those with newer bursts, calm ones spread by `spread`."""
         is_same = (conditions == self.conditions) & (changes == self.changes) & (is_calm == self._was_calm)
         is_next = (now_s // LEVEL_S > self.at_s // LEVEL_S) & (newest_s > self.newest_s)
         is_due = np.where(is_calm, now_s - self.at_s >= AWAY_S * (0.5 + spread % 32 / 64.0), is_next)
@@ -65,7 +63,7 @@ class Written:
 
 
 def write(tracks: Iterable[Track]) -> None:
-    """Store these tracks, as columns: by the model it takes four times as long."""
+    """Store tracks by columns; through the model it takes four times as long."""
     rows = [
         (of.path_id, int(of.signal), of.way, of.packet_bytes, int(of.condition),
          of.newest_s if math.isfinite(of.newest_s) else None, _json(segments_as_json(of.segments)), _json(of.outages),

@@ -1,9 +1,4 @@
-"""Written reports: those of weeks of the whole mesh, which are in the database, and files, as HTML or PDF by suffix.
-
-Every web server shows the weekly reports that any worker wrote. The same are files of the machine that wrote them, in
-the folder `settings.REPORT_DIR`, `2026-W47.html` and `2026-W47.pdf`; those of a site or a group end with its name. A
-week that is in the folder alone, written before the database had them, is shown too.
-"""
+"""Written reports: weekly mesh reports in the database, all reports as HTML or PDF in `settings.REPORT_DIR`."""
 
 from __future__ import annotations
 
@@ -28,8 +23,8 @@ from probes.private_files import replace_privately
 from probes.quantities import counted
 
 HTML, PDF = SUFFIXES = (".html", ".pdf")
+# Minute of the hour at which `monitor.celery` lets the worker write last week's report, if missing.
 WRITTEN_AT_MINUTE = 15
-"""Minute of the hour at which the worker writes last week's report, where it is missing; in `monitor.celery`."""
 _UTC = ZoneInfo("UTC")
 
 
@@ -42,11 +37,9 @@ class WrittenReport:
 
     @property
     def pdf_name(self) -> str | None:
-        """Its name as a PDF, if it exists."""
         return f"{self.week}{PDF}" if PDF in self.suffixes else None
 
     def content(self, suffix: str) -> bytes:
-        """The report in a format that it has."""
         row = WeeklyReportFile.objects.filter(report=str(self.week), suffix=suffix).first()
         if row is not None:
             return bytes(row.content)
@@ -54,13 +47,13 @@ class WrittenReport:
 
 
 def report_path(period: Period, scope: ReportScope, suffix: str = HTML) -> Path:
-    """The path of a report's file, which need not exist."""
+    """Path of a report's file, which need not exist."""
     of = "" if scope.kind == "mesh" else f"-{scope.kind}-{scope.name}"
     return Path(settings.REPORT_DIR) / f"{period}{of}{suffix}"
 
 
 def written_reports() -> list[WrittenReport]:
-    """The existing weekly reports of the whole mesh, newest week first."""
+    """Weekly mesh reports, newest first."""
     suffixes = {Week.parse(name): set(SUFFIXES) for name in WeeklyReport.objects.values_list("week", flat=True)}
     for path in Path(settings.REPORT_DIR).glob("*-W??.*"):
         try:
@@ -74,7 +67,7 @@ def written_reports() -> list[WrittenReport]:
 
 
 def due_report(now: datetime) -> Period | None:
-    """Last week, if its report of the whole mesh is missing and something was scheduled in it."""
+    """Last week, if its mesh report is missing and something was scheduled."""
     period = Period.of_week(Week.containing(now, _UTC).before, _UTC)
     if WeeklyReport.objects.filter(week=str(period)).exists():
         return None
@@ -84,7 +77,7 @@ def due_report(now: datetime) -> Period | None:
 
 
 def next_report_at(now: datetime) -> datetime:
-    """When the worker writes the next report of the whole mesh: within the hour if it is due, else on Monday."""
+    """When the worker writes the next report of the whole mesh."""
     if due_report(now) is not None:
         this_hour = now.replace(minute=WRITTEN_AT_MINUTE, second=0, microsecond=0)
         return this_hour if this_hour >= now else this_hour + timedelta(hours=1)
@@ -98,7 +91,7 @@ def make_report(
     numbers: Numbers,
     show: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Compute a report. `show` is called with each step. Raises `monitor.reports.contents.collect.UnknownScope`."""
+    """Compute a report, calling `show` with each step. Raises `monitor.reports.contents.collect.UnknownScope`."""
     show(f"{period}: loading measurements")
     material = collect(scope, period, now)
     show(f"{period}: computing {counted(len(material.paths), 'path')}")
@@ -112,8 +105,10 @@ def write_report(
     path: Path | None = None,
     show: Callable[[str], None] = lambda _: None,
 ) -> list[Path]:
-    """Write a report to `path`, in the format of its suffix, or as HTML and PDF to its default place, and that of a
-    week of the whole mesh to the database too. Returns the files. Raises OSError."""
+    """Write a report to `path`, or as HTML and PDF to the default place, weeks also to the database; returns the files.
+
+    Raises OSError.
+    """
     scope, period = report.scope, report.period
     if path is not None:
         targets = {path: as_bytes(report, numbers, path.suffix)}
@@ -128,12 +123,11 @@ def write_report(
 
 
 def precedes_data(report: Report) -> bool:
-    """Whether a report is empty since it is of a time before the first data."""
+    """Whether a report is empty because it precedes the first data."""
     return report.is_empty and (report.data_since is None or report.data_since >= report.period.until)
 
 
 def as_bytes(report: Report, numbers: Numbers, suffix: str) -> bytes:
-    """The content of the report as a file with this suffix."""
     return pdf.render(report, numbers) if suffix == PDF else page.render(report, numbers).encode()
 
 
@@ -145,7 +139,7 @@ def _store(week: str, contents: dict[str, bytes], now: datetime) -> None:
 
 
 def _write(target: Path, content: bytes) -> None:
-    """Write a file that only its owner can read: a report names sites, providers and their troubles."""
+    """Write a file readable only by its owner: reports name sites and troubles."""
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f".{target.name}.part")
     try:

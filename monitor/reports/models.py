@@ -1,7 +1,6 @@
-"""Weekly reports as they were written, subscribers of reports by mail, and the deliveries to them.
+"""Weekly reports, subscribers by mail, and deliveries.
 
-States of a delivery change only by conditional updates in `monitor.reports.sending`; its constraint rules out a
-second delivery of a period to the same subscriber.
+Deliveries change only by conditional updates in `monitor.reports.sending`; a constraint rules out doubles.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ class WeeklyReportFile(models.Model):
 
 
 class Subscriber(models.Model):
-    """A subscription to a scope's weekly report, sent at `weekday` (0 is Monday) and `hour` in its own time zone.
+    """A subscription to a scope's weekly report, at `weekday` (0 is Monday) and `hour` in its own time zone.
 
-    `token` is the secret of the unsubscribe link. Ended subscriptions keep their row and deliveries.
+    `token` is the secret of the unsubscribe link.
     """
 
     recipient = models.EmailField()
@@ -77,11 +76,10 @@ class Subscriber(models.Model):
 
 
 class Delivery(models.Model):
-    """The report of a period to a subscriber, due from `due_at` on until it is handed over or its attempts are used up.
+    """The report of a period to a subscriber, due from `due_at`.
 
-    An attempt moves `due_at` into the future before it begins, so that no other worker makes the same attempt, and sets
-    `handed_at` right before it hands the mail to the server. A rejection resets it. An unknown outcome does not:
-    `handed_at` without `sent_at` is never retried, since the mail may have been sent.
+    Attempts set `handed_at` before handing over; with it and without `sent_at` never retried: the mail may have been
+    sent.
     """
 
     subscriber = models.ForeignKey(Subscriber, on_delete=models.CASCADE, related_name="deliveries")

@@ -1,7 +1,4 @@
-"""Numbers as a reader writes them: `monitor.analysis.figures` with the marks of a language between digits.
-
-Words stay English. `en` is 1,234.5; `de` 1.234,5; `fr` 1 234,5; `ch` 1’234.5.
-"""
+"""Numbers as a reader writes them: `en` 1,234.5; `de` 1.234,5; `fr` 1 234,5; `ch` 1’234.5. Words stay English."""
 
 from __future__ import annotations
 
@@ -11,12 +8,12 @@ from dataclasses import dataclass
 
 from monitor.analysis import figures
 
+# Thousands separator and decimal mark, by language.
 MARKS = {"en": (",", "."), "de": (".", ","), "fr": ("\N{NARROW NO-BREAK SPACE}", ","), "ch": ("’", ".")}
-"""Thousands separator and decimal mark, by language."""
 
 LEAST_CHANGE = 0.001
+# A mark within a number.
 _MARK = re.compile(r"(?<=\d)[.,](?=\d)")
-"""A mark within a number."""
 
 
 @dataclass(frozen=True, slots=True)

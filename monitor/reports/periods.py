@@ -1,8 +1,4 @@
-"""Periods of reports: an ISO week, or any days, in the reader's time zone.
-
-In: `2026-W47`, or two dates, and a zone. Out: a `Period` with its bounds as aware UTC times. Summaries begin at whole
-hours of UTC, and so do periods: in a zone that is half an hour off, at the first whole hour after midnight.
-"""
+"""Periods of reports: an ISO week, or any days, in the reader's time zone, from whole hours of UTC."""
 
 from __future__ import annotations
 
@@ -15,8 +11,8 @@ from zoneinfo import ZoneInfo, available_timezones
 from monitor.overview.moments import day_in_bounds
 
 _WRITTEN = re.compile(r"(\d{4})-W(\d{2})")
+# 52 weeks: a year, to the same weekday.
 YEAR_DAYS = 364
-"""52 weeks: a year, to the same weekday."""
 
 LONGEST_DAYS = 366
 
@@ -54,7 +50,6 @@ class Week:
 
     @classmethod
     def containing(cls, moment: datetime, zone: ZoneInfo) -> Week:
-        """The week that an aware moment lies in, in a time zone."""
         return cls.of_day(moment.astimezone(zone).date())
 
     @property
@@ -67,8 +62,7 @@ class Week:
 
     @property
     def year_before(self) -> Week:
-        """The week of that number a year before; for a week 53 without counterpart, the week that began 52 weeks
-        earlier."""
+        """The same week number a year before; for a week 53 without counterpart, 52 weeks earlier."""
         try:
             return Week(self.year - 1, self.number)
         except ValueError:
@@ -77,12 +71,12 @@ class Week:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Number of days from `first` on in a time zone; `week` is set where they are an ISO week."""
+    """Days from `first` in a time zone."""
 
     first: date
     days: int
     zone: ZoneInfo
-    week: Week | None = None
+    week: Week | None = None  # set if they are an ISO week
 
     @classmethod
     def of_week(cls, week: Week, zone: ZoneInfo) -> Period:
@@ -124,7 +118,7 @@ class Period:
 
     @property
     def hours(self) -> int:
-        """168 in a week, but for those in which the clocks change."""
+        """168 in a week, except when clocks change."""
         return round((self.until - self.since).total_seconds() / 3600)
 
     @property

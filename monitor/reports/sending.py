@@ -1,9 +1,6 @@
-"""Mail reports that are due to their recipients, each at most once.
+"""Mail due reports to their recipients through SOUNDINGS_SMTP_URL, each at most once.
 
-In: subscriptions and the time. Out: mails through the server of SOUNDINGS_SMTP_URL, and `Delivery` rows with the result
-of each. Reports missed in an outage are sent later, up to `MOST_WEEKS_BACK` weeks back. A server that rejects a mail or
-cannot be reached is retried after 2, 4, 8 minutes and so on, ten times over a day and a half. Nothing is sent twice: a
-mail that the server may have accepted is not retried, and `manage.py report subscribers` shows it.
+Rejections are retried ten times over a day and a half; a mail that the server may have accepted is not.
 """
 
 from __future__ import annotations
@@ -33,8 +30,8 @@ MAILS_PER_RUN = 50
 
 log = logging.getLogger("monitor.reports")
 
+# Reports of this run: many recipients get the same.
 Reports = dict[tuple[ReportScope, Period, str], Report]
-"""Reports of this run: many recipients get the same."""
 
 
 class MailRejected(Exception):
@@ -63,8 +60,7 @@ def enqueue(subscriber: Subscriber, periods: Iterable[Period], now: datetime) ->
 
 
 def send_now(period: Period, scope: ReportScope, now: datetime) -> tuple[int, int]:
-    """Send a report to all subscribers of its scope, in their own time zone, on any weekday; skip those who already
-    have it. Returns the number of accepted mails and of recipients."""
+    """Send a report to all subscribers of its scope who lack it; returns accepted mails and recipients."""
     rows = list(subscribers.subscribers_of(scope))
     for subscriber in rows:
         enqueue(subscriber, [period], now)
@@ -74,13 +70,13 @@ def send_now(period: Period, scope: ReportScope, now: datetime) -> tuple[int, in
 
 
 def send_at(subscriber: Subscriber, week: Week) -> datetime:
-    """Time at which a subscriber gets the report of a week: the first such weekday and hour after it."""
+    """When a subscriber gets a week's report: the first such weekday and hour after it."""
     following = Period.of_week(week, ZoneInfo(subscriber.zone)).last + timedelta(days=1 + subscriber.weekday)
     return datetime.combine(following, time(subscriber.hour), ZoneInfo(subscriber.zone))
 
 
 def deliver(due: Iterable[Delivery], now: datetime) -> int:
-    """Send these. Stops for this run where the server cannot be reached."""
+    """Send these; stops for this run if the server cannot be reached."""
     made: Reports = {}
     sent = 0
     for delivery in list(due):
@@ -101,7 +97,6 @@ def deliver(due: Iterable[Delivery], now: datetime) -> int:
 
 
 def _due_periods(subscriber: Subscriber, now: datetime) -> list[Period]:
-    """Weeks that became due since the subscription, oldest first."""
     zone = ZoneInfo(subscriber.zone)
     week = Week.containing(now, zone).before
     periods = []
@@ -123,7 +118,7 @@ def _due(now: datetime) -> QuerySet[Delivery]:
 
 
 def _claim(delivery: Delivery, now: datetime) -> bool:
-    """Claim this attempt until `due_at`; false if another worker has claimed it."""
+    """Claim this attempt until `due_at`; false if another worker has it."""
     retry_at = now + timedelta(seconds=FIRST_RETRY_S * 2**delivery.attempts)
     claimed = Delivery.objects.filter(
         pk=delivery.pk, handed_at=None, attempts=delivery.attempts, due_at__lte=now

@@ -1,8 +1,4 @@
-"""Subscriptions to reports: subscribe, list, unsubscribe.
-
-In: requests of `manage.py report subscribe` and of the unsubscribe page. Out: rows of `Subscriber`, from which
-`monitor.reports.sending` sends reports.
-"""
+"""Subscriptions to reports: subscribe, list, unsubscribe."""
 
 from __future__ import annotations
 
@@ -32,19 +28,19 @@ class SubscriptionError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A weekly report for a recipient, on `weekday` (0 is Monday) at `hour` in its time zone."""
+    """A weekly report for a recipient."""
 
     recipient: str
     scope: ReportScope
     format: Format
     numbers: str
     zone: str
-    weekday: int
-    hour: int
+    weekday: int  # 0 is Monday
+    hour: int  # in `zone`
 
 
 def subscribe(subscription: Subscription, now: datetime) -> Subscriber:
-    """A new subscription. Raises `SubscriptionError`, and `monitor.reports.contents.collect.UnknownScope`."""
+    """Create a subscription. Raises `SubscriptionError`, and `monitor.reports.contents.collect.UnknownScope`."""
     try:
         validate_email(subscription.recipient)
     except ValidationError as error:
@@ -74,12 +70,10 @@ def subscribe(subscription: Subscription, now: datetime) -> Subscriber:
 
 
 def active() -> QuerySet[Subscriber]:
-    """Active subscriptions."""
     return Subscriber.objects.filter(ended_at=None)
 
 
 def subscribers_of(scope: ReportScope) -> QuerySet[Subscriber]:
-    """Active subscriptions to the report of this scope."""
     return active().filter(scope=scope.kind, name=scope.name)
 
 
@@ -94,7 +88,6 @@ def unsubscribe_by_token(token: str, now: datetime) -> bool:
 
 
 def link(subscriber: Subscriber) -> str:
-    """The unsubscribe link of a subscription."""
     return f"{settings.PUBLIC_URL}{reverse('unsubscribe', args=[subscriber.token])}"
 
 

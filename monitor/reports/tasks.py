@@ -1,4 +1,4 @@
-"""Celery's entry to the reports; when it runs is in `monitor.celery`."""
+"""Celery's entry to the reports; schedules are in `monitor.celery`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from monitor.standby_reads import prefer_standby
 
 @shared_task(name="reports.weekly")
 def write_last_week() -> None:
-    """Last week's report of the whole mesh, to the database and the data folder, unless it is there already or nothing
-    was scheduled in that week."""
+    """Write last week's mesh report, unless it exists or nothing was scheduled in that week."""
     now = timezone.now()
     period = due_report(now)
     if period is not None:

@@ -1,7 +1,6 @@
-"""The unsubscribe page of a mail's link: a confirmation, and a POST that ends the subscription.
+"""The unsubscribe page of a mail's link: GET confirms, since programs follow links, POST ends the subscription.
 
-Following a link changes nothing, since programs follow links too. Mail clients with a button of their own send the POST
-by themselves (RFC 8058), so no CSRF token is asked for: the token in the address is the secret.
+Mail clients POST by themselves (RFC 8058), hence no CSRF token: the token in the address is the secret.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Store address tables in the database, and keep them in memory while their version there stays the same."""
+"""Store address tables, and cache them until their version changes."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from monitor.routes.models import LoadedTable, TableName
 from monitor.routes.tables.address_table import AddressTable, Entry, pack, unpack
 from monitor.routes.tables.building import RangeList
 
+# Version of each loaded table, and the own networks of mesh.toml.
 _VERSIONS = """
 SELECT (SELECT jsonb_object_agg(name, version) FROM loaded_table), (SELECT networks FROM mesh)
 """
-"""Version of each loaded table, and the own networks of mesh.toml."""
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentTables:
-    """Tables of the database: AS and IXP, None if not loaded, and the own networks of mesh.toml."""
+    """Tables are None if not loaded."""
 
     asn: AddressTable | None
     ixp: AddressTable | None
@@ -35,12 +35,10 @@ class CurrentTables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSource:
-    """Origin of a loaded table, to be shown with its data. `dated_at` is None if the file had no date."""
-
     name: str
     source: str
     licence: str
-    dated_at: datetime | None
+    dated_at: datetime | None  # None if the file had no date
     loaded_at: datetime
     ipv4_ranges: int
     ipv6_ranges: int
@@ -52,13 +50,11 @@ class TableSource:
 
 
 def sources() -> list[TableSource]:
-    """Origin of each loaded table."""
     names = TableSource.__dataclass_fields__
     return [TableSource(**row) for row in LoadedTable.objects.order_by("name").values(*names)]
 
 
 def replace_table(name: TableName, contents: TableContents, now: datetime) -> None:
-    """Store a table instead of the present one, in one statement."""
     ipv4_ranges, ipv6_ranges = contents.table.range_counts
     row = LoadedTable(
         name=name,
@@ -77,7 +73,7 @@ def replace_table(name: TableName, contents: TableContents, now: datetime) -> No
 
 
 def current_tables() -> CurrentTables:
-    """Tables of the database, read only if they changed: a query, and another for each changed table."""
+    """Read changed tables only: a query, and another for each."""
     with connection.cursor() as cursor:
         cursor.execute(_VERSIONS)
         versions, networks = ({} if value is None else json.loads(value) for value in cursor.fetchone())
@@ -86,8 +82,6 @@ def current_tables() -> CurrentTables:
 
 @dataclass(slots=True)
 class _Cache:
-    """Tables of this process with their versions, and the table of own networks with its text."""
-
     tables: dict[str, tuple[str, AddressTable]] = field(default_factory=dict)
     networks: tuple[Mapping[str, Any], AddressTable] = field(default_factory=lambda: ({}, RangeList().table()))
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -113,7 +107,6 @@ _CACHE = _Cache()
 
 
 def _network_table(networks: Mapping[str, Any]) -> AddressTable:
-    """Table of own networks; the labels are their names."""
     ranges = RangeList()
     for prefix, network in networks.items():
         own = ip_network(prefix)

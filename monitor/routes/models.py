@@ -1,4 +1,4 @@
-"""Loaded address tables, and reverse names of the routers on routes."""
+"""Loaded address tables, and reverse names of routers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class TableName(models.TextChoices):
 
 
 class LoadedTable(models.Model):
-    """A table of address ranges, as `monitor.routes.tables.address_table.pack` compresses it, with its origin."""
+    """Compressed by `address_table.pack`."""
 
     name = models.TextField(primary_key=True, choices=TableName)
     version = models.UUIDField(default=uuid.uuid4, help_text="Different after each load.")
@@ -34,15 +34,13 @@ class LoadedTable(models.Model):
 
 
 class NameOutcome(models.TextChoices):
-    """Result of resolving the name of an address."""
-
     NAMED = "named"
     NO_NAME = "no_name"
     NO_ANSWER = "no_answer"
 
 
 class ReverseName(models.Model):
-    """Name of an address by DNS (PTR), cached with negative results. `outcome` is null until it was resolved."""
+    """PTR name, cached with negative results; `outcome` is null until resolved."""
 
     address = models.TextField(primary_key=True)
     name = models.TextField(null=True, help_text="The last name; null if there is none.")

@@ -1,4 +1,4 @@
-"""Paths through an AS, by the AS of the routers on their routes."""
+"""Paths through an AS, by the AS of their routers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from monitor.routes.places import of_addresses
 
 
 def paths_through_as(asn: int, since: datetime, until: datetime) -> list[Passage]:
-    """The periods within a period in which paths had a hop in this AS, by path and time: with the first of its hops.
-
-    A hop is in the AS that `of_addresses` gives it at present, so without a table only in those of own networks.
-    """
+    """Periods with a hop in this AS, by path and time. Hops are named as at present."""
     names = of_addresses(routers_between(since, until))
     addresses = [address for address, name in names.items() if name.asn == asn]
     return paths_through_any(addresses, since, until) if addresses else []

@@ -1,7 +1,6 @@
-"""Names of hops: AS, country, exchange point, own network and reverse name of router addresses.
+"""Names of hops: AS, country, exchange point, own network, reverse name.
 
-`of_addresses` is for pages, API and alerts: two queries for any number of addresses, and it resolves nothing. Without
-tables every field is None. Where names of AS are shown, `sources` has the date of their table.
+`of_addresses` makes two queries and resolves nothing.
 """
 
 from __future__ import annotations
@@ -23,40 +22,33 @@ _HOST_NAMES = "SELECT address, name FROM reverse_name WHERE address = ANY(%s) AN
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HopName:
-    """Names of an address; each None if unknown.
+    """Each name is None if unknown."""
 
-    `ixp` is the exchange point on whose LAN it is; `asn` is then that of the member, if the list of exchange points
-    has it. `network` is its [[network]] of mesh.toml, which counts before all tables. `special` is the purpose of a
-    reserved range, such as "private (RFC 1918)".
-    """
-
-    asn: int | None = None
+    asn: int | None = None  # on an exchange's LAN, the member's, if listed
     as_name: str | None = None
     country: str | None = None
-    ixp: str | None = None
-    network: str | None = None
+    ixp: str | None = None  # exchange point with the address in its LAN
+    network: str | None = None  # its [[network]] of mesh.toml, which precedes all tables
     host_name: str | None = None
-    special: str | None = None
+    special: str | None = None  # purpose of a reserved range, such as "private (RFC 1918)"
 
     @property
     def as_text(self) -> str | None:
-        """AS as sentences have it: "AS 513 CERN"; None if unknown."""
+        """`AS 513 CERN`; None if unknown."""
         return None if self.asn is None else as_text(self.asn, self.as_name)
 
 
 def as_text(asn: int, name: str | None) -> str:
-    """AS number with its name, if that is known."""
     return f"AS {asn} {name}" if name else f"AS {asn}"
 
 
 def as_names(numbers: Iterable[int]) -> dict[int, str | None]:
-    """Names of AS, by the loaded table; None if unknown. A query for any number."""
+    """Names of AS, None if unknown; a single query."""
     table = current_tables().asn
     return {asn: None if table is None else table.label_of_as(asn) for asn in numbers}
 
 
 def of_addresses(addresses: Iterable[str]) -> dict[str, HopName]:
-    """Names of each address, by the address as given."""
     texts = list(dict.fromkeys(addresses))
     tables = current_tables()
     canonical = {text: canonical_address(text) for text in texts}
@@ -68,14 +60,13 @@ def of_addresses(addresses: Iterable[str]) -> dict[str, HopName]:
 
 
 def _host_names(addresses: list[str]) -> dict[str, str]:
-    """Reverse names of those addresses that have one. As an array: thousands of parameters take longer to send."""
+    """Sends an array: thousands of parameters take longer."""
     with connection.cursor() as cursor:
         cursor.execute(_HOST_NAMES, [addresses])
         return dict(cursor.fetchall())
 
 
 def _entries(tables: CurrentTables, addresses: list[str]) -> Iterator[tuple[Entry, ...]]:
-    """Entries of each address: AS, exchange point, own network, special range."""
     batch = AddressBatch.parse(addresses)
     return zip(
         *(_find(table, batch) for table in (tables.asn, tables.ixp, tables.networks, special_ranges())), strict=True

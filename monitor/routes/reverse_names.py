@@ -1,8 +1,6 @@
-"""Reverse names (PTR) of router addresses, resolved at the centre and cached in the database.
+"""Reverse names (PTR) of routers, cached in the database.
 
-`remember` notes the addresses on routes, `resolve_due` resolves those without a recent result; neither is part of a
-measurement. The system's resolver is asked, in threads with a deadline for all names together. Addresses of special
-ranges are asked only where SOUNDINGS_REVERSE_NAMES is "all", since a public resolver cannot know them.
+Special ranges are resolved only where SOUNDINGS_REVERSE_NAMES is "all", since a public resolver cannot know them.
 """
 
 from __future__ import annotations
@@ -22,20 +20,20 @@ from monitor.routes.special_ranges import special_ranges
 from monitor.routes.tables.batches import AddressBatch, canonical_address, packed_address
 from probes.contract import Deadline
 
+# Time after which a result is resolved again.
 DUE_AFTER = {
     NameOutcome.NAMED: timedelta(days=7),
     NameOutcome.NO_NAME: timedelta(days=1),
     NameOutcome.NO_ANSWER: timedelta(hours=1),
 }
-"""Time after which a result is resolved again."""
 
+# `seen_at` is not written more often than this.
 SEEN_AGAIN_AFTER = timedelta(days=1)
-"""`seen_at` is not written more often than this."""
 
 NAMES_AT_ONCE = 256
 THREADS = 16
+# A thread waits for its resolver even after the deadline, so several runs can have threads at a time.
 MOST_THREADS = 64
-"""A thread waits for its resolver even after the deadline, so several runs can have threads at a time."""
 
 LONGEST_NAME = 253
 _HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?")
@@ -45,10 +43,8 @@ _free_threads = threading.BoundedSemaphore(MOST_THREADS)
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """Result of resolving an address; `name` is None unless it is `NAMED`."""
-
     outcome: NameOutcome
-    name: str | None = None
+    name: str | None = None  # None unless the outcome is NAMED
 
 
 NOT_ANSWERED = Resolution(NameOutcome.NO_ANSWER)
@@ -56,8 +52,7 @@ NOT_PERMITTED = Resolution(NameOutcome.NO_NAME)
 
 
 def remember(addresses: Iterable[str], now: datetime) -> int:
-    """Note that these addresses are on routes, so that `resolve_due` resolves their names. Returns the number of those
-    that were not noted for a day."""
+    """Note addresses for `resolve_due`; return how many were not noted for a day."""
     permitted = _permitted({canonical_address(address) for address in addresses})
     recent = ReverseName.objects.filter(seen_at__gt=now - SEEN_AGAIN_AFTER).values_list("address", flat=True)
     noted = sorted(set(permitted).difference(recent.iterator()))
@@ -72,7 +67,7 @@ def remember(addresses: Iterable[str], now: datetime) -> int:
 
 
 def resolve_due(now: datetime, deadline: Deadline) -> int:
-    """Resolve names that are due, longest due first, and store the results. Returns the number of answers."""
+    """Resolve and store due names, longest due first; return the number of answers."""
     if settings.REVERSE_NAMES == "off":
         return 0
     due = ReverseName.objects.filter(due_at__lte=now, seen_at__gt=now - max(DUE_AFTER.values()))
@@ -90,7 +85,6 @@ def resolve_due(now: datetime, deadline: Deadline) -> int:
 
 
 def _permitted(addresses: Collection[str]) -> list[str]:
-    """The addresses that may be resolved, by SOUNDINGS_REVERSE_NAMES."""
     if settings.REVERSE_NAMES == "off":
         return []
     texts = [address for address in addresses if packed_address(address) is not None]
@@ -101,7 +95,6 @@ def _permitted(addresses: Collection[str]) -> list[str]:
 
 
 def system_name(address: str) -> Resolution:
-    """Name of an address by the system's resolver."""
     try:
         name, _ = socket.getnameinfo((address, 0), socket.NI_NAMEREQD)
     except socket.gaierror as error:
@@ -118,7 +111,7 @@ def system_name(address: str) -> Resolution:
 def resolve(
     addresses: Collection[str], deadline: Deadline, look_up: Callable[[str], Resolution] = system_name
 ) -> dict[str, Resolution]:
-    """Resolve addresses side by side; those without a result at the deadline have no answer."""
+    """Resolve in parallel; leave out addresses without a result at the deadline."""
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     for address in addresses:
         waiting.put(address)
@@ -145,7 +138,6 @@ def _work(
     look_up: Callable[[str], Resolution],
     free_threads: threading.BoundedSemaphore,
 ) -> None:
-    """Resolve waiting addresses until none is left or the deadline has passed."""
     try:
         while not deadline.passed:
             address = waiting.get_nowait()

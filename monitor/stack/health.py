@@ -9,8 +9,8 @@ import redis
 
 from monitor.redis_client import connect
 
+# Path of the web server's health endpoint (`monitor.wsgi`).
 HEALTH = "/health"
-"""Path of the web server's health endpoint (`monitor.wsgi`)."""
 REDIS_TIMEOUT_S = 5.0
 
 

@@ -1,9 +1,7 @@
-"""Heartbeats of the Celery worker and beat: each touches a file while it works.
+"""Heartbeats of the Celery worker and beat: each touches SOUNDINGS_PULSE_FILE while it works
+(`probes.supervision.liveness.FileHeartbeat`).
 
-The supervisor names the file in SOUNDINGS_PULSE_FILE and checks its age (`probes.supervision.liveness.FileHeartbeat`);
-without the variable nothing is touched. The worker touches it from the loop that takes messages from Redis, which runs
-while its pool is busy; but not if all its threads, or all those of alerts, have been busy so long without a task ending
-that none will. Beat touches it from its loop, which wakes for each due task; also while another beat schedules.
+The worker stops when all its threads, or all of alerts, are stuck.
 """
 
 from __future__ import annotations
@@ -24,16 +22,15 @@ from monitor.queues import is_alert
 from monitor.stack.beat_lock import BeatLock
 from monitor.stack.task_pool import ALERT_THREADS
 
+# How often a beat tries the lock, or checks that it still has it.
 STANDBY_S = 2.0
-"""How often a beat asks for the lock, or whether it still has it."""
+# The longest task, deleting old data, takes 600 s at most and leaves the other threads free.
 LONGEST_STALL_S = 900.0
-"""The longest task, deleting old data, takes 600 s at most and leaves the other threads free."""
 
 logger = logging.getLogger(__name__)
 
 
 def touch(path: Path) -> None:
-    """Touch the heartbeat file."""
     try:
         path.touch()
     except OSError as error:
@@ -41,8 +38,7 @@ def touch(path: Path) -> None:
 
 
 class WorkerHeartbeat:
-    """Touch the file at each heartbeat while both parts of the worker's pool, the threads of alerts and the others,
-    complete tasks or have a free thread. `running_tasks` returns the names of the tasks that are running."""
+    """Touch the file while alert and other threads complete tasks or have a free thread."""
 
     def __init__(
         self, path: Path, running_tasks: Callable[[], list[str]], *, clock: Callable[[], float] = time.monotonic

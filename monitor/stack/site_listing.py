@@ -1,4 +1,4 @@
-"""`manage.py site list`: the sites with the state of their agents, as on the sites page, as a table or as JSON."""
+"""`manage.py site list`: the sites with the state of their agents, as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ HEADINGS = ("site", "state", "last report", "version", "backlog", "problem")
 
 
 def site_rows(now: datetime) -> list[dict[str, Any]]:
-    """An object for each site in use: those with an agent worst first, then those that only answer.
-
-    `state` is null without an agent, `last_report_at` while it never reported.
-    """
+    """An object for each site in use, worst agents first; null without an agent or report."""
     cards = [_row(card, now) for card in load_sites(now).cards]
     others = Site.objects.in_use().filter(has_agent=False).order_by("name")
     absent = dict.fromkeys(("state", "last_report_at", "last_report_ago_s", "version", "backlog"))
@@ -24,7 +21,6 @@ def site_rows(now: datetime) -> list[dict[str, Any]]:
 
 
 def as_text(rows: list[dict[str, Any]]) -> list[str]:
-    """The rows as a table."""
     cells = [HEADINGS, *(_cells(row) for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(HEADINGS))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]

@@ -1,8 +1,4 @@
-"""A streaming standby of the centre's PostgreSQL: made by a base backup, and promoted when the primary is gone.
-
-In: the URL of a superuser. The server programs of the standby are PostgreSQL's own; who starts them is up to the
-machine. `monitor.replicated` waits for the standby.
-"""
+"""A streaming standby of the centre's PostgreSQL: made by a base backup, promoted when the primary is gone."""
 
 from __future__ import annotations
 
@@ -15,15 +11,15 @@ from psycopg import sql
 
 from monitor.stack.postgres import client_program
 
+# Replication slot: the primary keeps the write-ahead log that the standby lacks.
 SLOT = "soundings_standby"
-"""Replication slot: the primary keeps the write-ahead log that the standby lacks."""
+# Beyond this the primary drops the standby's log rather than fill its disk; the standby is then made anew.
 LARGEST_SLOT = "20GB"
-"""Beyond this the primary drops what the standby lacks, rather than fill its disk; the standby is then made anew."""
 PROMOTE_WITHIN_S = 60
 
 
 class StandbyError(Exception):
-    """The standby was not made or promoted; the message says why and what to do."""
+    """The standby was not made or promoted; the message says why, and a fix."""
 
 
 def make_standby(superuser_url: str, folder: Path) -> None:
@@ -61,7 +57,7 @@ def make_standby(superuser_url: str, folder: Path) -> None:
 
 
 def _wait_for_standby_in_deliveries(primary: psycopg.Connection) -> None:
-    """Only transactions that ask for it wait for the standby; all others would wait for ever without it."""
+    """Let only transactions wait that ask: others would hang without the standby."""
     database = sql.Identifier(primary.info.dbname)
     primary.execute(sql.SQL("ALTER DATABASE {} SET synchronous_commit = 'local'").format(database))
     primary.execute("ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (*)'")
@@ -70,9 +66,9 @@ def _wait_for_standby_in_deliveries(primary: psycopg.Connection) -> None:
 
 
 def promote(superuser_url: str) -> datetime | None:
-    """Make the standby the primary; returns the time of the last transaction that it had replayed.
+    """Make the standby the primary; returns the time of the last replayed transaction.
 
-    From then on a delivery is acknowledged by this server alone. Raises `StandbyError`, and `psycopg.Error`.
+    From then on this server alone acknowledges deliveries. Raises `StandbyError`, and `psycopg.Error`.
     """
     with psycopg.connect(superuser_url, autocommit=True) as server:
         if not _is_standby(server):

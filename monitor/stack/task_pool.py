@@ -1,7 +1,4 @@
-"""The worker's threads: Celery's pool of threads, with further threads for alerts alone.
-
-A rollup, a report or the deletion of old data never takes a thread of the alerts, however many of those the worker has.
-"""
+"""Celery's thread pool, with threads reserved for alerts that no rollup, report or deletion takes."""
 
 from __future__ import annotations
 
@@ -15,8 +12,8 @@ from celery.concurrency.thread import TaskPool as ThreadsPool
 
 from monitor.queues import is_alert
 
+# One for the evaluation, one for notifications and evidence.
 ALERT_THREADS = 2
-"""One for the evaluation, one for notifications and evidence."""
 
 
 class TaskPool(ThreadsPool):
@@ -35,7 +32,7 @@ class TaskPool(ThreadsPool):
         accept_callback: Callable[..., Any] | None = None,
         **_: Any,
     ) -> ApplyResult:
-        """Run `target`, Celery's tracer, whose arguments begin with the name of the task."""
+        """Run `target`, Celery's tracer; its arguments begin with the task's name."""
         threads = self._alerts if args and is_alert(str(args[0])) else self.executor
         return ApplyResult(threads.submit(apply_target, target, args, kwargs, callback, accept_callback))
 

@@ -1,7 +1,4 @@
-"""Access log of the web server: refused and failed requests, and all with SOUNDINGS_LOG_ALL=1.
-
-A line has the reason of a refusal; of each kind of refusal there are few lines.
-"""
+"""Access log of the web server: refused and failed requests, and all with SOUNDINGS_LOG_ALL=1."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ class WebLog(Logger):
                 super().access(resp, req, {**environ, REASON: reason.strip() or "-"}, request_time)
 
     def warning(self, msg: Any, *args: Any, **kwargs: Any) -> None:
-        """Log a warning of gunicorn: nearly all are requests that it cannot read."""
+        """Log a gunicorn warning: nearly all are unreadable requests."""
         unlogged = self._limit.unlogged_before("warning")
         if unlogged is not None:
             super().warning("%s", one_line(str(msg % args if args else msg)) + more(unlogged), **kwargs)

@@ -1,11 +1,7 @@
-"""gunicorn worker that gives a thread only to completely received requests.
+"""gunicorn worker that gives a thread only to completely received requests, so slow senders hold sockets, not threads.
 
-Connections wait in the event loop until the headers of a request have arrived, and a body of up to `HELD_BODY_BYTES`;
-so a slow sender holds a socket and no thread. A body above `FORM_BYTES`, or without a length, is read only if
-a thread has found by the headers that its sender may; above `HELD_BODY_BYTES`, in a separate small thread pool.
-Everything has a deadline, and connections are limited in total, per address until their first request with a valid
-token, and then per token: above the limit, the connection that has waited longest for its sender is closed. Trusted
-proxies and Unix sockets serve many clients and have no such limit.
+Bodies above `FORM_BYTES` need permission by headers, above `HELD_BODY_BYTES` a small pool. Deadlines and limits of
+connections (total, address, token) apply, except to trusted proxies and Unix sockets.
 """
 
 from __future__ import annotations
@@ -51,11 +47,11 @@ EXPECTS_CONTINUE = re.compile(rb"\r\nexpect:[ \t]*100-continue[ \t]*(?=\r\n)", r
 
 @dataclass(slots=True)
 class Incoming:
-    """Received part of a request; `length` is its total length, None until its headers are complete."""
+    """Received part of a request."""
 
     read_until: float
     content: bytearray = field(default_factory=bytearray)
-    length: int | None = None
+    length: int | None = None  # total; None until its headers are complete
     is_registered: bool = False
     expects_continue: bool = False
 
@@ -64,7 +60,7 @@ class Incoming:
 
 
 class Connection(gthread.TConn):
-    """gunicorn's connection, which notifies the worker on close, and keeps the data read before its thread began."""
+    """gunicorn's connection, which notifies the worker on close and keeps data read before its thread began."""
 
     def __init__(self, worker: Worker, *args: Any) -> None:
         super().__init__(*args)
@@ -83,8 +79,8 @@ class Connection(gthread.TConn):
 
 
 class Worker(gthread.ThreadWorker):
-    """gunicorn calls `enqueue_req` in the main thread for each connection that awaits a request, `handle` in a pool
-    thread, `handle_request` there once the headers are parsed, and `murder_pending` every second in the main thread."""
+    """gunicorn calls `enqueue_req` and `murder_pending` in the main thread, `handle` and `handle_request` in a pool
+    thread."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -113,7 +109,7 @@ class Worker(gthread.ThreadWorker):
             self._close(conn)
 
     def enqueue_req(self, conn: Any) -> None:
-        """Wait for a request without a thread. With TLS a thread waits, since only a thread can read it here."""
+        """Wait for a request without a thread; with TLS only a thread can read."""
         if self.cfg.is_ssl:
             super().enqueue_req(conn)
             return
@@ -150,7 +146,7 @@ class Worker(gthread.ThreadWorker):
             conn.token = getattr(req, "token", None)
 
     def _keepalive_after(self, conn: Any, keepalive: bool) -> bool:
-        """Whether another request may follow. A thread waits a moment at most for a body that was not read."""
+        """Whether another request may follow; waits briefly for an unread body."""
         return keepalive and bool(conn.parser.finish_body(deadline=time.monotonic() + UNREAD_BODY_S))
 
     def finish_request(self, conn: Any, fs: Any) -> None:
@@ -211,7 +207,7 @@ class Worker(gthread.ThreadWorker):
             self._close(conn)
 
     def _count_as(self, conn: Connection, counted_as: str | None) -> None:
-        """Count a connection towards the limit of an address or a token, and no longer towards another."""
+        """Count a connection towards the limit of an address or token only."""
         if conn.counted_as is not None:
             self._counts[conn.counted_as] -= 1
             if self._counts[conn.counted_as] <= 0:
@@ -221,7 +217,7 @@ class Worker(gthread.ThreadWorker):
         conn.counted_as = counted_as
 
     def _read(self, conn: Connection, _: Any) -> None:
-        """Read available data. Called when the socket is readable, and once before."""
+        """Read available data, when the socket is readable and once before."""
         incoming = self._incoming.get(conn)
         if incoming is None:
             return  # closed to make room, by an event that came with this one
@@ -241,7 +237,7 @@ class Worker(gthread.ThreadWorker):
             self._dispatch(conn, self.tpool)
 
     def _take(self, conn: Connection, incoming: Incoming, piece: bytes) -> None:
-        """Append data to a request; dispatch it when complete, ask for permission before a large body is read."""
+        """Append data; dispatch complete requests, ask permission before large bodies."""
         seen = max(0, len(incoming.content) - 3)
         incoming.content += piece
         self._held_bytes += len(piece)
@@ -259,7 +255,6 @@ class Worker(gthread.ThreadWorker):
             self._hold_less()
 
     def _begin_body(self, conn: Connection, incoming: Incoming, head_end: int) -> bool:
-        """Note the length of a request whose headers are complete. False where its body is not read for now."""
         head = bytes(incoming.content[:head_end])
         # Sent from here, since gunicorn would invite a body that is then refused.
         bare_head = EXPECTS_CONTINUE.sub(b"", head)
@@ -276,7 +271,7 @@ class Worker(gthread.ThreadWorker):
         return True
 
     def _is_welcome(self, conn: Connection, head: bytes) -> bool:
-        """Whether the body announced by these headers is read at all. Called in a thread."""
+        """Whether the announced body is read at all. Called in a thread."""
         from monitor.web.bodies import limits  # Django is set up by now
 
         try:
@@ -324,8 +319,7 @@ class Worker(gthread.ThreadWorker):
             self.poller.unregister(conn.sock)
 
     def _dispatch(self, conn: Connection, pool: futures.ThreadPoolExecutor, *, is_cut: bool = False) -> None:
-        """Dispatch a request to a thread. If it is cut, the thread reads end of file after the received part, and the
-        connection closes after the answer."""
+        """Dispatch a request; if cut, the connection closes after the answer."""
         incoming = self._stop_waiting(conn)
         assert incoming is not None
         conn.is_cut = is_cut
@@ -337,8 +331,7 @@ class Worker(gthread.ThreadWorker):
         done.add_done_callback(lambda future: self.method_queue.defer(self.finish_request, conn, future))
 
     def _make_room(self, conn: Connection) -> bool:
-        """Close the longest waiting connection above the limit, so that slow clients keep nobody out. Returns false if
-        none waits."""
+        """Close the longest waiting connection above the limit; false if none waits."""
         if conn.counted_as is not None and self._counts[conn.counted_as] > CONNECTIONS_PER_ADDRESS:
             return self._close_oldest(conn.counted_as)
         if self.nr_conns >= self.worker_connections:
@@ -364,8 +357,7 @@ class Worker(gthread.ThreadWorker):
         conn.close()
 
     def _address_of(self, client: Any) -> str | None:
-        """Address for the limit: IPv4, or the IPv6 /64 network, which a single host can use entirely. None for Unix
-        sockets and trusted proxies."""
+        """IPv4 or IPv6 /64; None for Unix sockets and trusted proxies."""
         if not isinstance(client, tuple) or "*" in self.cfg.forwarded_allow_ips:
             return None
         address = ipaddress.ip_address(client[0].partition("%")[0])
@@ -376,7 +368,7 @@ class Worker(gthread.ThreadWorker):
 
 
 def _shut(conn: Any) -> None:
-    """Close the receiving half: the reader sees end of file and can still respond."""
+    """Shut down receiving: the reader sees end of file and can respond."""
     # Not the shutdown of a TLS socket, which would end the encryption of the answer too.
     with contextlib.suppress(OSError):
         socket.socket.shutdown(conn.sock, socket.SHUT_RD)

@@ -1,4 +1,4 @@
-"""Labels that several pages and charts share: outcomes of tests, and events of incidents."""
+"""Labels shared by pages and charts."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _TURNS = {
 
 
 def outcome_label(outcome: str) -> str:
-    """An outcome or another name as words: "missed" is "not completed"."""
+    """Word an outcome: `missed` is "not completed"."""
     return outcome_words(outcome)
 
 
+# The classes of states without a figure, and of no loss.
 STATE_STYLES = {
     FigureState.NONE_LOST: "none-lost",
     FigureState.TOTAL_LOSS: "total-loss",
@@ -28,11 +29,9 @@ STATE_STYLES = {
     FigureState.OWN_TEST: "own-test",
     FigureState.UNDEFINED: "no-data",
 }
-"""The classes of states without a figure, and of no loss."""
 
 
 def state_label(path: PathFigures) -> str:
-    """The state of a path without a figure, in words."""
     match path.state:
         case FigureState.TOTAL_LOSS:
             return "all lost"
@@ -47,12 +46,11 @@ def state_label(path: PathFigures) -> str:
 
 
 def not_counted(tests: int) -> str:
-    """That no figure of scheduled tests counts these: `1 test on demand or of sweeps not counted`."""
+    """`1 test on demand or of sweeps not counted`."""
     return f"{figures.count(tests)} test{'s' if tests != 1 else ''} on demand or of sweeps not counted" if tests else ""
 
 
 def turn_label(turn: str) -> str:
-    """An event in the history of an incident as words."""
     return _TURNS.get(turn, turn)
 
 

@@ -1,4 +1,4 @@
-"""The pages in the header of every page: six that people open daily, and the others under "More"."""
+"""Pages in the header, and under "More"."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from django.urls import reverse
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A page that the header links to. `within` are the names of further addresses that belong to it; pages that need a
-    login everywhere are shown to those who are logged in."""
+    """Pages that need a login everywhere are shown to those who are logged in."""
 
     name: str
     label: str
-    within: frozenset[str] = frozenset()
+    within: frozenset[str] = frozenset()  # names of further addresses that belong to it
     needs_login: bool = False
 
 
@@ -27,10 +26,10 @@ DAILY = (
     Destination("map", "Map"),
     Destination("reports", "Reports"),
 )
+# Under "More" where a lab runs.
 LAB = Destination("lab", "Lab")
-"""Under "More" where a lab runs."""
+# Under "More" where other centres are configured.
 CENTRES = Destination("centres", "Centres")
-"""Under "More" where other centres are configured."""
 MORE = (
     Destination("routes", "Routes"),
     Destination("table", "Table"),
@@ -50,18 +49,14 @@ MORE = (
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link of the header. `is_within`: it leads to the list that the current page belongs to."""
-
     label: str
     address: str
     is_current: bool
-    is_within: bool
+    is_within: bool  # leads to the list that the current page belongs to
 
 
 @dataclass(frozen=True, slots=True)
 class Navigation:
-    """The links of the header, and the label of the current page if that is under "More"."""
-
     daily: list[Link]
     more: list[Link]
 
@@ -71,7 +66,7 @@ class Navigation:
 
 
 def navigation(current: str | None, *, is_logged_in: bool) -> Navigation:
-    """The links of a page, by the name of its address; None for a page without, as of an error."""
+    """`current` is the page's URL name; None for a page without."""
     more = (*MORE, *([CENTRES] if settings.OTHER_CENTRES else []), *([] if settings.LAB_DIR is None else [LAB]))
     return Navigation(_links(DAILY, current, is_logged_in), _links(more, current, is_logged_in))
 

@@ -1,4 +1,4 @@
-"""Log refused requests on a line each, and few of a kind: any stranger can send as many as he likes."""
+"""Log refused requests on a line each, limited by kind: any stranger can send any number."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import threading
 import time
 from dataclasses import dataclass
 
+# A key that no header can set: the reason, for the line of the web server's log.
 REASON = "soundings.refusal"
-"""Key in a request's environment, which no header can set: the reason, for the line of the web server's log."""
 MOST_AT_ONCE = 20
 ONE_IN_S = 10.0
 LONGEST_REASON = 300
@@ -23,14 +23,14 @@ class _Kind:
 
 
 class LineLimit:
-    """Allows twenty lines of a kind at once, and then one in ten seconds."""
+    """Allow twenty lines of a kind at once, then one in ten seconds."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, _Kind] = {}
         self._lock = threading.Lock()
 
     def unlogged_before(self, kind: str) -> int | None:
-        """The number of lines of this kind that were left out since the last; None where this line is left out too."""
+        """Lines of this kind left out since the last; None where this is left out too."""
         now_s = time.monotonic()
         with self._lock:
             state = self._kinds.setdefault(kind, _Kind(MOST_AT_ONCE, now_s))
@@ -45,8 +45,7 @@ class LineLimit:
 
 
 class RefusalsOnALine(logging.Filter):
-    """Filter of a handler: Django's records of refused requests get no traceback. Behind the web server, whose log has
-    a line for each refused request, they only give it their reason."""
+    """Log Django's refusals without traceback; behind the web server, which logs them, only pass on the reason."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,10 +68,9 @@ class RefusalsOnALine(logging.Filter):
 
 
 def one_line(text: str) -> str:
-    """The beginning of a text, without signs that begin another line or control a terminal."""
+    """Begin of a text without line breaks or terminal controls."""
     return "".join(sign if sign.isprintable() else " " for sign in text[:LONGEST_REASON])
 
 
 def more(unlogged: int) -> str:
-    """The end of a line that follows lines that were left out."""
     return f" ({unlogged} more of this kind not logged)" if unlogged else ""

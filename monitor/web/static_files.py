@@ -1,10 +1,7 @@
-"""Static files under names with a hash of their content, compressed: browsers may keep them for ever, and a new release
-has new names.
+"""Static files under content-hashed names, compressed, so that browsers may cache them for ever.
 
-They are written to the data folder by the first process that needs them, so that an installation needs no further step
-and pages can never name the files of another release. Where that folder cannot be written, pages name the files as they
-are. WhiteNoise serves both, and prefers the compressed variant that the browser accepts. Files of earlier releases
-stay, for pages that are still open.
+The first process writes them to the data folder, so pages never name another release's files; else plain names are
+served. Earlier files stay, for open pages.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class HashedStaticFiles(StaticFilesStorage):
-    """Names files in addresses by their content; as they are while debugging, when they change."""
+    """Hash file names, except while debugging, when files change."""
 
     def url(self, name: str | None) -> str:
         hashed = {} if settings.DEBUG or name is None else hashed_names(_folder())
@@ -36,8 +33,6 @@ class HashedStaticFiles(StaticFilesStorage):
 
 
 class HashedFinder(BaseFinder):
-    """Finds the files with hashed names, and their compressed variants."""
-
     def find(self, path: str, find_all: bool = False, **_: Any) -> Any:
         place = _folder() / path
         is_within = place.resolve().is_relative_to(_folder().resolve())
@@ -55,7 +50,7 @@ class HashedFinder(BaseFinder):
 
 @cache
 def hashed_names(folder: Path) -> dict[str, str]:
-    """Hashed name of each static file, all of them written to `folder`; empty where that is not possible."""
+    """Write all files to `folder`; return no names if that is impossible."""
     names = {}
     try:
         for name, storage in AppDirectoriesFinder().list(None):
@@ -75,7 +70,7 @@ def _folder() -> Path:
 
 
 def _write(place: Path, content: bytes) -> None:
-    """Write a file and its compressed variants, the file itself last: where it is, all of it is."""
+    """Write compressed variants first: a present file is complete."""
     if place.exists():
         return
     place.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,4 @@
-"""Small trends of 24 hours in lists, as SVG drawn here, with the newest value and a sentence for screen readers.
-
-In: incidents, sites, or paths, and the time. Out: a `Trend` for each. A step without data is a gap; a list costs one or
-two queries, however long it is.
-"""
+"""Trends of 24 hours as SVG with a sentence for screen readers; a list costs one or two queries."""
 
 from __future__ import annotations
 
@@ -30,10 +26,10 @@ from monitor.reports.formats.sparklines import svg_path
 HOURS = 24
 WIDTH, HEIGHT = 96, 18
 LOSS = "loss"
+# The steps of a trend, as its sentence calls them.
 HOURLY, TESTS = "hours", "tests"
-"""The steps of a trend, as its sentence calls them."""
+# The height of a picture is at least this share of the largest value: smaller changes are no news.
 MIN_SPAN_RATIO = 0.1
-"""The height of a picture is at least this share of the largest value: smaller changes are no news."""
 MIN_LOSS_SPAN_RATIO = 0.001
 
 Value = float | None
@@ -41,8 +37,7 @@ Value = float | None
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """The picture, empty for a single value, and the newest value in words: of the test at `at`, or of all packets from
-    `at` to `until`."""
+    """Picture, empty for a single value, and newest value in words: test at `at`, or packets from `at` to `until`."""
 
     svg: SafeString
     what: str
@@ -56,7 +51,7 @@ class Trend:
 
 
 def draw(steps: Sequence[tuple[datetime, Value]], what: str, step: str, write: Callable[[float], str]) -> Trend | None:
-    """The trend of these steps, `HOURLY` or `TESTS`, oldest first, None for those without data; None without any."""
+    """Draw steps of `HOURLY` or `TESTS`, oldest first, None without data."""
     measured = [(at, value) for at, value in steps if value is not None]
     if not measured:
         return None
@@ -81,8 +76,8 @@ def draw(steps: Sequence[tuple[datetime, Value]], what: str, step: str, write: C
 
 
 def of_sites(now: datetime, site_ids: Collection[int], sites: int) -> dict[int, Trend]:
-    """The loss on the paths from each of these sites, by site, in a mesh of so many sites. Of many sites the newest
-    hours are shared by all readers for some seconds, and the earlier ones for some minutes."""
+    """Loss on the paths from each site. Of many `sites`, readers share the newest hours for seconds, earlier hours for
+    minutes."""
     hours = _hours(now)
     if sites < SHARED_FROM_SITES:
         rows = _site_hours(hours[0], now)
@@ -100,8 +95,7 @@ def of_sites(now: datetime, site_ids: Collection[int], sites: int) -> dict[int, 
 
 @dataclass(frozen=True, slots=True)
 class _EarlierHours:
-    """The hours of sites up to `until`: all but the running hour and that before it, whose results may be on their
-    way."""
+    """Without the last two hours: their results may be on their way."""
 
     until: datetime
     rows: list[HourOfSite]
@@ -116,13 +110,11 @@ _newest: SharedResults[datetime, list[HourOfSite]] = SharedResults(
 
 
 def _site_hours(since: datetime, now: datetime, until: datetime | None = None) -> list[HourOfSite]:
-    """The hours of all sites from `since` to `until`, or with the running one."""
     size = choose_packet_bytes(tuple(measured_packet_sizes()), None)
     return trends.site_trends(since, until or _hours(now)[-1] + timedelta(hours=1), size)
 
 
 def of_tests(path_ids: Sequence[int], now: datetime) -> dict[int, Trend]:
-    """The throughput tests of each path, by path."""
     wanted = [WantedPath(path_id, now - timedelta(hours=HOURS), now) for path_id in path_ids]
     steps = _tests(wanted)
     drawn = _drawn(steps, "throughput", TESTS, figures.bit_rate)
@@ -130,8 +122,7 @@ def of_tests(path_ids: Sequence[int], now: datetime) -> dict[int, Trend]:
 
 
 def of_incidents(incidents: Sequence[Incident], now: datetime) -> dict[int, Trend]:
-    """The figure of each incident on its worst path, to its end or to now, by incident. The newest value, of a whole
-    hour, is not that of the title."""
+    """Figure of each worst path, to the incident's end or now; of whole hours, so it differs from the title's."""
     of_tests, of_pings, are_rtts = [], [], []
     for incident in incidents:
         finding = worst_finding(incident)
@@ -187,7 +178,6 @@ def _drawn(
 
 
 def _hours(until: datetime) -> list[datetime]:
-    """The hours up to the running hour."""
     last = until.replace(minute=0, second=0, microsecond=0)
     return [last - timedelta(hours=number) for number in range(HOURS - 1, -1, -1)]
 

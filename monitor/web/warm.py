@@ -1,8 +1,5 @@
-"""Prepares the web server for its first readers, who otherwise wait for seconds after each start.
-
-`prepare` runs once, before the server forks its workers, which share all of it, and needs no database. `warm_up` runs
-in each worker.
-"""
+"""Prepare the web server for its first readers: `prepare` before workers are forked, without database; `warm_up` in
+each."""
 
 from __future__ import annotations
 
@@ -30,13 +27,12 @@ from monitor.web.pages.status.view import make_early
 from monitor.web.request.grid_choices import load_early
 
 log = logging.getLogger(__name__)
+# Folders of the pages that are opened most, and of the frame of all pages.
 TEMPLATES = ("pages/grid", "pages/path", "templates/web")
-"""Folders of the pages that are opened most, and of the frame of all pages."""
 
 
 def prepare() -> None:
-    """Build the layouts of charts, parse the templates of the pages that are opened most, and import
-    what their first request imports."""
+    """Build chart layouts, parse the most used templates, import modules for first requests."""
     empty_charts()
     reverse("grid")
     lower_bound([1], [10])  # imports SciPy
@@ -46,8 +42,7 @@ def prepare() -> None:
 
 
 def warm_up() -> None:
-    """Load the grid of the first page, make the status page, read what pages keep of a large mesh, and make the files
-    of interactive charts that are not there yet; all in threads beside the requests."""
+    """Load grid, status page and large-mesh caches, and make missing chart files, in threads."""
     load_early(HttpRequest(), timezone.now(), is_shown=lambda: shows_sites(HttpRequest()))
     make_early()
     Thread(target=_load_mesh_results, name="mesh", daemon=True).start()
@@ -66,7 +61,6 @@ def _load_mesh_results() -> None:
 
 
 def _make_chart_files() -> None:
-    """Make the files that are missing; another worker that makes them is waited for."""
     folder = settings.DATA_DIR / "web"
     try:
         folder.mkdir(parents=True, exist_ok=True)

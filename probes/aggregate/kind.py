@@ -15,7 +15,7 @@ from probes.transfers.spec import ServerReport, ThroughputRun, ThroughputSpec
 
 
 class MemberProbe:
-    """The end of a member that connects."""
+    """Measures the connecting end of a member."""
 
     def __init__(self, transfer: Probe[ThroughputSpec, ThroughputRun]) -> None:
         self._transfer = transfer

@@ -1,8 +1,4 @@
-"""The fields of a member of an aggregate test: a throughput test that runs at the same time as others.
-
-Several pairs of hosts send in the same slot. Each pair is a member with its own slot, server port and result; the
-centre adds them up (`monitor.archive.aggregates`).
-"""
+"""Messages of a member of an aggregate test, which `monitor.archive.aggregates` adds up."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ class AggregateSlot(TransferSlot, frozen=True, kw_only=True, tag="aggregate", ta
 
 
 class MemberRun(ThroughputRun, frozen=True, kw_only=True, gc=False, tag="aggregate", tag_field="kind"):
-    """Result of a member, as the end that connects reports it."""
+    """Result of a member, reported by the connecting end."""
 
 
 class MemberServerReport(ServerReport, frozen=True, kw_only=True, gc=False, tag="aggregate-served", tag_field="kind"):
@@ -29,12 +25,10 @@ class MemberServerReport(ServerReport, frozen=True, kw_only=True, gc=False, tag=
 
 
 def member_run(run: ThroughputRun) -> MemberRun:
-    """The result of a throughput test as that of a member."""
     return MemberRun(**_fields(run))
 
 
 def member_server_report(report: ServerReport) -> MemberServerReport:
-    """The report of a listening end as that of a member's."""
     return MemberServerReport(**_fields(report))
 
 

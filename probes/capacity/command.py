@@ -1,6 +1,6 @@
-"""`python -m probes capacity HOST`: estimate the bottleneck capacity of the path to a host that answers pings.
+"""Run `python -m probes capacity HOST`.
 
-Exit status: 0 measured (even if the replies give no estimate), 1 could not be measured, 2 usage.
+Exit status: 0 measured (even without an estimate), 1 could not be measured, 2 usage.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from probes.quantities import with_unit
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `capacity` to `parser`."""
     parser.description = (
         "Estimate the bottleneck capacity of a path, in either direction: "
         f"at most {MAX_PACKETS} echo requests, about 14 s."
@@ -41,7 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and print. Returns the exit status."""
     spec = CapacitySpec(
         address=args.host, family=6 if args.ipv6 or ":" in args.host else 4, packet_bytes=args.packet_bytes
     )
@@ -61,14 +59,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def as_json(result: CapacityRun) -> dict[str, Any]:
-    """The run as `--json` prints it."""
     fields: dict[str, Any] = msgspec.to_builtins(result, builtin_types=())
     del fields["kind"]
     return fields | {"started_at": result.started_at.astimezone(UTC).isoformat().replace("+00:00", "Z")}
 
 
 def as_text(result: CapacityRun) -> list[str]:
-    """The run as lines of text."""
     host = result.target if result.address in (None, result.target) else f"{result.target} ({result.address})"
     if result.outcome is not Outcome.MEASURED:
         return [f"{host}: {result.outcome.value}: {result.detail}"]
@@ -77,7 +73,6 @@ def as_text(result: CapacityRun) -> list[str]:
 
 
 def result_text(result: CapacityRun) -> str:
-    """The estimate or verdict as a phrase."""
     low, high = (
         None if bps is None else with_unit(bps, "bit/s") for bps in (result.capacity_low_bps, result.capacity_high_bps)
     )

@@ -28,17 +28,15 @@ LONG = 10
 TRAINS = PAIRS + LONG_TRAINS + SMALL_TRAINS
 PACKETS = 2 * PAIRS + LONG * (LONG_TRAINS + SMALL_TRAINS)
 
+# A pause lasts 1 to this many times the spacing of the train's packets.
 LONGEST_PAUSE = 1.5
-"""A pause lasts 1 to this many times the spacing of the train's packets."""
 
+# Packets of small trains are smaller by this factor, headers included.
 SMALL_DIVISOR = 4
-"""Packets of small trains are smaller by this factor, headers included."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainShape:
-    """Number of requests in a train, and their payload size."""
-
     count: int
     packet_bytes: int
 
@@ -54,8 +52,7 @@ def send_trains(
 ) -> list[EchoTrain]:
     """Send all trains, each followed by a pause of at least `spacing_s` per packet.
 
-    `packet_bytes` is the payload of the large packets; a reply later than `timeout_s` is lost. Raises ProbeError at the
-    deadline, or if the kernel refuses a request.
+    `packet_bytes` is the large payload. Raises ProbeError at the deadline or if the kernel refuses a request.
     """
     trains: list[EchoTrain] = []
     planned = shapes(channel.family, packet_bytes)
@@ -69,8 +66,7 @@ def send_trains(
 
 
 def shapes(family: int, packet_bytes: int) -> list[TrainShape]:
-    """All trains of a measurement, in random order, so that slow changes of the path and ICMP rate limits affect all
-    kinds of trains alike."""
+    """Return all trains in random order, so that path changes and ICMP rate limits affect all kinds."""
     headers = HEADER_BYTES[family]
     small_bytes = (packet_bytes + headers) // SMALL_DIVISOR - headers
     all_shapes = [TrainShape(2, packet_bytes)] * PAIRS
@@ -83,7 +79,6 @@ def shapes(family: int, packet_bytes: int) -> list[TrainShape]:
 def _send_train(
     channel: Channel, address: SocketAddress, shape: TrainShape, timeout_s: float, deadline: Deadline
 ) -> EchoTrain | None:
-    """Send a train and await its replies; None if there was no time left."""
     session = PingSession(channel, [address], SendPattern((shape.packet_bytes,), shape.count, 0.0, timeout_s))
     run_sessions([session], deadline, timeout_s)
     results = session.results()

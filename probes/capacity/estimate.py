@@ -1,14 +1,8 @@
-"""Estimates the bottleneck capacity of a path from trains of echo requests. Returns an `Estimate`. No I/O.
+"""Estimates the bottleneck capacity of a path from trains of echo requests. No I/O.
 
-A link of rate C spaces back-to-back packets of L bits by L/C, and faster links after it keep the spacing (packet pair:
-Jacobson 1988; Bolot 1993; Carter and Crovella 1996). Cross traffic may get between the packets of a pair, or delay the
-first packet later on. Both increase delay, so the pairs with the smallest sum of RTTs are unaffected (CapProbe: Kapoor,
-Chen, Lao, Gerla and Sanadidi, SIGCOMM 2004). A longer train has many gaps, which averages timestamp noise, but is more
-exposed to cross traffic (Dovrolis, Ramanathan and Moore, "Packet-dispersion techniques and a capacity-estimation
-methodology", 2004); its median gap is that of an idle link if fewer than half of the gaps contain other packets. So
-pairs and trains are both sent and evaluated together.
-
-Each reason to reject the replies is checked first; the first that holds is the verdict.
+Packet pair: Jacobson 1988; Bolot 1993; Carter and Crovella 1996. Minimum sum of RTTs: CapProbe (Kapoor, Chen, Lao,
+Gerla and Sanadidi, SIGCOMM 2004). Trains: Dovrolis, Ramanathan and Moore, "Packet-dispersion techniques and a
+capacity-estimation methodology", 2004.
 """
 
 from __future__ import annotations
@@ -22,53 +16,48 @@ import numpy as np
 from probes.capacity.spec import CapacityVerdict
 from probes.capacity.trains import MIN_KEPT, NS_PER_S, EchoTrain, least_delayed, rate_bps
 
+# Software timestamps have jitter of a microsecond or two.
 RESOLUTION_NS = 3_000
-"""Software timestamps have jitter of a microsecond or two."""
 
+# If the gap between requests exceeds this share of the gap between replies, this host spaced them.
 OWN_SHARE = 0.75
-"""If the gap between requests exceeds this share of the gap between replies, this host spaced them, not the path."""
 
 BATCH_GAP_SHARE = 0.25
+# Replies are batched if this share of the gaps is below `BATCH_GAP_SHARE` of the mean gap.
 BATCHED_SHARE = 0.4
-"""Replies are batched if this share of the gaps is below `BATCH_GAP_SHARE` of the mean gap."""
 
+# If the gap of small packets exceeds this share of the gap of large packets, the delay is per packet.
 PER_PACKET_SHARE = 0.6
-"""If the gap of small packets exceeds this share of the gap of large packets, the delay is per packet."""
 
+# Minimum share of complete pairs, and of trains spaced by the path.
 ENOUGH_SHARE = 0.5
-"""Minimum share of complete pairs, and of trains spaced by the path."""
 
 CUT_SHARE = 0.5
+# Truncated: the second half's reply share is below `CUT_SHARE` of the first packet's, and lower by this difference.
 CUT_DIFFERENCE = 0.15
-"""Trains are truncated if the reply share of their second half is lower than of their first packet by both."""
 
+# Maximum ratio of the quartiles of gaps that give a rate.
 SETTLED_RATIO = 1.5
-"""Maximum ratio of the quartiles of gaps that give a rate."""
 
 AGREEING_RATIO = 1.2
+# Pairs and trains agree up to `AGREEING_RATIO`; beyond this ratio, both are rejected.
 CONTRARY_RATIO = 2.0
-"""Up to the first ratio, pairs and trains agree; beyond the second, both are rejected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """An estimate: `capacity_bps` is set only with the verdict `MEASURED`; `low_bps` alone is a lower bound.
-
-    `method` names the trains that the estimate is based on.
-    """
+    """An estimate, or the reason for none."""
 
     verdict: CapacityVerdict
     detail: str | None = None
-    capacity_bps: float | None = None
-    low_bps: float | None = None
+    capacity_bps: float | None = None  # only with the verdict `MEASURED`
+    low_bps: float | None = None  # without `capacity_bps`, a lower bound
     high_bps: float | None = None
-    method: str | None = None
+    method: str | None = None  # trains that the estimate is based on
 
 
 @dataclass(frozen=True, slots=True)
 class _TrainsByPurpose:
-    """The trains by purpose."""
-
     pairs: list[EchoTrain]
     long: list[EchoTrain]
     small: list[EchoTrain]
@@ -76,7 +65,7 @@ class _TrainsByPurpose:
 
 @dataclass(frozen=True, slots=True)
 class _GapRates:
-    """Median and quartiles of the gaps of the least delayed trains of a kind, as rates."""
+    """Median and quartiles of the gaps of the least delayed trains, as rates."""
 
     kind: str
     ip_bytes: int
@@ -94,9 +83,9 @@ class _GapRates:
 
 
 def estimate(trains: Sequence[EchoTrain]) -> Estimate:
-    """Estimate the capacity of the path of `trains`, or give the reason why not.
+    """Estimate the capacity; the first reason to reject the replies is the verdict.
 
-    Needs pairs and longer trains of the same size, and long trains of a clearly smaller size.
+    Needs pairs and longer trains of a size, and clearly smaller long trains.
     """
     if not any(train.answered.any() for train in trains):
         return Estimate(CapacityVerdict.NO_REPLY, "no echo request was answered")
@@ -138,7 +127,6 @@ def _check_loss(kinds: _TrainsByPurpose) -> Estimate | None:
 
 
 def _check_batching(kinds: _TrainsByPurpose) -> Estimate | None:
-    """Detect replies that an interface delivered in batches, with nearly the same timestamp."""
     trains = _complete(kinds.long)
     if not trains:
         return None
@@ -154,7 +142,6 @@ def _check_batching(kinds: _TrainsByPurpose) -> Estimate | None:
 
 
 def _check_resolution(kinds: _TrainsByPurpose) -> Estimate | None:
-    """Detect gaps limited by the timestamp resolution or by our own sending rate."""
     trains = _complete(kinds.long)
     if len(trains) < MIN_KEPT:
         trains = _complete(kinds.pairs)
@@ -175,8 +162,10 @@ def _check_resolution(kinds: _TrainsByPurpose) -> Estimate | None:
 
 
 def _check_per_packet(kinds: _TrainsByPurpose) -> Estimate | None:
-    """Detect a limit per packet: small packets spaced like large packets. On a busy path or host, which makes gaps
-    differ, only small packets that are quicker exclude it. None if too few small trains are complete."""
+    """Detect a limit per packet.
+
+    Where a busy path or host makes gaps differ, only quicker small packets exclude it.
+    """
     candidates = _candidates(kinds)
     settled = [rates for rates in candidates if rates.settled]
     complete = _complete(kinds.small)
@@ -201,8 +190,10 @@ def _check_per_packet(kinds: _TrainsByPurpose) -> Estimate | None:
 
 
 def _combine(kinds: _TrainsByPurpose) -> Estimate:
-    """Combine pairs and trains. If they differ, use the trains, provided their gaps agree: a token bucket passes pairs
-    at line rate, while cross traffic within a train makes its gaps differ."""
+    """Combine pairs and trains.
+
+    A token bucket passes pairs at line rate; cross traffic within a train makes its gaps differ.
+    """
     candidates = _candidates(kinds)
     settled = [rates for rates in candidates if rates.settled]
     medians_bps = [rates.median_bps for rates in settled]
@@ -222,7 +213,6 @@ def _combine(kinds: _TrainsByPurpose) -> Estimate:
 
 
 def _candidates(kinds: _TrainsByPurpose) -> list[_GapRates]:
-    """The rates by trains and by pairs, where there are enough."""
     both = (_rates("trains", kinds.long), _rates("pairs", kinds.pairs))
     return [rates for rates in both if rates is not None]
 
@@ -241,7 +231,6 @@ def _unsettled(candidates: Sequence[_GapRates]) -> Estimate:
 
 
 def _rates(kind: str, trains: Sequence[EchoTrain]) -> _GapRates | None:
-    """None if too few complete trains were spaced by the path."""
     usable = [train for train in _complete(trains) if train.is_spread_by(OWN_SHARE)]
     if len(usable) < MIN_KEPT:
         return None
@@ -252,10 +241,7 @@ def _rates(kind: str, trains: Sequence[EchoTrain]) -> _GapRates | None:
 
 
 def _check_rate_limit(result: Estimate, kinds: _TrainsByPurpose) -> Estimate:
-    """Detect ICMP rate limiting: trains lose their tail but not their head; other loss affects all packets alike.
-
-    An estimate from complete pairs remains valid.
-    """
+    """Detect ICMP rate limiting: trains lose their tail but not their head."""
     heads = np.array([train.answered[0] for train in (*kinds.pairs, *kinds.long, *kinds.small)])
     tails = np.concatenate([train.answered[len(train) // 2 :] for train in (*kinds.long, *kinds.small)])
     head_share, tail_share = float(heads.mean()), float(tails.mean())

@@ -24,7 +24,6 @@ def _targets(task: CapacityTask) -> tuple[Target, ...]:
 
 
 def _spec(task: CapacityTask, targets: Sequence[Target], limits: Any) -> CapacitySpec:
-    """Trains keep the spacing of pings."""
     (target,) = targets
     planned_spec: CapacitySpec = target.planned.spec
     return msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""[capacity] of limits.toml: the packets that capacity tests may send."""
+"""Table [capacity] of limits.toml: limits on the packets of capacity tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class CapacityLimits(msgspec.Struct, frozen=True, kw_only=True):
     hours: Hours = ALL_DAY
 
     def forbids_trains(self, address: str, packets: int, sent_within_hour: int) -> str | None:
-        """The rule that forbids a capacity measurement of `packets` packets after those of the last hour."""
+        """Return the rule that forbids `packets` more packets to `address`, or None."""
         allowed = self.max_packets_per_hour
         if sent_within_hour + packets <= allowed:
             return None

@@ -1,8 +1,4 @@
-"""Measures the capacity of a path to a host that answers pings: takes a `CapacitySpec`, returns a `CapacityRun`.
-
-A few single echo requests of full size go first: if they fail or get no reply, the measurement ends there. Then come
-the trains of `probes.capacity.echo_trains`, which `probes.capacity.estimate` interprets.
-"""
+"""Measures the capacity of a path: single echo requests, then trains."""
 
 from __future__ import annotations
 
@@ -27,11 +23,11 @@ SINGLE_TIMEOUT_S = 2.0
 MTU_ROUNDS = 2
 MAX_PACKETS = MTU_ROUNDS * SINGLES + PACKETS
 
+# Ten packets take this long at 250 kbit/s; twice the maximum RTT of the single requests is added.
 TRAIN_TIMEOUT_S = 0.5
-"""In addition to twice the maximum RTT of the single requests: ten packets take this long at 250 kbit/s."""
 
+# With an RTT of 800 ms, and a packet lost.
 LONGEST_TRAIN_S = 2.5
-"""With an RTT of 800 ms, and a packet lost."""
 
 MIN_SPACING_S = 0.01
 LARGEST_IP_BYTES = 1500
@@ -39,20 +35,18 @@ MIN_PACKET_BYTES = 200
 
 
 class CapacityProbe:
-    """Measures capacity with ICMP echo requests (`probes.contract.Probe`)."""
+    """Measures capacity (`probes.contract.Probe`)."""
 
     def can_run(self, spec: CapacitySpec) -> list[str]:
-        """Reasons it cannot run, each with a fix."""
         singles = PingSpec(targets=(PingTarget(address=spec.address, family=spec.family),))
         return [*problems(spec), *IcmpProbe().can_run(singles)]
 
     def run(self, spec: CapacitySpec, deadline: Deadline) -> CapacityRun:
-        """As `measure`."""
         return measure(spec, deadline)
 
 
 def problems(spec: CapacitySpec) -> list[str]:
-    """Values of a spec that are out of range, each with the valid range; empty if all are valid."""
+    """Values out of range, each with the valid range."""
     reasons = []
     most = LARGEST_IP_BYTES - HEADER_BYTES[spec.family]
     if spec.packet_bytes is not None and not MIN_PACKET_BYTES <= spec.packet_bytes <= most:
@@ -65,15 +59,15 @@ def problems(spec: CapacitySpec) -> list[str]:
 
 
 def longest_s(spec: CapacitySpec) -> float:
-    """Maximum duration: high RTTs, and a packet lost from every train. Most measurements take far less."""
+    """Maximum duration, with high RTTs and lossy trains."""
     singles_s = MTU_ROUNDS * (SINGLES * max(SINGLE_SPACING_S, spec.spacing_s) + SINGLE_TIMEOUT_S)
     return RESOLVE_S + singles_s + PACKETS * spec.spacing_s * LONGEST_PAUSE + TRAINS * LONGEST_TRAIN_S
 
 
 def measure(spec: CapacitySpec, deadline: Deadline) -> CapacityRun:
-    """Estimate the capacity of the path to `spec.address`. Takes about 14 s with the default spacing.
+    """Estimate the capacity of the path, in about 14 s by default.
 
-    Raises ProbeError only for an invalid spec. A failed measurement is a run with its outcome.
+    Raises ProbeError only for an invalid spec; other failures are outcomes.
     """
     wrong = problems(spec)
     if wrong:
@@ -119,10 +113,7 @@ def _no_reply(singles: Burst) -> Estimate:
 
 
 def _singles(spec: CapacitySpec, address: SocketAddress, deadline: Deadline) -> list[Burst]:
-    """Ping with the packet size of the trains, to see whether the host answers and how long it takes.
-
-    Repeat with smaller packets if a router reported a smaller MTU.
-    """
+    """Ping at the trains' packet size, smaller if a router reports its MTU."""
     bursts: list[Burst] = []
     target = PingTarget(address=_text(address), family=spec.family, source=spec.source)
     for _ in range(MTU_ROUNDS):
@@ -152,7 +143,6 @@ def _packet_bytes(spec: CapacitySpec, address: SocketAddress) -> int:
 
 
 def _text(address: SocketAddress) -> str:
-    """The numeric address, with the interface if it needs one."""
     return f"{address[0]}%{address[3]}" if len(address) == 4 and address[3] else address[0]
 
 

@@ -1,4 +1,4 @@
-"""The fields of a capacity measurement: its request (`CapacitySpec`) and its result (`CapacityRun`)."""
+"""Messages of a capacity measurement: request (`CapacitySpec`) and result (`CapacityRun`)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import msgspec
 from probes.bounds import Moment, PacketBytes, Rate, ShortText, SmallCount, Text
 from probes.contract import Outcome
 
+# Of a measurement by an agent, with the spacing of the default limits.
 USUAL_S = 30.0
-"""Duration of a measurement by an agent, with the spacing of the default limits."""
 
 
 class CapacityVerdict(StrEnum):
-    """Whether the replies give an estimate (`MEASURED`), and if not, the reason."""
+    """Whether the replies give an estimate (`MEASURED`), else the reason."""
 
     MEASURED = "measured"
     NO_REPLY = "no_reply"
@@ -31,23 +31,16 @@ class CapacityVerdict(StrEnum):
 
 
 class CapacitySpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Estimate the bottleneck capacity between this host and `address`, in either direction.
-
-    `packet_bytes` is the ICMP payload; None fills an IP packet of the path MTU, at most 1500 bytes.
-    Each train is followed by a pause of at least `spacing_s` per packet, so that the average rate is at most one packet
-    per `spacing_s`.
-    """
+    """Estimate the bottleneck capacity between this host and `address`, in either direction."""
 
     address: str
     family: Literal[4, 6] = 4
     source: str | None = None
-    packet_bytes: int | None = None
-    spacing_s: float = 0.05
+    packet_bytes: int | None = None  # ICMP payload; None fills the path MTU, at most 1500 bytes
+    spacing_s: float = 0.05  # minimum mean time per packet, kept by a pause after each train
 
 
 class CapacityTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """A path whose bottleneck capacity is to be estimated."""
-
     path_id: int
     spec: CapacitySpec
 
@@ -61,30 +54,25 @@ class CapacityTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CapacityRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="capacity", tag_field="kind"):
-    """The result of a capacity measurement. Rates count the bits of IP packets, without link headers.
-
-    `verdict` is None if the outcome is not `measured`. `capacity_bps` is set only with the verdict `measured`;
-    `capacity_low_bps` alone is a lower bound. `detail` explains a missing estimate, or qualifies it.
-    """
+    """The result of a capacity measurement. Rates count the bits of IP packets, without link headers."""
 
     target: str
     address: ShortText | None
     family: Literal[4, 6]
     started_at: Moment
     outcome: Outcome
-    verdict: CapacityVerdict | None = None
-    capacity_bps: Rate | None = None
-    capacity_low_bps: Rate | None = None
+    verdict: CapacityVerdict | None = None  # None if the outcome is not `measured`
+    capacity_bps: Rate | None = None  # only with the verdict `measured`
+    capacity_low_bps: Rate | None = None  # without `capacity_bps`, a lower bound
     capacity_high_bps: Rate | None = None
     packet_bytes: PacketBytes | None = None
     sent: SmallCount = 0
     received: SmallCount = 0
     method: Text | None = None
-    detail: Text | None = None
+    detail: Text | None = None  # why an estimate is missing, or how it is qualified
 
 
 def not_measured(spec: CapacitySpec, started_at: datetime, outcome: Outcome, detail: str) -> CapacityRun:
-    """The run of a measurement that ended in `outcome`, without figures."""
     return CapacityRun(
         target=spec.address, address=None, family=spec.family, started_at=started_at, outcome=outcome, detail=detail
     )

@@ -1,5 +1,4 @@
-"""`soundings-agent`: the installed program of a site. The agent's commands come first (`join`, `run`, `status`,
-`doctor`, `limits`), then the measurements, as in `python -m probes`.
+"""`soundings-agent`: the installed program of a site.
 
 Exit status: 0 done (total loss included), 1 failed, 2 usage.
 """
@@ -20,7 +19,6 @@ USAGE = 2
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Parse the command, load its module and run it."""
     arguments = sys.argv[1:] if arguments is None else arguments
     parser = argparse.ArgumentParser(
         prog=INSTALLED_AS, description="Run the agent of a site, or measure network paths.", allow_abbrev=False
@@ -37,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
-    """The complete parser of each command. Loads the modules of all."""
+    """Build all parsers, which loads all commands."""
     parser = argparse.ArgumentParser(prog=INSTALLED_AS)
     return dict(_add_commands(parser, list(COMMANDS)).choices)
 
@@ -45,7 +43,7 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
 def _add_commands(
     parser: argparse.ArgumentParser, complete: list[str]
 ) -> argparse._SubParsersAction[argparse.ArgumentParser]:
-    """Add all commands. Only those measurements in `complete` get their options, since each loads its module."""
+    """Measurements get options only if in `complete`, since each loads its module."""
     parser.set_defaults(data=site.DATA, centre=None, token_file=None, limits=None, allow_plain_http=False)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     run = add_subcommand(commands, "run", "run the agent until it is told to stop")

@@ -37,7 +37,7 @@ def add_commands(
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
-    """The complete parser of each command. Loads the modules of all."""
+    """Build all parsers, which loads all commands."""
     subparsers = argparse.ArgumentParser(prog="python -m probes").add_subparsers()
     add_commands(subparsers, COMMANDS)
     return dict(subparsers.choices)

@@ -1,8 +1,4 @@
-"""`python -m probes completion bash`: print a script for tab completion of all commands, subcommands and options.
-
-In: the parser of each command. Out: a bash script, which starts no program, so that Tab answers at once; after an
-upgrade it is printed anew. `manage.py completion` prints that of the centre's commands.
-"""
+"""`python -m probes completion bash`: print a script for tab completion, which starts no program."""
 
 from __future__ import annotations
 
@@ -13,12 +9,12 @@ from probes.commands import agent_program, catalogue
 from probes.commands.own_command import INSTALLED_AS, is_installed
 
 SHELLS = ("bash",)
+# Django's options of every command, which would hide ours.
 GENERAL = frozenset(
     ("--version", "--verbosity", "--settings", "--pythonpath", "--traceback", "--no-color", "--force-color")
 )
-"""Django's options of every command, which would hide ours."""
+# Words that may follow each sequence of subcommands; the empty sequence has the commands.
 Words = Mapping[tuple[str, ...], Sequence[str]]
-"""Words that may follow each sequence of subcommands; the empty sequence has the commands."""
 
 # Both scripts define the same function for Python, so that each may be loaded without the other.
 SCRIPT = """\
@@ -60,12 +56,10 @@ complete -F _soundings_python python python3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `completion` to `parser`."""
     parser.add_argument("shell", choices=SHELLS, help="the shell; load the script with eval, as its first line says")
 
 
 def run(_: argparse.Namespace) -> int:
-    """Print the script of the program as it is started here: `python -m probes`, or `soundings-agent`."""
     if is_installed():
         print(bash_script(INSTALLED_AS, "agent", [INSTALLED_AS], agent_program.parsers()), end="")
     else:
@@ -74,7 +68,7 @@ def run(_: argparse.Namespace) -> int:
 
 
 def bash_script(title: str, name: str, programs: Sequence[str], parsers: Mapping[str, argparse.ArgumentParser]) -> str:
-    """The script. `title` is the program as it is typed, `programs` are names under which it may be installed."""
+    """The script; `title` is the program as typed, `programs` are installed names."""
     cases = "\n".join(
         f'        "{" ".join(key)}") echo "{" ".join(words)}" ;;' for key, words in words_of(parsers).items()
     )
@@ -83,7 +77,6 @@ def bash_script(title: str, name: str, programs: Sequence[str], parsers: Mapping
 
 
 def words_of(parsers: Mapping[str, argparse.ArgumentParser]) -> dict[tuple[str, ...], list[str]]:
-    """The words after each sequence of subcommands, of the commands with these parsers."""
     words: dict[tuple[str, ...], list[str]] = {(): sorted(parsers)}
     for name, parser in parsers.items():
         words.update(_words_below((name,), parser))

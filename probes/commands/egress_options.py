@@ -31,7 +31,6 @@ def add_egress_options(parser: argparse.ArgumentParser, *, has_dscp: bool = True
 
 
 def egress_of(args: argparse.Namespace, *, dscp: int = 0) -> Egress:
-    """The egress that the options ask for."""
     return Egress(interface=args.interface, namespace=args.namespace, dscp=dscp)
 
 
@@ -42,8 +41,7 @@ def target_fields(args: argparse.Namespace, host: str, *, dscp: int = 0) -> dict
 
 
 def egress_problems(args: argparse.Namespace, families: Collection[int], *, dscp: int = 0) -> list[str]:
-    """Reasons why packets of these address families cannot be sent with the options: DSCP out of range, no address of
-    this host. An interface or namespace that this host lacks is an outcome of the measurement."""
+    """Why these families' packets cannot be sent; missing interfaces are outcomes instead."""
     reasons = []
     if not 0 <= dscp <= LARGEST_DSCP:
         reasons.append(f"--dscp {dscp}: must be from 0 to {LARGEST_DSCP}")

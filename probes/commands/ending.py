@@ -1,7 +1,5 @@
-"""The end of a command that Ctrl-C, a closed pipe, a missing permission or an unusable file of the user cuts short: a
-sentence and an exit status, no traceback. Shared by `python -m probes` and `manage.py`.
-
-Any other exception is a bug and stays a traceback."""
+"""End commands cut short by Ctrl-C, closed pipes, permissions or unusable files with a sentence; bugs keep
+tracebacks."""
 
 from __future__ import annotations
 
@@ -14,17 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 FAILED, USAGE = 1, 2
+# As shells report a program that SIGINT ended.
 INTERRUPTED = 130
-"""As shells report a program that SIGINT ended."""
 LARGEST_TEXT_BYTES = 1 << 20
 
 
 @contextmanager
 def without_traceback(program: str, arguments: Sequence[str] = ()) -> Iterator[None]:
-    """End the process with a sentence about `program` instead of a traceback.
-
-    `arguments` are those that the user typed. An OSError about another file than these stays a traceback.
-    """
+    """End the process with a sentence; OSErrors about files not in `arguments` stay tracebacks."""
     for number, argument in enumerate(arguments, 1):
         if not _is_text(argument):
             print(f"{program}: argument {number} is not UTF-8 text: {os.fsencode(argument)!r}", file=sys.stderr)
@@ -53,7 +48,7 @@ def without_traceback(program: str, arguments: Sequence[str] = ()) -> Iterator[N
 
 
 def read_text(path: Path) -> str:
-    """Text of a small file that the user named. Raises OSError, also for a file that is not UTF-8 or too large."""
+    """Text of a small file that the user named. Raises OSError, also if not UTF-8."""
     with path.open("rb") as file:
         content = file.read(LARGEST_TEXT_BYTES + 1)
     if len(content) > LARGEST_TEXT_BYTES:
@@ -73,7 +68,6 @@ def _is_text(argument: str) -> bool:
 
 
 def _is_typed(filename: object, arguments: Sequence[str]) -> bool:
-    """Whether this file, or a folder that it lies in, is among the arguments, alone or behind an option's `=`."""
     if not isinstance(filename, str):
         return False
     place = Path(filename).absolute()
@@ -82,7 +76,7 @@ def _is_typed(filename: object, arguments: Sequence[str]) -> bool:
 
 
 def permission_text(error: OSError) -> str:
-    """Which file or folder refuses this user, whose it is, and a fix."""
+    """Which file or folder refuses this user, with its owner and a fix."""
     me = _name_of(os.geteuid())
     if not isinstance(error.filename, str):
         return f"{error.strerror} for user {me}; run it as the user who started Soundings, or as root"
@@ -98,7 +92,6 @@ def permission_text(error: OSError) -> str:
 
 
 def _barrier(path: Path) -> Path:
-    """The topmost folder above `path` that this user cannot enter; else the lowest of both that exists."""
     for folder in reversed(path.absolute().parents):
         if os.path.lexists(folder) and not os.access(folder, os.X_OK):
             return folder

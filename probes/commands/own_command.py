@@ -1,4 +1,4 @@
-"""The way to start our own commands from the user's shell, for hints that are to be pasted into it."""
+"""Our own commands as the user's shell starts them, for hints."""
 
 from __future__ import annotations
 
@@ -6,25 +6,24 @@ import shutil
 import sys
 from pathlib import Path
 
+# Installed program; a clone starts it as `python -m probes`.
 INSTALLED_AS = "soundings-agent"
-"""The name of the installed program; from a clone it is started as `python -m probes`."""
 
 
 def probes_command() -> str:
-    """How to start the commands that measure: `soundings-agent` where it is installed, else `python -m probes` with
-    the Python that runs this process, which is `python` where that is on the PATH."""
+    """`soundings-agent` if installed, else `python -m probes` with this process's Python."""
     return INSTALLED_AS if is_installed() else f"{_python()} -m probes"
 
 
 def agent_command(verb: str) -> str:
-    """How to start a command of a site's agent: `run` or one such as `join`."""
+    """Command line of an agent's command, such as `run` or `join`."""
     if is_installed():
         return f"{INSTALLED_AS} {verb}"
     return f"{_python()} -m probes site" + ("" if verb == "run" else f" {verb}")
 
 
 def is_installed() -> bool:
-    """Whether this Python's folder of programs has the agent's, as it has after an installation with pip."""
+    """Whether the agent's program is installed beside this Python, as by pip."""
     return Path(sys.executable).with_name(INSTALLED_AS).is_file()
 
 
@@ -39,5 +38,5 @@ def _python() -> str:
         return str(executable)
 
 
+# The program of the centre's commands, as it is called where this runs.
 MANAGE = "soundings" if is_installed() else "manage.py"
-"""The program of the centre's commands, as it is called where this runs."""

@@ -1,5 +1,4 @@
-"""Shared by all commands: `add_subcommand`, whose `--help` begins with a sentence and, where needed, ends with the exit
-status, the readers of numbers and ratios, and the options that problems of a spec are about."""
+"""Parsing shared by all commands: subcommands, numbers, ratios, and options for a spec's problems."""
 
 from __future__ import annotations
 
@@ -12,8 +11,8 @@ from typing import Any, TypeVar
 
 Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
 
+# More than any figure here; a double and a column of 8 bytes hold it exactly.
 LARGEST_NUMBER = 10**15
-"""More than any figure here; a double and a column of 8 bytes hold it exactly."""
 LONGEST_QUOTED = 40
 
 
@@ -25,12 +24,7 @@ def add_subcommand(
     exit_status: str | None = None,
     **options: Any,
 ) -> Parser:
-    """Add a subcommand.
-
-    `summary` is an imperative phrase, such as "stop the lab": the list of subcommands shows it, and the help of the
-    subcommand begins with it as a sentence. Abbreviated options are errors: a script with `--no-r` would change its
-    meaning with the next option that begins so. An unknown option is an error of the subcommand, with its usage.
-    """
+    """Add a subcommand; `summary` is an imperative phrase. Abbreviated options are errors."""
     parser = subparsers.add_parser(
         name,
         help=summary,
@@ -46,7 +40,7 @@ def add_subcommand(
 
 
 def bound_numbers(parser: argparse.ArgumentParser) -> None:
-    """Let the arguments of a parser with `type=int` and `type=float` take no number that overflows later."""
+    """Refuse numbers of `type=int` and `type=float` arguments that would overflow later."""
     parser.register("type", int, _whole_number)
     parser.register("type", float, _finite_number)
 
@@ -91,7 +85,7 @@ def _cut(text: str) -> str:
 def _parse_all(
     parser: argparse.ArgumentParser, parse: Any, arguments: Sequence[str], namespace: Any = None
 ) -> tuple[argparse.Namespace, list[str]]:
-    """Parse with nothing left over: argparse would report the rest with the usage of the outermost parser."""
+    """Parse everything: argparse would report the rest with the outermost usage."""
     parsed, unknown = parse(arguments, namespace)
     if unknown:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{_suggestion(parser, unknown)}")
@@ -99,7 +93,6 @@ def _parse_all(
 
 
 def _suggestion(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> str:
-    """The option that an unknown argument resembles most."""
     options = [option for action in parser._actions for option in action.option_strings if option.startswith("--")]
     for argument in unknown:
         close = difflib.get_close_matches(argument.partition("=")[0], options, n=1)
@@ -109,8 +102,7 @@ def _suggestion(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> str:
 
 
 def option_problem(problem: str, **options: str) -> str:
-    """A problem of a spec, such as "timeout_s 90: …", with its option in place of the field. `options` has those that
-    are not named after their field."""
+    """Replace the field in a spec's problem by its option; `options` has exceptions."""
     field, space, rest = problem.partition(" ")
     if not field.isidentifier():
         return problem
@@ -118,7 +110,7 @@ def option_problem(problem: str, **options: str) -> str:
 
 
 def ratio(text: str) -> float:
-    """Parse a ratio from 0 to 1, such as 0.2, or a percentage with its sign, such as 20%, for argparse."""
+    """Parse a ratio from 0 to 1, such as 0.2, or a percentage, such as 20%."""
     is_percentage = text.endswith("%")
     try:
         number = float(text.removesuffix("%"))

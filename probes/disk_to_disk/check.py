@@ -11,7 +11,6 @@ from probes.disk_to_disk.spec import DiskToDiskSlot
 
 
 def check_disk(disk: DiskLimits, slots: Sequence[DiskToDiskSlot]) -> Iterator[CheckResult]:
-    """Check the folder, if limits.toml or the plan needs it."""
     folder = disk.folder
     planned_bytes = max((slot.spec.file_bytes for slot in slots), default=0)
     if not folder:

@@ -1,4 +1,4 @@
-"""`python -m probes disk-to-disk send|receive|disk`: measure a file transfer, or a local disk, without a centre.
+"""Run `python -m probes disk-to-disk send|receive|disk`.
 
 Exit status: 0 measured, 1 could not be measured, 2 usage.
 """
@@ -26,13 +26,12 @@ from probes.hosts import host_argument
 from probes.quantities import with_unit
 from probes.transfers.shared_key import UsageProblem, key_of
 
+# Time to start the other end by hand.
 WAIT_S = 60.0
-"""Time to start the other end by hand."""
 EXIT_STATUS = "0 measured, 1 could not be measured, 2 usage"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `disk-to-disk`."""
     ends = parser.add_subparsers(dest="end", metavar="END", required=True)
     default = DiskToDiskSpec(address="", source="")
     for name, other, text in (
@@ -81,7 +80,6 @@ def _add_file(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and print. Returns the exit status."""
     run_end: dict[str, Callable[[argparse.Namespace], int]] = {"send": _send, "receive": _receive, "disk": _disk}
     try:
         return run_end[args.end](args)
@@ -153,14 +151,12 @@ def _deadline(args: argparse.Namespace) -> Deadline:
 
 
 def as_json(result: DiskToDiskRun) -> dict[str, Any]:
-    """The result as `--json` prints it."""
     fields: dict[str, Any] = msgspec.to_builtins(result, builtin_types=())
     del fields["kind"]
     return fields | {"started_at": result.started_at.astimezone(UTC).isoformat().replace("+00:00", "Z")}
 
 
 def as_text(result: DiskToDiskRun) -> list[str]:
-    """The result as lines of text."""
     if result.disk_to_disk_bps is None:
         return [f"{result.target}: {result.outcome.value}: {result.detail}"]
     streams = f"{result.streams} stream{'s' if result.streams > 1 else ''}, {result.tool}"

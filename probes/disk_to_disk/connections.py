@@ -45,7 +45,7 @@ def listen(spec: DiskToDiskSpec, key: bytes) -> Iterator[Listener]:
 
 @contextmanager
 def connect_control(spec: DiskToDiskSpec, key: bytes, deadline: Deadline) -> Iterator[ControlConnection]:
-    """Connect to the sender as soon as it listens, and authenticate. Raises `ProbeError`."""
+    """Connect once the sender listens, and authenticate. Raises `ProbeError`."""
     with _connect(spec, deadline) as connection:
         session = authenticate(connection, SENDER, key, CONTROL, 0, deadline)
         yield ControlConnection(connection, session, sends=False)

@@ -1,8 +1,6 @@
-"""Local disk rates: write a file sequentially including fsync, and read it sequentially.
+"""Measures local disk rates: sequential write with fsync, and sequential read.
 
-In: the descriptor of a file on that disk. Out: `ByteRate`, bytes and seconds. Before reading, the file's pages are
-dropped from the page cache (posix_fadvise, DONTNEED); `cached_ratio` is the share that remained, all of them on tmpfs.
-Caches of the disk or its controller are not visible here. Raises `OSError`.
+Pages are dropped before (posix_fadvise, DONTNEED); caches of disk and controller are not visible. Raises `OSError`.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ class StepTimeout(ProbeError):
 
 @cache
 def _libc() -> ctypes.CDLL:
-    """System calls that Python lacks. Loaded on first use, since other systems do not have all of them."""
+    """Load system calls that Python lacks; not every system has them."""
     library = ctypes.CDLL(None, use_errno=True)
     library.mmap.restype = ctypes.c_void_p
     library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *(3 * [ctypes.c_int]), ctypes.c_long]
@@ -46,19 +44,17 @@ def _libc() -> ctypes.CDLL:
 
 @dataclass(frozen=True, slots=True)
 class ByteRate:
-    """A number of bytes and the seconds they took."""
-
     moved_bytes: int
     seconds: float
 
     @property
     def rate_bps(self) -> float | None:
-        """Bits per second; None without bytes or seconds: 0 bit/s would be a figure."""
+        """Bits per second; None without bytes or seconds."""
         return self.moved_bytes * 8 / self.seconds if self.moved_bytes > 0 and self.seconds > 0 else None
 
 
 def measure_write(descriptor: int, size_bytes: int, deadline: Deadline) -> ByteRate:
-    """Write a file of `size_bytes` of distinct blocks, and fsync it. Raises `StepTimeout`."""
+    """Write distinct blocks, and fsync. Raises `StepTimeout`."""
     block = bytearray(os.urandom(BLOCK_BYTES))
     began_s = time.monotonic()
     with background_flush(descriptor):
@@ -71,7 +67,7 @@ def measure_write(descriptor: int, size_bytes: int, deadline: Deadline) -> ByteR
 
 
 def measure_read(descriptor: int, deadline: Deadline) -> tuple[ByteRate, float | None]:
-    """Read a whole file; returns its rate and the share that was in the page cache before. Raises `StepTimeout`."""
+    """Read a file; return its rate and the share cached before. Raises `StepTimeout`."""
     cached = cached_ratio(descriptor)
     buffer = bytearray(BLOCK_BYTES)
     began_s, offset = time.monotonic(), 0
@@ -82,12 +78,11 @@ def measure_read(descriptor: int, deadline: Deadline) -> tuple[ByteRate, float |
 
 
 def drop_page_cache(descriptor: int) -> None:
-    """Drop a file's clean pages from the page cache."""
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def cached_ratio(descriptor: int) -> float | None:
-    """The share of a file's pages in the page cache (mincore(2)); None if not available."""
+    """Share of a file's pages in the page cache (mincore(2)); None if not available."""
     size_bytes = os.fstat(descriptor).st_size
     if size_bytes == 0:
         return None
@@ -104,7 +99,7 @@ def cached_ratio(descriptor: int) -> float | None:
 
 
 def file_digest(descriptor: int, byte_ranges: Iterable[tuple[int, int]], deadline: Deadline) -> str:
-    """SHA-256 over byte ranges (start, end) of a file, read from disk instead of the page cache."""
+    """SHA-256 over byte ranges (start, end), read from disk."""
     drop_page_cache(descriptor)
     checksum = hashlib.sha256()
     buffer = memoryview(bytearray(BLOCK_BYTES))
@@ -120,7 +115,7 @@ def file_digest(descriptor: int, byte_ranges: Iterable[tuple[int, int]], deadlin
 
 
 def write_at(descriptor: int, data: memoryview, offset: int) -> None:
-    """Write all of `data` at `offset`: a single pwrite(2) may write less."""
+    """Write all data: a single pwrite(2) may write less."""
     while data:
         count = os.pwrite(descriptor, data, offset)
         data, offset = data[count:], offset + count
@@ -128,8 +123,10 @@ def write_at(descriptor: int, data: memoryview, offset: int) -> None:
 
 @contextmanager
 def background_flush(descriptor: int) -> Iterator[None]:
-    """Flush a file continuously while the context is open, as transfer tools do. By default Linux buffers a tenth of
-    the memory before it starts writing, so the disk would start when the network is done."""
+    """Flush a file continuously within the context.
+
+    By default Linux buffers a tenth of the memory first.
+    """
     ended = threading.Event()
 
     def flush() -> None:

@@ -1,7 +1,6 @@
-"""The transfers of a disk-to-disk test with iperf3: a single stream, memory to memory or file to file.
+"""Transfers of a disk-to-disk test with iperf3: a single stream, without checksum.
 
-The sender connects, the receiver runs a single-use server on the same port. Each transfer has its own key, derived from
-the session key of the control connection. iperf3 reports a rate and compares no checksum.
+Each transfer's key derives from the session key.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ RETRY_S = 0.3
 
 
 def send(spec: DiskToDiskSpec, session: bytes, file: OpenFile | None, deadline: Deadline) -> tuple[int, float]:
-    """Send as soon as the receiver's server listens; returns received bytes and seconds. Raises `ProbeError`."""
+    """Send once the receiver's server listens; return received bytes and seconds. Raises `ProbeError`."""
     transfer = _transfer_spec(spec, session, file)
     while True:
         try:

@@ -1,8 +1,4 @@
-"""The kind `disk-to-disk`: a file transfer from disk to disk, reported by the sender.
-
-The limits of throughput tests apply, since it loads the path as they do, and those of `[disk]`, which also sets the
-folder of the site.
-"""
+"""The kind `disk-to-disk`: a file transfer, reported by the sender."""
 
 from __future__ import annotations
 
@@ -27,7 +23,7 @@ def _far_end() -> FarEnd:
 
 
 def _forbids(limits: Any, spec: DiskToDiskSpec) -> str | None:
-    """The violated limit of `[disk]`; free space is checked last, and only in a permitted folder."""
+    """Free space is checked last, in permitted folders only."""
     from probes.disk_to_disk.scratch import free_bytes
 
     disk: DiskLimits = limits.disk

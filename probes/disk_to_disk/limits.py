@@ -1,4 +1,4 @@
-"""The table [disk] of limits.toml: limits on the files of disk-to-disk tests."""
+"""Table [disk] of limits.toml: limits on the files of disk-to-disk tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DiskLimits(msgspec.Struct, frozen=True, kw_only=True):
     min_free_bytes: Annotated[Number, meaning("minimum left free on its file system")] = 1e9
 
     def forbids_file(self, file_bytes: int) -> str | None:
-        """The limit that a file of this size exceeds, as a sentence; None if it is allowed."""
+        """The exceeded limit as a sentence, or None."""
         if not self.folder:
             return "disk.folder: this site names none, so that no file may be written"
         if file_bytes <= self.max_file_bytes:
@@ -28,7 +28,7 @@ class DiskLimits(msgspec.Struct, frozen=True, kw_only=True):
         return f"disk.max_file_bytes: {file_bytes:,} wanted, {self.max_file_bytes:,.0f} allowed"
 
     def forbids_room(self, file_bytes: int, free_bytes: int) -> str | None:
-        """The limit on free space that the file would exceed, as a sentence; None if it is allowed."""
+        """The exceeded limit on free space as a sentence, or None."""
         left_bytes = free_bytes - file_bytes
         if left_bytes >= self.min_free_bytes:
             return None

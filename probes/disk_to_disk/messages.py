@@ -8,22 +8,21 @@ from probes.transfers.control_connection import PeerFailure
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The receiver is ready, with the bytes and seconds of its local write. Older receivers take no blocks."""
+    """The receiver is ready, with the bytes and seconds of its local write."""
 
     moved_bytes: int
     seconds: float
-    takes_blocks: bool = False
+    takes_blocks: bool = False  # False for older receivers
 
 
 class TransferRequest(msgspec.Struct, frozen=True, kw_only=True, tag="Transfer"):
-    """Request to receive a transfer of at most `duration_s`: from memory, or from a file of `file_bytes`, whose data
-    come in blocks or in a fixed part for each stream (see `streams`)."""
+    """Request to receive a transfer of at most `duration_s`."""
 
     tool: str
     streams: int
     duration_s: int
-    file_bytes: int | None
-    in_blocks: bool = False
+    file_bytes: int | None  # None for a transfer from memory
+    in_blocks: bool = False  # blocks instead of a fixed part for each stream (see `streams`)
 
 
 class StreamsOpen(msgspec.Struct, frozen=True, kw_only=True, tag="Open"):
@@ -31,12 +30,12 @@ class StreamsOpen(msgspec.Struct, frozen=True, kw_only=True, tag="Open"):
 
 
 class TransferResult(msgspec.Struct, frozen=True, kw_only=True, tag="Arrived"):
-    """Received bytes per stream, the duration, and the duration of the final fsync. `digest` is of the stored file."""
+    """Received bytes per stream, and durations."""
 
     stream_bytes: tuple[int, ...] = ()
     moving_s: float = 0.0
-    syncing_s: float = 0.0
-    digest: str | None = None
+    syncing_s: float = 0.0  # of the final fsync
+    digest: str | None = None  # of the stored file
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True, tag=True):

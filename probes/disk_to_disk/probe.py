@@ -1,10 +1,6 @@
-"""Transfer a file from a local disk to a disk at the peer; measure local disk rates and a memory-to-memory transfer.
+"""Measures disk-to-disk and memory-to-memory transfers, and local disk rates.
 
-`DiskToDiskProbe` and `send` are the sender, which measures and reports; `receive` is the receiver, and `decline` tells
-the sender why the receiver does not take part. Both ends write a local file and time it; the sender reads its file
-after dropping it from the page cache. The sender then requests two transfers: memory to memory, and disk to disk
-including the receiver's fsync. The tool carries the data: `fetch` uses parallel TCP streams (`streams`) and compares
-checksums, `iperf3` uses its `-F`. Files are unnamed and disappear with the process that opened them.
+`fetch` uses parallel TCP streams and compares checksums, `iperf3` its `-F`.
 """
 
 from __future__ import annotations
@@ -51,7 +47,6 @@ class DiskToDiskProbe:
     """The sender of a disk-to-disk test."""
 
     def can_run(self, permitted: PermittedSpec) -> list[str]:
-        """Reasons why the test cannot run from here, each with a fix; empty if it can."""
         reasons = []
         if permitted.spec.one_time_key is None:
             reasons.append(NO_KEY)
@@ -66,7 +61,6 @@ class DiskToDiskProbe:
         return reasons
 
     def run(self, permitted: PermittedSpec, deadline: Deadline) -> DiskToDiskRun:
-        """Run the test to the peer that runs `receive`. Raises `ProbeError`."""
         return send(permitted, deadline)
 
 
@@ -74,27 +68,26 @@ class ReceivingEnd:
     """The receiver of a disk-to-disk test (`probes.contract.FarEnd`)."""
 
     def serve(self, permitted: PermittedSpec, deadline: Deadline) -> str:
-        """Run `receive`. Raises `ProbeError`, also if no sender is there."""
+        """Receive a test. Raises `ProbeError`, also if no sender is there."""
         receive(permitted, deadline)
         return "received"
 
     def decline(self, spec: DiskToDiskSpec, outcome: Outcome, detail: str, deadline: Deadline) -> None:
-        """Run `decline`."""
         decline(spec, outcome, detail, deadline)
 
 
 @dataclass(frozen=True, slots=True)
 class TransferFigures:
-    """A transfer as the receiver measured it: `moving_s` until the last byte arrived, then `syncing_s` for fsync."""
+    """A transfer as the receiver measured it."""
 
     moved_bytes: int
-    moving_s: float
-    syncing_s: float = 0.0
+    moving_s: float  # until the last byte arrived
+    syncing_s: float = 0.0  # fsync
     is_verified: bool | None = None
 
     @property
     def rate_bps(self) -> float:
-        """Bits per second including fsync. Raises `TransferFailed` if no data arrived: that is not 0 bit/s."""
+        """Bits per second including fsync. Raises `TransferFailed` if no data arrived."""
         rate_bps = ByteRate(self.moved_bytes, self.moving_s + self.syncing_s).rate_bps
         if rate_bps is None:
             raise TransferFailed("the streams were open, but no data arrived")
@@ -102,7 +95,7 @@ class TransferFigures:
 
 
 def measure(permitted: PermittedSpec, deadline: Deadline) -> DiskToDiskRun:
-    """Run `send` and return a failure as a result with its outcome."""
+    """Run `send`; a failure is a result with its outcome."""
     started_at = datetime.now(UTC)
     try:
         return send(permitted, deadline)
@@ -150,7 +143,7 @@ def send(permitted: PermittedSpec, deadline: Deadline) -> DiskToDiskRun:
 
 
 def receive(permitted: PermittedSpec, deadline: Deadline) -> None:
-    """Run the receiver's end until the sender ends the test. Raises `ProbeError`, after reporting it to the sender."""
+    """Run the receiver's end. Raises `ProbeError`, after reporting it to the sender."""
     spec = permitted.spec
     with scratch_file(permitted.folder) as file:
         try:
@@ -173,7 +166,7 @@ def _measure_write(permitted: PermittedSpec, file: int, deadline: Deadline) -> B
 
 
 def decline(spec: DiskToDiskSpec, outcome: Outcome, detail: str, deadline: Deadline) -> None:
-    """Tell the sender why the receiver does not take part; do nothing if the sender cannot be reached."""
+    """Tell the sender why the receiver declines, if it can be reached."""
     try:
         with connect_control(spec, _key(spec), deadline) as control:
             control.send(PeerFailure(outcome=outcome, detail=detail))
@@ -182,7 +175,6 @@ def decline(spec: DiskToDiskSpec, outcome: Outcome, detail: str, deadline: Deadl
 
 
 def _serve_requests(control: ControlConnection, permitted: PermittedSpec, file: int, deadline: Deadline) -> None:
-    """Serve the sender's requests until it ends the test, and report local failures to the sender."""
     while isinstance(request := control.receive(Message, deadline), TransferRequest):
         try:
             control.send(_receive_transfer(control, permitted.spec, request, file, deadline))
@@ -196,7 +188,6 @@ def _serve_requests(control: ControlConnection, permitted: PermittedSpec, file: 
 def _receive_transfer(
     control: ControlConnection, spec: DiskToDiskSpec, request: TransferRequest, file: int, deadline: Deadline
 ) -> TransferResult:
-    """Receive a transfer that stays within the spec, and fsync it."""
     if (request.tool, request.streams) != (spec.tool, spec.streams) or (request.file_bytes or 0) > spec.file_bytes:
         raise NotPermitted("the sender requested a transfer that differs from the plan")
     if spec.tool == "fetch":
@@ -211,7 +202,6 @@ def _receive_transfer(
 def _receive_streams(
     control: ControlConnection, spec: DiskToDiskSpec, request: TransferRequest, file: int, deadline: Deadline
 ) -> TransferResult:
-    """Receive a transfer over the TCP streams of the tool `fetch`."""
     to_disk = request.file_bytes is not None
     parts = streams.divide(request.file_bytes or 0, request.streams, in_blocks=request.in_blocks)
     receive_to_disk = streams.receive_blocks if request.in_blocks else streams.receive_file
@@ -240,7 +230,6 @@ def _request_transfer(
     *,
     in_blocks: bool = False,
 ) -> TransferFigures:
-    """Request a transfer and send it, from memory or from the file. Raises `ProbeError`."""
     file_bytes = None if file is None else spec.file_bytes
     request = TransferRequest(
         tool=spec.tool,
@@ -261,7 +250,6 @@ def _request_transfer(
 def _send_streams(
     control: ControlConnection, listener: Listener, request: TransferRequest, file: int | None, deadline: Deadline
 ) -> TransferFigures:
-    """Send a transfer over the TCP streams of the tool `fetch`, and compare checksums."""
     parts = streams.divide(request.file_bytes or 0, request.streams, in_blocks=request.in_blocks)
 
     def send_stream(number: int, connection: socket.socket) -> int:
@@ -283,14 +271,12 @@ def _send_streams(
 
 
 def _sync(file: int) -> float:
-    """Run fsync on a file; returns its duration in seconds."""
     began_s = time.monotonic()
     os.fsync(file)
     return time.monotonic() - began_s
 
 
 def _expect(control: ControlConnection, kind: type[MessageT], deadline: Deadline) -> MessageT:
-    """Read the receiver's next message, which must be of this type. Raises `ProbeError` if it is another."""
     message: Message = control.receive(Message, deadline)
     if isinstance(message, PeerFailure):
         raise ProbeError(f"the receiver: {message.detail}", outcome=message.outcome)

@@ -1,7 +1,6 @@
-"""The temporary file of a disk-to-disk test: unnamed, so that it disappears however its process ends.
+"""The temporary file of a disk-to-disk test, unnamed or (NFS) unlinked at once.
 
-In: a folder. Out: a descriptor while the context is open. On a file system without unnamed files (NFS) the file is
-created with a name and unlinked at once. Nothing else is written, and a symbolic link is not followed.
+Symbolic links are not followed.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ class DiskFailure(ProbeError):
 
 @contextmanager
 def scratch_file(folder: str) -> Iterator[int]:
-    """Open a new empty file in `folder` for reading and writing. Raises `DiskFailure`, also for an `OSError` within
-    the context."""
+    """Open a new file in `folder`. Raises `DiskFailure`, also for an `OSError` within."""
     try:
         descriptor = _open_unnamed(folder)
     except OSError as error:
@@ -50,13 +48,13 @@ def scratch_file(folder: str) -> Iterator[int]:
 
 
 def disk_failure(folder: str, error: OSError) -> DiskFailure:
-    """Convert an `OSError` of a file in `folder`, with a fix."""
+    """Convert an `OSError`, with a fix."""
     fix = FIXES.get(error.errno or 0)
     return DiskFailure(f"{folder}: {error.strerror or error}" + (f"; {fix}" if fix else ""))
 
 
 def free_bytes(folder: str) -> int:
-    """Free bytes of the file system for unprivileged users. Raises `DiskFailure`."""
+    """Free bytes for unprivileged users. Raises `DiskFailure`."""
     try:
         status = os.statvfs(folder)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The fields of a disk-to-disk test: its parameters (`DiskToDiskSpec`) and its result (`DiskToDiskRun`)."""
+"""Messages of a disk-to-disk test: parameters (`DiskToDiskSpec`) and result (`DiskToDiskRun`)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from probes.transfers.slot import TransferSlot
 
 Tool = Literal["fetch", "iperf3"]
 
+# Time of a slot beyond its steps: connection setup and clock differences.
 SLOT_MARGIN_S = 5
-"""Time of a slot beyond its steps: connection setup and clock differences."""
+# Local write, local read, memory-to-memory transfer, disk-to-disk transfer, fsync, checksum read; each at most
+# `duration_s`.
 STEPS = 6
-"""Each takes at most `duration_s`: local write, local read, memory-to-memory transfer, disk-to-disk transfer, fsync,
-and the read for the checksum."""
 
 
 class DiskToDiskSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,12 +41,10 @@ class DiskToDiskSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def length_s(self) -> float:
-        """Maximum seconds for which the test loads the path."""
         return 2.0 * self.duration_s
 
     @property
     def rate_bps(self) -> int | None:
-        """None: there is no rate limit."""
         return None
 
 
@@ -64,14 +62,7 @@ class PermittedSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DiskToDiskRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="disk-to-disk", tag_field="kind"):
-    """Result of a disk-to-disk test; every figure is None unless the outcome is `measured`.
-
-    `carried_bytes` is the sum of both transfers. `disk_to_disk_bps` is `moved_bytes` over `moving_s` (until the last
-    byte arrived) plus `syncing_s` (the receiver's fsync). `read_bps` is the sender's local read rate after its pages
-    were dropped from the page cache, of which the share `read_cached_ratio` remained; `write_bps` is the receiver's
-    local write rate, including fsync. `is_verified` is true if the checksums of the sent and the stored file agree,
-    None if they were not compared.
-    """
+    """Result of a disk-to-disk test; every figure is None unless the outcome is `measured`."""
 
     target: str
     address: ShortText | None
@@ -82,25 +73,23 @@ class DiskToDiskRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="di
     streams: PositiveSmallCount = 1
     file_bytes: LargeCount | None = None
     moved_bytes: LargeCount | None = None
-    carried_bytes: LargeCount | None = None
-    moving_s: Seconds | None = None
-    syncing_s: Seconds | None = None
-    disk_to_disk_bps: Rate | None = None
+    carried_bytes: LargeCount | None = None  # sum of both transfers
+    moving_s: Seconds | None = None  # until the last byte arrived
+    syncing_s: Seconds | None = None  # the receiver's fsync
+    disk_to_disk_bps: Rate | None = None  # `moved_bytes` over `moving_s` plus `syncing_s`
     memory_to_memory_bps: Rate | None = None
-    read_bps: Rate | None = None
-    read_cached_ratio: Ratio | None = None
-    write_bps: Rate | None = None
-    is_verified: bool | None = None
+    read_bps: Rate | None = None  # the sender's local read after dropping cached pages
+    read_cached_ratio: Ratio | None = None  # share of pages that remained cached
+    write_bps: Rate | None = None  # the receiver's local write, including fsync
+    is_verified: bool | None = None  # the checksums agree; None if not compared
     detail: Text | None = None
 
 
 def slot_length_s(duration_s: int) -> int:
-    """Seconds for which a disk-to-disk test reserves its hosts."""
     return STEPS * duration_s + SLOT_MARGIN_S
 
 
 def not_measured(spec: DiskToDiskSpec, started_at: datetime, outcome: Outcome, detail: str) -> DiskToDiskRun:
-    """The result of a test that ended in `outcome`, without figures."""
     return DiskToDiskRun(
         target=spec.address,
         address=None,

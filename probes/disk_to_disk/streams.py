@@ -1,9 +1,6 @@
-"""Data over parallel TCP streams, from memory or file to memory or file.
+"""Moves data over parallel TCP streams, between memory or files.
 
-In: connected sockets. Out: bytes per stream. TCP shares a bottleneck unequally among streams, therefore they take the
-blocks of a file one by one from a shared position, as in GridFTP's extended block mode (GFD.20, MODE E): a fast stream
-carries more, and all end together. Each block has a header with its offset and length. Agents without blocks give each
-stream a fixed part of the file, without headers. A stream ends when its sender shuts down its side. The caller compares
+Streams take blocks from a shared position, as in GridFTP's extended block mode (GFD.20, MODE E). The caller compares
 sent and received bytes. Raises `ConnectionLost`, `StepTimeout`, and `OSError` of the disk.
 """
 
@@ -26,18 +23,16 @@ from probes.transfers.control_connection import ConnectionLost
 
 SEND_BLOCK_BYTES = 2**18
 SMALLEST_BLOCK_BYTES = 2**16
+# A block's maximum part of a stream's mean share before and after it: slower streams then finish with the others.
 BLOCK_SHARE = 16
-"""A block is at most this part of a stream's mean share in the data before it, and in those after it. So a stream that
-is slower than the mean by less than this factor carries its block before the others have carried the rest of the file;
-and when the time of a transfer ends, its last blocks take little longer."""
+# Offset and length of the data that follow.
 BLOCK_HEADER: Final = struct.Struct("!QI")
-"""Offset and length of the data that follow."""
 
 Work = Callable[[int, socket.socket], int]
 
 
 class FilePart:
-    """A part of a file, taken from its start to its end by a number of streams."""
+    """A part of a file that several streams take from start to end. Thread-safe."""
 
     def __init__(self, start: int, end: int, streams: int = 1) -> None:
         self.start, self.position, self.end = start, start, end
@@ -45,20 +40,20 @@ class FilePart:
         self._lock = threading.Lock()
 
     def take(self, count: int) -> tuple[int, int]:
-        """Take the next `count` bytes, or those that are left; returns their start and end."""
+        """Take `count` bytes or the rest; return start and end."""
         with self._lock:
             start = self.position
             self.position = min(start + count, self.end)
             return start, self.position
 
     def take_block(self) -> tuple[int, int]:
-        """Take the next block, as `take`: small first and last, large in between, since large ones cost less CPU."""
+        """Take a block: small first and last, large in between, which costs less CPU."""
         share = min(self.position - self.start, self.end - self.position) // (BLOCK_SHARE * self._streams)
         return self.take(max(SMALLEST_BLOCK_BYTES, min(share, BLOCK_BYTES)))
 
 
 def divide(file_bytes: int, streams: int, *, in_blocks: bool) -> list[FilePart]:
-    """The part of each stream: the whole file for all of them, in blocks, or a fixed part for each."""
+    """Return each stream's part: the whole file in blocks, or a fixed part."""
     if in_blocks:
         return [FilePart(0, file_bytes, streams)] * streams
     bounds = [number * file_bytes // streams for number in range(streams + 1)]
@@ -66,12 +61,12 @@ def divide(file_bytes: int, streams: int, *, in_blocks: bool) -> list[FilePart]:
 
 
 def taken_ranges(parts: Sequence[FilePart]) -> list[tuple[int, int]]:
-    """Start and end of the data that were taken of each part: a transfer may end before its file does."""
+    """Start and end of the data taken of each part."""
     return [(part.start, part.position) for part in dict.fromkeys(parts)]
 
 
 def run_all(connections: Sequence[socket.socket], work: Work, deadline: Deadline) -> tuple[int, ...]:
-    """Run `work` on all streams in parallel; returns its results. On an error or timeout all streams are shut down."""
+    """Run `work` on all streams in parallel; an error or timeout shuts all down."""
     with ThreadPoolExecutor(len(connections), thread_name_prefix="stream") as pool:
         futures = [pool.submit(work, number, connection) for number, connection in enumerate(connections)]
         done, running = wait(futures, timeout=deadline.remaining_s, return_when=FIRST_EXCEPTION)
@@ -87,7 +82,7 @@ def run_all(connections: Sequence[socket.socket], work: Work, deadline: Deadline
 
 
 def send_memory(connection: socket.socket, until: Deadline) -> int:
-    """Send random data until the deadline; returns the bytes sent."""
+    """Send random data; return the bytes sent."""
     block = memoryview(os.urandom(SEND_BLOCK_BYTES))
     sent = 0
     with _connection_errors():
@@ -98,7 +93,7 @@ def send_memory(connection: socket.socket, until: Deadline) -> int:
 
 
 def send_file(connection: socket.socket, descriptor: int, part: FilePart, until: Deadline, *, in_blocks: bool) -> int:
-    """Send data of a part of a file until the deadline; returns the bytes sent. All data taken from it are sent."""
+    """Take data until the deadline and send all of it; return the bytes sent."""
     header_bytes = BLOCK_HEADER.size if in_blocks else 0
     buffer = memoryview(bytearray(header_bytes + BLOCK_BYTES))
     sent = 0
@@ -125,7 +120,6 @@ def send_file(connection: socket.socket, descriptor: int, part: FilePart, until:
 
 
 def receive_memory(connection: socket.socket) -> int:
-    """Receive and discard data; returns the bytes received."""
     buffer = bytearray(BLOCK_BYTES)
     received = 0
     while count := _receive(connection, memoryview(buffer)):
@@ -134,7 +128,7 @@ def receive_memory(connection: socket.socket) -> int:
 
 
 def receive_file(connection: socket.socket, descriptor: int, part: FilePart) -> int:
-    """Receive data into a part of a file; returns the bytes received. More data than fit are refused."""
+    """Receive data into a part; return the bytes. Raises `ConnectionLost` for excess data."""
     buffer = memoryview(bytearray(BLOCK_BYTES))
     received = 0
     while count := _receive(connection, buffer):
@@ -147,8 +141,10 @@ def receive_file(connection: socket.socket, descriptor: int, part: FilePart) -> 
 
 
 def receive_blocks(connection: socket.socket, descriptor: int, file: FilePart) -> int:
-    """Receive blocks into a file; returns the bytes received. Refuses blocks that are not within the file, and more
-    data than fit. Blocks that overlap leave a gap, which the checksum finds."""
+    """Receive blocks into a file; return the bytes.
+
+    Refuses data outside; blocks that overlap leave a gap, which the checksum finds.
+    """
     header, buffer = memoryview(bytearray(BLOCK_HEADER.size)), memoryview(bytearray(BLOCK_BYTES))
     received = 0
     while count := _fill(connection, header):
@@ -166,7 +162,6 @@ def receive_blocks(connection: socket.socket, descriptor: int, file: FilePart) -
 
 
 def _fill(connection: socket.socket, buffer: memoryview) -> int:
-    """Receive until the buffer is full or the stream ends; returns the bytes received."""
     filled = 0
     while filled < len(buffer) and (count := _receive(connection, buffer[filled:])):
         filled += count
@@ -180,7 +175,7 @@ def _receive(connection: socket.socket, buffer: memoryview) -> int:
 
 @contextlib.contextmanager
 def _connection_errors() -> Iterator[None]:
-    """Convert an `OSError` of the connection, so that it is not taken for an error of the disk."""
+    """Convert an `OSError` of the connection, to distinguish it from the disk's."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`python -m probes idle-restart HOST --port N`: transfer, pause, transfer again; `--listen` is the far end.
+"""Run `python -m probes idle-restart HOST --port N`.
 
 Exit status: 0 measured, 1 not possible, 2 usage.
 """
@@ -19,7 +19,6 @@ from probes.quantities import with_unit
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `idle-restart` to `parser`."""
     parser.epilog = "Exit status: 0 measured, 1 not possible, 2 usage."
     parser.add_argument(
         "host", nargs="?", type=host_argument, metavar="HOST", help="host on which --listen runs; it gets the data"
@@ -43,7 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and print. Returns the exit status."""
     problem = _problem(args)
     if problem is not None:
         print(f"idle-restart: {problem}", file=sys.stderr)
@@ -63,12 +61,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def as_json(result: IdleRestart) -> dict[str, object]:
-    """A result as plain data."""
     return {**asdict(result), "restarted": result.restarted, "sentence": sentence(result)}
 
 
 def lines(result: IdleRestart) -> list[str]:
-    """A result for people."""
     return [
         f"before the pause  {with_unit(result.before_bps, 'bit/s')}, window {result.cwnd_before} segments,"
         f" RTT {result.rtt_ms:.1f} ms, reached after {_seconds(result.rise_s)}",

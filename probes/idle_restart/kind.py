@@ -1,7 +1,4 @@
-"""The kind `idle-restart`: two transfers with a pause between them, which show slow start after idle.
-
-The limits of throughput tests apply, since it loads the path as they do.
-"""
+"""The kind `idle-restart`: two transfers with a pause, which show slow start after idle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test slow start after idle between two agents: takes an `IdleRestartSpec`, returns an `IdleRestartRun`."""
+"""Tests slow start after idle between two agents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ class IdleRestartProbe:
     """The sender (`probes.contract.Probe`)."""
 
     def can_run(self, spec: IdleRestartSpec) -> list[str]:
-        """Reasons why the test cannot run from here, each with a fix; empty if it can."""
         reasons = [] if spec.one_time_key is not None else [NO_KEY]
         try:
             resolve_address(spec.address, spec.family)
@@ -27,7 +26,7 @@ class IdleRestartProbe:
         return reasons
 
     def run(self, spec: IdleRestartSpec, deadline: Deadline) -> IdleRestartRun:
-        """Run the test to a peer that runs `IdleRestartEnd.serve`. Raises `ProbeError`."""
+        """Run the test to `IdleRestartEnd.serve`. Raises `ProbeError`."""
         started_at = datetime.now(UTC)
         address = resolve_address(spec.address, spec.family)
         source = None if spec.source is None else resolve_address(spec.source, spec.family)
@@ -46,7 +45,7 @@ class IdleRestartEnd:
     """The receiver (`probes.contract.FarEnd`)."""
 
     def serve(self, spec: IdleRestartSpec, deadline: Deadline) -> str | None:
-        """Receive the data of a test; None if no sender came. Raises `ProbeError`."""
+        """Receive a test's data; None if no sender came. Raises `ProbeError`."""
         own = resolve_address(spec.address, spec.family)
         address = own if is_local(own) else {4: "", 6: "::"}[spec.family]
         peer = None if spec.source is None else resolve_address(spec.source, spec.family)
@@ -56,4 +55,4 @@ class IdleRestartEnd:
         return None
 
     def decline(self, spec: IdleRestartSpec, outcome: Outcome, detail: str, deadline: Deadline) -> None:
-        """Do nothing: the sender is refused, since nobody listens."""
+        """Do nothing: nobody listens."""

@@ -1,19 +1,17 @@
-"""The result of two transfers with a pause between them, and its conclusion in words."""
+"""The result of two transfers with a pause, and its conclusion in words."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 SETTING = "net.ipv4.tcp_slow_start_after_idle"
+# Minimum share of the window before the pause for a kept window.
 KEPT_RATIO = 0.75
-"""Share of the window before the pause, from which on it was kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdleRestart:
-    """Result. `back_s` is the time from the start of the second transfer until the rate of the first was reached again,
-    None if it was not; `rise_s` is that of the first transfer from its own start. Windows are in segments; `setting` is
-    the sender's sysctl, None if unknown."""
+    """Result of two transfers; windows are in segments."""
 
     before_bps: float
     is_steady: bool
@@ -23,21 +21,20 @@ class IdleRestart:
     rtt_ms: float
     pause_s: float
     duration_s: float
-    rise_s: float | None
-    back_s: float | None
-    setting: str | None
+    rise_s: float | None  # first transfer's time from its start to its rate
+    back_s: float | None  # time of the second transfer to the first's rate; None if never
+    setting: str | None  # the sender's sysctl; None if unknown
     sent_bytes: int | None = None
 
     @property
     def restarted(self) -> bool | None:
-        """Whether the window was reduced in the pause; None where that cannot be told."""
+        """Whether the pause reduced the window; None if unknown."""
         if not self.is_steady or self.pause_s <= self.timeout_s:
             return None
         return self.cwnd_after < KEPT_RATIO * self.cwnd_before
 
 
 def sentence(result: IdleRestart) -> str:
-    """The conclusion, or that it cannot be told."""
     if result.pause_s <= result.timeout_s:
         return (
             f"Cannot tell: the pause of {result.pause_s:g} s is no longer than the retransmission timeout,"

@@ -1,4 +1,4 @@
-"""The fields of a test of slow start after idle: parameters (`IdleRestartSpec`) and result (`IdleRestartRun`)."""
+"""Messages of a test of slow start after idle: parameters (`IdleRestartSpec`) and result (`IdleRestartRun`)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from probes.transfers.slot import TransferSlot
 PORT = 5202
 DURATION_S, PAUSE_S = 5.0, 5.0
 LONGEST_S, LONGEST_PAUSE_S = 60.0, 600.0
+# Maximum time until the data of the first transfer are acknowledged.
 DRAIN_S = 10.0
-"""Maximum time until the data of the first transfer are acknowledged."""
+# Time of a slot beyond its transfers: connection setup and clock differences.
 SLOT_MARGIN_S = 10.0
-"""Time of a slot beyond its transfers: connection setup and clock differences."""
 
 
 class IdleRestartSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Two transfers of `duration_s` to `address` and `port`, with a pause of `pause_s` between them. `one_time_key` is
-    a secret shared by the two ends."""
+    """Two transfers of `duration_s` to `address` and `port`, with a pause of `pause_s` between them."""
 
     address: str
     family: Literal[4, 6] = 4
@@ -31,16 +30,14 @@ class IdleRestartSpec(msgspec.Struct, frozen=True, kw_only=True):
     port: int = PORT
     duration_s: float = DURATION_S
     pause_s: float = PAUSE_S
-    one_time_key: str | None = None
+    one_time_key: str | None = None  # secret shared by the two ends
 
     @property
     def length_s(self) -> float:
-        """Seconds for which the test loads the path."""
         return 2.0 * self.duration_s
 
     @property
     def rate_bps(self) -> int | None:
-        """None: there is no rate limit."""
         return None
 
 
@@ -51,8 +48,10 @@ class IdleRestartSlot(TransferSlot, frozen=True, kw_only=True, tag="idle-restart
 
 
 class IdleRestartRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="idle-restart", tag_field="kind"):
-    """Result of a test of slow start after idle; figures as in `probes.idle_restart.result.IdleRestart`, None unless
-    the outcome is `measured`."""
+    """Result of a test of slow start after idle.
+
+    Figures as in `probes.idle_restart.result.IdleRestart`, None unless `measured`.
+    """
 
     target: str
     address: ShortText | None
@@ -75,7 +74,6 @@ class IdleRestartRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="i
 
     @property
     def figures(self) -> IdleRestart | None:
-        """The figures alone; None without."""
         if self.before_bps is None:
             return None
         fields = {name: getattr(self, name) for name in IdleRestart.__dataclass_fields__}
@@ -83,12 +81,10 @@ class IdleRestartRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="i
 
 
 def not_measured(spec: IdleRestartSpec, started_at: datetime, outcome: Outcome, detail: str) -> IdleRestartRun:
-    """The result of a test that ended in `outcome`, without figures."""
     return IdleRestartRun(
         target=spec.address, address=None, family=spec.family, started_at=started_at, outcome=outcome, detail=detail
     )
 
 
 def slot_length_s(duration_s: float, pause_s: float) -> int:
-    """Seconds for which a test reserves its hosts."""
     return round(2.0 * duration_s + pause_s + DRAIN_S + SLOT_MARGIN_S)

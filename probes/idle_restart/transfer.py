@@ -1,9 +1,7 @@
-"""Transfer, pause, transfer again on the same connection: how long until the rate is back (slow start after idle).
+"""Measures how long after a pause a TCP rate is back (slow start after idle), by TCP_INFO.
 
-In: an `IdleRestartSpec`. Out: an `IdleRestart`. The kernel's counters of the own socket (TCP_INFO) are read every
-`SAMPLE_S` while data are sent; the rate is that at which they are acknowledged. A system with
-net.ipv4.tcp_slow_start_after_idle = 1, the default, halves its congestion window for each retransmission timeout of a
-pause, down to its initial window (RFC 2861, RFC 5681 section 4.1). The far end is `serve`, which reads and discards.
+With net.ipv4.tcp_slow_start_after_idle = 1, the default, each retransmission timeout of pause halves the congestion
+window, down to the initial window (RFC 2861, RFC 5681 section 4.1).
 """
 
 from __future__ import annotations
@@ -24,23 +22,23 @@ from probes.packets.addresses import FAMILY
 from probes.transfers.hosts.inventory import read_sysctls
 from probes.transfers.socket_counters import ConnectionCounters, counters_of
 
+# First bytes of a connection, so that tests and other services are not confused.
 GREETING = b"soundings idle-restart 1\n"
-"""First bytes of a connection, so that nothing else is taken for a test, and no test is sent to another service."""
 
 BLOCK = bytes(65_536)
 SAMPLE_S = 0.005
 CONNECT_S = 5.0
+# Share of the rate before the pause at which it is back.
 BACK_RATIO = 0.9
-"""Share of the rate before the pause at which it is back."""
+# Least time over which a rate is taken; two round trips where those are longer.
 RATE_OVER_S = 0.1
-"""Least time over which a rate is taken; two round trips where those are longer."""
+# Growth from the third to the last quarter of the first transfer from which its rate is not steady.
 GREW = 1.25
-"""Growth from the third to the last quarter of the first transfer, from which on its rate is not steady."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransferSample:
-    """The counters of a connection at a moment, in seconds from the start of its transfer."""
+    """Counters of a connection, in seconds from the start of its transfer."""
 
     at_s: float
     counters: ConnectionCounters
@@ -55,7 +53,7 @@ class NoTestCame(IdleRestartFailure):
 
 
 def measure(spec: IdleRestartSpec, address: str | None = None, source: str | None = None) -> IdleRestart:
-    """Run both transfers, to `address` if that of the spec is resolved, from `source`. Raises `ProbeError`."""
+    """Run both transfers; `address` replaces the spec's. Raises `ProbeError`."""
     greeting = _greeting(spec.one_time_key)
     own = None if source is None else (source, 0)
     setting = read_sysctls([SETTING]).get(SETTING)
@@ -79,8 +77,7 @@ def measure(spec: IdleRestartSpec, address: str | None = None, source: str | Non
 
 
 def serve(port: int, deadline: Deadline, *, address: str = "", peer: str | None = None, key: str | None = None) -> int:
-    """Take one test, from `peer` and with the `key` if they are given; returns the bytes received. Raises `ProbeError`
-    if none came."""
+    """Take one test; return the bytes received. Raises `ProbeError`."""
     greeting = _greeting(key)
     with _listener(address, port) as listener:
         while not deadline.passed:
@@ -130,7 +127,7 @@ def evaluate(
 
 
 def _send(sender: socket.socket, duration_s: float) -> list[TransferSample]:
-    """Send as fast as the connection takes it; returns its samples, the first from before the first byte."""
+    """Send as fast as possible; the first sample precedes the first byte."""
     began = time.monotonic()
     samples = [TransferSample(0.0, counters_of(sender))]
     while (at_s := time.monotonic() - began) < duration_s:
@@ -143,7 +140,7 @@ def _send(sender: socket.socket, duration_s: float) -> list[TransferSample]:
 
 
 def _drain(sender: socket.socket) -> None:
-    """Wait until all data are acknowledged, so that the pause is one of the connection."""
+    """Wait until all data are acknowledged, before the pause begins."""
     deadline = Deadline(DRAIN_S)
     while counters_of(sender).outstanding_bytes > 0:
         if deadline.passed:
@@ -152,7 +149,6 @@ def _drain(sender: socket.socket) -> None:
 
 
 def _greeting(key: str | None) -> bytes:
-    """The first bytes of a connection, with a digest of the key in a planned test."""
     return GREETING if key is None else GREETING + hashlib.sha256(b"idle-restart" + key.encode()).hexdigest().encode()
 
 
@@ -162,7 +158,7 @@ def _await_greeting(sender: socket.socket, greeting: bytes) -> None:
 
 
 def _discard(connection: socket.socket, greeting: bytes, deadline: Deadline) -> int | None:
-    """Read until the end of the connection; None for a connection that is no test."""
+    """Read until the end; None if it is no test."""
     received, buffer = 0, bytearray(1 << 20)
     with contextlib.suppress(OSError):
         connection.settimeout(CONNECT_S)
@@ -184,7 +180,7 @@ def _mean_bps(samples: Sequence[TransferSample], begin_s: float, end_s: float) -
 
 
 def _reached_s(samples: Sequence[TransferSample], rate_bps: float, over_s: float) -> float | None:
-    """When a rate was first reached over a time of this length: the begin of that time."""
+    """Begin of the first time of this length at the rate."""
     older = 0
     for sample in samples:
         while samples[older].at_s < sample.at_s - over_s:

@@ -1,9 +1,4 @@
-"""The difference of two readings of an interface's counters. Pure.
-
-Counters begin anew at a reboot, or when an interface is made again; they also pass their largest value. A difference
-is taken modulo their size, and dropped where the reading says that they began anew, or where it would need more
-than the interface carries.
-"""
+"""The difference of two readings of an interface's counters, modulo their size. No I/O."""
 
 from __future__ import annotations
 
@@ -13,19 +8,18 @@ from dataclasses import dataclass
 
 NAMES = ("in_octets", "out_octets", "in_errors", "out_errors", "in_drops", "out_drops")
 OCTET_BITS = 64
+# Of an interface with unknown speed.
 FASTEST_BPS = 1e13
-"""Of an interface whose speed is unknown."""
+# Counters are read a little before or after their time.
 SPEED_SLACK = 1.5
-"""Counters are read a little before or after their time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Counters at a time on a clock of their own, such as the router's uptime. `epoch` differs where they began anew;
-    `error_bits` is the size of the counters of errors and drops, which a router may leave out."""
+    """Counters at a time."""
 
-    at_s: float
-    epoch: Hashable
+    at_s: float  # on a clock of their own, such as the router's uptime
+    epoch: Hashable  # differs after a reset of the counters
     name: str
     alias: str | None
     speed_bps: float | None
@@ -35,12 +29,12 @@ class Reading:
     out_errors: int | None
     in_drops: int | None
     out_drops: int | None
-    error_bits: int = 64
+    error_bits: int = 64  # size of the error and drop counters, which may be None
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """The use of an interface between two readings; counts of errors and drops are None where not counted."""
+    """Use of an interface between two readings; errors and drops are None where not counted."""
 
     interval_s: float
     in_bps: float
@@ -52,7 +46,7 @@ class Use:
 
 
 def use_between(before: Reading, after: Reading) -> Use | str:
-    """The use between two readings, or the reason why there is none."""
+    """Return the use between two readings, or the reason for none."""
     interval_s = after.at_s - before.at_s
     if after.epoch != before.epoch or interval_s <= 0.0:
         return "the counters began anew"
@@ -68,7 +62,7 @@ def use_between(before: Reading, after: Reading) -> Use | str:
 
 
 def _count(before: int | None, after: int | None, bits: int) -> int | None:
-    """Events between two values; a count of more than half of the counter's range is a beginning anew, not a wrap."""
+    """Count events; more than half of the counter's range is a reset."""
     if before is None or after is None:
         return None
     events = (after - before) % 2**bits
@@ -83,7 +77,7 @@ class Readings:
         self._last: dict[Hashable, Reading] = {}
 
     def exchange(self, key: Hashable, reading: Reading) -> Reading | None:
-        """Keep a reading; returns the reading before it, None if it is the first."""
+        """Keep a reading; return the reading before, if any."""
         with self._lock:
             before = self._last.get(key)
             self._last[key] = reading

@@ -1,7 +1,6 @@
-"""Counters of an interface of this host from the kernel, over rtnetlink, which needs no privilege.
+"""Reads counters of this host's interfaces over rtnetlink, in the current network namespace.
 
-In: a destination, and where packets leave (`Egress`). Out: a `Reading` of the interface by which they do. Counters are
-those of `struct rtnl_link_stats64`, with 64 bits on every machine; a socket reads those of its network namespace.
+Counters are the 64-bit `struct rtnl_link_stats64`.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ RTM_GETLINK, RTM_GETROUTE = 18, 26
 NLM_F_REQUEST = 1
 NLMSG_ERROR = 2
 RTA_DST, RTA_OIF = 1, 4
+# Numbers of <linux/rtnetlink.h> and <linux/if_link.h>.
 IFLA_IFNAME, IFLA_IFALIAS, IFLA_STATS64 = 3, 20, 23
-"""Numbers of <linux/rtnetlink.h> and <linux/if_link.h>."""
 HEADER, ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=HH")
 LINK, ROUTE = struct.Struct("=BxHiII"), struct.Struct("=BBBBBBBBI")
+# The first eight: packets, bytes, errors and drops, received before sent.
 STATS = struct.Struct("=8Q")
-"""The first eight: packets, bytes, errors and drops, received before sent."""
 ANSWER_BYTES = 65_536
 TIMEOUT_S = 5.0
 
 
 def read(address: str, family: int, egress: Egress) -> Reading:
-    """Read the interface by which packets to `address` leave. Raises `ProbeError`."""
+    """Read the interface of the route to `address`. Raises `ProbeError`."""
     return open_within(egress, lambda: _read(address, family, egress))
 
 
@@ -69,7 +68,7 @@ def _read(address: str, family: int, egress: Egress) -> Reading:
 
 
 def _route(kernel: socket.socket, address: str, family: int) -> int:
-    """The index of the interface of the route to an address."""
+    """Index of the interface of the route to an address."""
     packed = ipaddress.ip_address(address).packed
     body = ROUTE.pack(FAMILY[family], 8 * len(packed), 0, 0, 0, 0, 0, 0, 0)
     answer = _ask(kernel, RTM_GETROUTE, body + _attribute(RTA_DST, packed), ROUTE.size)
@@ -83,7 +82,7 @@ def _link(kernel: socket.socket, index: int) -> dict[int, bytes]:
 
 
 def _ask(kernel: socket.socket, message: int, body: bytes, fixed_bytes: int) -> dict[int, bytes]:
-    """The attributes of the kernel's answer to a request. Raises `OSError`."""
+    """Attributes of the kernel's answer to a request. Raises `OSError`."""
     kernel.sendto(HEADER.pack(HEADER.size + len(body), message, NLM_F_REQUEST, 1, 0) + body, (0, 0))
     answer = kernel.recv(ANSWER_BYTES)
     length, answered, _, _, _ = HEADER.unpack_from(answer)

@@ -1,4 +1,4 @@
-"""The kind `interface`: counters of the interface that a path leaves by, all paths of a cycle together."""
+"""The kind `interface`: counters of the interface that a path leaves by."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _probe() -> Probe[PolledSpec, tuple[InterfaceRun, ...]]:
 
 
 def _targets(task: InterfaceTask) -> tuple[Target, ...]:
-    """With a router, its address stands for that of each path, since it is all that is sent to."""
+    """With a router, packets go to its address only."""
     router = task.spec.router
     if router is None:
         return targets_of_spec(task)
@@ -43,7 +43,7 @@ def _targets(task: InterfaceTask) -> tuple[Target, ...]:
 
 
 def _family_of(router: str) -> Literal[4, 6] | None:
-    """The family of a literal address, which need not be that of the path; None for a name."""
+    """Family of a literal address, maybe not the path's; None for names."""
     try:
         return 6 if ipaddress.ip_address(router).version == 6 else 4
     except ValueError:
@@ -79,7 +79,6 @@ def _run(probe: Any, spec: PolledSpec, deadline: Deadline, load_periods: LoadPer
 
 
 def _check(limits: Any, tasks: Sequence[InterfaceTask]) -> Iterable[CheckResult]:
-    """Whether this host can poll routers, if the plan has any."""
     if not any(task.spec.router for task in tasks):
         return
     from probes.interface.snmp import is_installed

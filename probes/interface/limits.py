@@ -1,6 +1,6 @@
-"""[snmp] of limits.toml: the routers whose SNMP agents may be polled, each with its credentials.
+"""Table [snmp] of limits.toml.
 
-Secrets are in files of their own, which only the agent reads: neither the plan nor a result ever has them.
+Secrets are in files that only the agent reads: neither the plan nor a result has them.
 """
 
 from __future__ import annotations
@@ -35,12 +35,11 @@ class SnmpRouter(msgspec.Struct, frozen=True, kw_only=True):
     port: Annotated[int, Meta(ge=1, le=65_535), meaning("UDP port of the SNMP agent")] = 161
 
     def contains(self, address: str) -> bool:
-        """Whether a literal address is in the networks."""
         literal = ipaddress.ip_address(address)
         return any(literal in ipaddress.ip_network(network) for network in self.networks)
 
     def fault(self) -> str | None:
-        """The reason why these credentials cannot be used, or None."""
+        """Why these credentials cannot be used, or None."""
         if self.version == "2c":
             return None if self.community_file else "snmp.router: version 2c needs community_file"
         if not self.user or not self.authentication_file:
@@ -55,17 +54,17 @@ class SnmpLimits(msgspec.Struct, frozen=True, kw_only=True):
     hours: Hours = ALL_DAY
 
     def router(self, address: str) -> SnmpRouter | None:
-        """The first table whose networks have an address."""
+        """Return the first table whose networks contain an address."""
         return next((router for router in self.routers if router.contains(address)), None)
 
     def forbids_router(self, address: str) -> str | None:
-        """The rule against polling an address."""
+        """Return the rule against polling an address."""
         router = self.router(address)
         return f"snmp.router: {address} is in none of their networks" if router is None else router.fault()
 
 
 def secret(path: str) -> str:
-    """The secret in a file. Raises `ProbeError`, without the secret."""
+    """Read a secret. Raises `ProbeError`, without the secret."""
     try:
         text = Path(path).read_text().rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:

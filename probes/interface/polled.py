@@ -7,6 +7,6 @@ from probes.interface.spec import InterfaceSpec
 
 
 class PolledSpec(InterfaceSpec, frozen=True, kw_only=True):
-    """A spec with the credentials of this site for its router; never sent to anybody."""
+    """A spec with this site's credentials for its router; never sent to anybody."""
 
     credentials: SnmpRouter | None = None

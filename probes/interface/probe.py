@@ -1,7 +1,4 @@
-"""Reads the counters of interfaces, and gives their use since the reading before.
-
-In: an `InterfaceSpec` with the credentials for its router. Out: an `InterfaceRun` for each target.
-"""
+"""Reads the counters of interfaces, and gives their use since the reading before."""
 
 from __future__ import annotations
 
@@ -15,8 +12,8 @@ from probes.interface.polled import PolledSpec
 from probes.interface.spec import InterfaceRun, InterfaceTarget, not_measured
 
 FIRST = "first reading: the use follows with the next"
+# Of this process: the use over a restart of the agent is not known.
 _LAST = Readings()
-"""Of this process: the use over a restart of the agent is not known."""
 
 
 class InterfaceProbe:
@@ -31,7 +28,7 @@ class InterfaceProbe:
     def run(
         self, spec: PolledSpec, deadline: Deadline, load_periods: LoadPeriods = LoadedPeriods
     ) -> tuple[InterfaceRun, ...]:
-        """A target whose interface cannot be read ends in the outcome of the reason."""
+        """Measure all targets; failures are outcomes."""
         return tuple(
             self._run(spec, target, index, deadline, load_periods) for index, target in enumerate(spec.targets)
         )

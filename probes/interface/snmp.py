@@ -1,9 +1,7 @@
-"""Counters of a router's interface over SNMP version 2c or 3, by pysnmp, which is loaded with the first poll.
+"""Reads counters of a router's interface over SNMP 2c or 3 (IF-MIB, RFC 2863).
 
-In: an address, the name of an interface and the credentials. Out: a `Reading`, or `ProbeError`. Objects of the IF-MIB
-(RFC 2863): the 64-bit counters of octets, the 32-bit ones of errors and discards. The clock of the readings is the
-router's uptime; a restart of its agent or a discontinuity of the counters is another epoch. Neither messages nor logs
-have a secret.
+The clock is the router's uptime; a restart or discontinuity begins a new epoch. pysnmp is loaded with the first poll.
+Neither messages nor logs contain secrets.
 """
 
 from __future__ import annotations
@@ -23,12 +21,12 @@ UPTIME = "1.3.6.1.2.1.1.3.0"
 IF_X = "1.3.6.1.2.1.31.1.1.1"
 IF = "1.3.6.1.2.1.2.2.1"
 NAME, ALIAS = f"{IF_X}.1", f"{IF_X}.18"
+# ifName, ifAlias, ifHCInOctets, ifHCOutOctets, ifHighSpeed, ifCounterDiscontinuityTime, ifInErrors, ifOutErrors,
+# ifInDiscards, ifOutDiscards.
 OBJECTS = (
     NAME, ALIAS, f"{IF_X}.6", f"{IF_X}.10", f"{IF_X}.15", f"{IF_X}.19",
     f"{IF}.14", f"{IF}.20", f"{IF}.13", f"{IF}.19",
 )  # fmt: skip
-"""ifName, ifAlias, ifHCInOctets, ifHCOutOctets, ifHighSpeed, ifCounterDiscontinuityTime, ifInErrors, ifOutErrors,
-ifInDiscards, ifOutDiscards."""
 TICKS_PER_S = 100
 TIMEOUT_S, RETRIES = 3.0, 2
 ROWS_AT_ONCE = 25
@@ -44,7 +42,7 @@ def is_installed() -> bool:
 
 
 def read(address: str, interface: str, router: SnmpRouter, deadline: Deadline) -> Reading:
-    """Read the counters of an interface; `address` is literal. Raises `ProbeError`."""
+    """Read counters; `address` is literal. Raises `ProbeError`."""
     if not is_installed():
         raise ProbeError(INSTALL, permanent=True)
     try:
@@ -87,18 +85,17 @@ class Poll:
         return cls(hlapi, hlapi.SnmpEngine(), _authentication(hlapi, router), transport, address)
 
     def close(self) -> None:
-        """Close the socket."""
         self._engine.close_dispatcher()
 
     async def is_named(self, index: int, interface: str) -> bool:
-        """Whether an index still belongs to the interface: indexes may change when a router restarts."""
+        """Whether the index still is the interface's; a router's restart may change it."""
         if interface.startswith("#"):
             return True
         values = await self._get([f"{NAME}.{index}", f"{ALIAS}.{index}"])
         return interface in (_text(value) for value in values)
 
     async def index_of(self, interface: str) -> int:
-        """The index of the interface with this ifName or ifAlias. Raises `ProbeError`."""
+        """Index of the interface with this ifName or ifAlias. Raises `ProbeError`."""
         if interface.startswith("#"):
             return int(interface[1:])
         for column in (NAME, ALIAS):
@@ -110,7 +107,7 @@ class Poll:
         raise ProbeError(f"{self._address}: no interface has the ifName or ifAlias {interface!r}", permanent=True)
 
     async def reading(self, index: int) -> Reading:
-        """The counters of an interface. Raises `ProbeError`."""
+        """Read the counters. Raises `ProbeError`."""
         uptime, *values = await self._get([UPTIME, *(f"{column}.{index}" for column in OBJECTS)])
         numbers = [_number(value) for value in values[2:]]
         in_octets, out_octets, megabits, discontinuity, *events = numbers
@@ -133,7 +130,7 @@ class Poll:
         )
 
     async def _get(self, names: Sequence[str]) -> list[Any]:
-        """The values of objects; None where the agent has no such object."""
+        """Values of objects; None where the agent lacks an object."""
         answer = await self._hlapi.get_cmd(*self._given, *self._objects(names), lookupMib=False)
         return [self._value(value) for _, value in self._rows(answer)]
 

@@ -1,4 +1,4 @@
-"""The fields of a reading of an interface's counters: its request (`InterfaceSpec`) and its result (`InterfaceRun`)."""
+"""Messages of a reading of an interface's counters: request (`InterfaceSpec`) and result (`InterfaceRun`)."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ USUAL_PERIOD_S = 60
 
 
 class InterfaceTarget(PacketTarget, frozen=True, kw_only=True):
-    """A path. `address` is its destination, towards which the packets of this host leave by the interface that is read;
-    with a router in the spec, the router's."""
+    """A path.
+
+    `address` is its destination, by which the interface is found; with a router in the spec, the router's.
+    """
 
 
 class InterfaceSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Read the counters of the interface by which packets to each target leave this host; with `router`, those of its
-    `interface` (ifName, ifAlias, or "#" and the ifIndex) over SNMP. The credentials are in limits.toml."""
+    `interface` over SNMP."""
 
     targets: tuple[InterfaceTarget, ...]
     router: str | None = None
-    interface: str | None = None
+    interface: str | None = None  # ifName, ifAlias, or "#" and the ifIndex
 
 
 class InterfaceTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,9 +41,7 @@ class InterfaceTask(msgspec.Struct, frozen=True, kw_only=True):
 class InterfaceRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="interface", tag_field="kind"):
     """The use of an interface since the reading before, which ended at `started_at`.
 
-    Rates are of octets with link headers. All figures are None at the first reading, after which `interval_s` is the
-    time between the two, and where the counters began anew in between; `detail` has the reason. `router` is None for an
-    interface of the agent's host. `beside_tests`: a throughput test of ours ran in the interval.
+    Rates include link headers. Figures are None at the first reading and after a counter reset.
     """
 
     target: str
@@ -49,25 +49,24 @@ class InterfaceRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="int
     family: Literal[4, 6]
     started_at: Moment
     outcome: Outcome
-    router: ShortText | None = None
+    router: ShortText | None = None  # None for an interface of the agent's host
     interface: Text | None = None
     alias: Text | None = None
     speed_bps: Rate | None = None
-    interval_s: Seconds | None = None
+    interval_s: Seconds | None = None  # time between the two readings
     in_bps: Amount | None = None
     out_bps: Amount | None = None
     in_errors: LargeCount | None = None
     out_errors: LargeCount | None = None
     in_drops: LargeCount | None = None
     out_drops: LargeCount | None = None
-    beside_tests: bool = False
-    detail: Text | None = None
+    beside_tests: bool = False  # a throughput test of ours ran in the interval
+    detail: Text | None = None  # reason for missing figures
 
 
 def not_measured(
     spec: InterfaceSpec, target: PacketTarget, at: datetime, outcome: Outcome, detail: str
 ) -> InterfaceRun:
-    """The run of a reading that ended in `outcome`, without figures."""
     return InterfaceRun(
         target=target.address,
         family=target.family,

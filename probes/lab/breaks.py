@@ -1,7 +1,4 @@
-"""Paths of a lab that were broken on purpose: their difference from the scenario, the way back, and their incident.
-
-In: the lab's status, and the centre's API. `probes.lab.command` and the lab's page show it.
-"""
+"""Deliberately broken paths of a lab: difference from the scenario, restoration, and incident."""
 
 from __future__ import annotations
 
@@ -30,39 +27,36 @@ from probes.quantities import duration_text
 
 POLL_S = 2.0
 REQUEST_TIMEOUT_S = 10.0
+# Longest wait where the centre does not tell the time that its rules need.
 WATCH_S = 900.0
-"""Longest wait where the centre does not tell the time that its rules need."""
 WATCH_RESERVE = 1.5
 MOST_INCIDENTS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedIncident:
-    """An incident of the centre, with the address of its page."""
+    """An incident of the centre."""
 
     title: str
     opened_at: datetime
-    url: str
+    url: str  # of its page
 
 
 def broken_paths(status: LabStatus) -> list[PathStatus]:
-    """The paths with settings that are not those of the scenario, the latest change first."""
+    """The paths unlike the scenario, the latest change first."""
     broken = [path for path in status.paths if path.changed_at is not None]
     return sorted(broken, key=lambda path: path.changed_at or status.lab.started_at, reverse=True)
 
 
 def broken_links(status: LabStatus) -> list[PathStatus]:
-    """The links with settings that are not those of the scenario."""
     return [link for link in status.links if link.changed_at is not None]
 
 
 def changed_routes(status: LabStatus) -> list[RouteStatus]:
-    """The paths with routes that are not those of the scenario."""
     return [route for route in status.routes if route.changed_at is not None]
 
 
 def undo_request(path: PathStatus, *, is_link: bool = False) -> SetRequest:
-    """The request that restores the scenario's settings of a path or link."""
     if path.original is None:
         raise LabError("this lab is of an earlier version and does not know its scenario's settings; restart it")
     original = msgspec.structs.asdict(path.original)
@@ -70,7 +64,7 @@ def undo_request(path: PathStatus, *, is_link: bool = False) -> SetRequest:
 
 
 def difference_text(path: PathStatus) -> str:
-    """The changed settings of a path, such as "20% loss, delay 90 ms"."""
+    """As in "20% loss, delay 90 ms"."""
     if path.original is None:
         return "changed"
     return settings_text(
@@ -83,12 +77,11 @@ def difference_text(path: PathStatus) -> str:
 
 
 def settings_text(settings: dict[str, Any]) -> str:
-    """Settings in words, with their units."""
     return ", ".join(_setting_text(name, value) for name, value in settings.items())
 
 
 def change_text(changes: dict[str, Any], *, is_routed: bool) -> str:
-    """Changed settings of a path; with routers its delay comes on top of that of the links."""
+    """Changed settings; with routers the delay adds to the links'."""
     added = " in addition to its links" if is_routed and "delay_ms" in changes else ""
     # The delay comes last, so that the words stand beside it.
     return settings_text(dict(sorted(changes.items(), key=lambda item: item[0] == "delay_ms"))) + added
@@ -105,7 +98,7 @@ def _setting_text(name: str, value: float | None) -> str:
 
 
 def check_link_options(arguments: argparse.Namespace) -> None:
-    """Raises `LabError` for options that are of paths alone."""
+    """Raise `LabError` for options that links lack."""
     if arguments.path:
         raise LabError("--link and a path exclude each other: give one of them")
     if arguments.rtt_ms is not None:
@@ -115,7 +108,7 @@ def check_link_options(arguments: argparse.Namespace) -> None:
 
 
 def undo(arguments: argparse.Namespace) -> int:
-    """`lab undo`: restore the settings and the routes of the scenario."""
+    """`lab undo`."""
     status, began = control.ask_status(arguments.run_dir), datetime.now(UTC)
     pair = resolve_path(":".join(arguments.path), status.lab.sites) if arguments.path else None
     if arguments.link is not None:
@@ -145,10 +138,7 @@ def undo(arguments: argparse.Namespace) -> int:
 
 
 def expected_effect(state: LabState, **query: str) -> tuple[list[str], float | None]:
-    """The centre's sentences about the present faults of a path or site, and the longest time until an incident.
-
-    Nothing without a centre, or where it does not answer.
-    """
+    """The centre's sentences about faults, and the longest time to an incident; empty without a centre."""
     if state.centre_port is None:
         return [], None
     try:
@@ -159,13 +149,12 @@ def expected_effect(state: LabState, **query: str) -> tuple[list[str], float | N
 
 
 def expectation(run_dir: Path, effect: list[str], pair: tuple[str, str], *, is_watched: bool) -> list[str]:
-    """The expected effect of a change, and the way back."""
     hint = [] if is_watched or not effect else ["--watch waits for it"]
     return [*effect, *hint, f"undo: {probes_command()} lab undo{run_dir_option(run_dir)} {pair[0]} {pair[1]}"]
 
 
 def run_dir_option(run_dir: Path, data: Path | None = None) -> str:
-    """The option that leads a command to this lab; empty where it finds it by itself, with `data` as data folder."""
+    """The option for a command to find this lab, if needed."""
     return "" if run_dir.absolute() == control.find_run_dir(data).absolute() else f" --run-dir {run_dir}"
 
 
@@ -186,8 +175,7 @@ def watch(state: LabState, pair: tuple[str, str], began: datetime, wait_s: float
 def watch_ends(
     centre: str, pair: tuple[str, str] | None, began: datetime, wait_s: float = WATCH_S, poll_s: float = POLL_S
 ) -> None:
-    """Wait until the open incidents of this path in either direction, or all of them, are resolved, and print the time
-    of each. Raises `LabError` for those that are open after `wait_s`, and as `wait_for_incident`."""
+    """Wait until this path's incidents, or all, are resolved. Raises `LabError` after `wait_s`."""
     waiting = _open_incidents(centre, pair)
     if not waiting:
         print("no open incident to wait for")
@@ -216,7 +204,6 @@ def _open_incidents(centre: str, pair: tuple[str, str] | None) -> list[int]:
 
 
 def _incidents(centre: str, pair: tuple[str, str] | None) -> Iterator[dict[str, Any]]:
-    """The open incidents of the first of these sites, or all of them, each with its findings and its history."""
     query = {"limit": MOST_INCIDENTS} if pair is None else {"site": pair[0], "limit": MOST_INCIDENTS}
     for incident in _get(f"{centre}/api/v1/incidents?{urlencode(query)}"):
         yield _get(f"{centre}/api/v1/incidents/{incident['id']}")
@@ -231,11 +218,8 @@ def _centre_url(state: LabState) -> str:
 def wait_for_incident(
     centre: str, pair: tuple[str, str], since: datetime, wait_s: float, poll_s: float = POLL_S
 ) -> OpenedIncident | None:
-    """The incident that a path between these sites has joined from `since` on; None if there is none within `wait_s`.
-
-    Pings cross a path on the way there or back, so either direction counts. Raises `LabError` where the centre does
-    not answer or does not permit reading.
-    """
+    """The incident that either direction joined; None if none within `wait_s`. Raises `LabError` if the centre does not
+    permit reading."""
     until = time.monotonic() + wait_s
     while True:
         for incident in _incidents(centre, pair):
@@ -249,7 +233,6 @@ def wait_for_incident(
 
 
 def _joined_at(incident: dict[str, Any], pair: tuple[str, str]) -> datetime | None:
-    """When the first path between these sites joined the incident, or reopened it."""
     joined = [
         datetime.fromisoformat(max(finding["added_at"], incident["reopened_at"] or ""))
         for finding in incident["findings"]
@@ -259,7 +242,6 @@ def _joined_at(incident: dict[str, Any], pair: tuple[str, str]) -> datetime | No
 
 
 def _opened_at(incident: dict[str, Any], joined_at: datetime) -> datetime:
-    """When an incident that a path joined then was open: detection comes before, by the time of its confirmation."""
     turns = [datetime.fromisoformat(turn["at"]) for turn in incident["history"] if turn["turn"] == "opened"]
     return max([joined_at, *turns])
 

@@ -1,9 +1,4 @@
-"""Connects the sites to the centre, outside the emulated paths: forwards TCP from each namespace to a Unix socket.
-
-Takes a listening socket in each namespace and the path of the centre's socket, and forwards each connection. If the
-centre is unreachable or disconnected, connections are closed. A separate process, so that it takes no CPU time from the
-relay; it always ends with the lab's process.
-"""
+"""Forward TCP from the sites' namespaces to the centre's Unix socket, in a separate process to spare the relay."""
 
 from __future__ import annotations
 
@@ -36,19 +31,16 @@ class CentreForwarder:
         return self._channel.fileno()
 
     def set_up(self, up: bool) -> None:
-        """Connect the sites to the centre, or disconnect them."""
         self.up = up
         # If the process has just ended, its successor gets the state at start.
         with suppress(BrokenPipeError):
             self._channel.send(UP if up else DOWN)
 
     def restart(self) -> None:
-        """Restart the process after it ended."""
         self.stop()
         self._start(pause_s=RESTART_PAUSE_S)
 
     def stop(self) -> None:
-        """Kill the process and wait for its end."""
         self._channel.close()
         os.kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
@@ -65,7 +57,6 @@ class CentreForwarder:
 def _forward_until_the_end(
     listeners: Sequence[socket.socket], centre_socket: str, channel: socket.socket, pause_s: float
 ) -> None:
-    """Main function of the forked process, after a pause of `pause_s`. Does not return."""
     status = 1
     try:
         signal.set_wakeup_fd(-1)
@@ -82,7 +73,7 @@ def _forward_until_the_end(
 
 
 def _close_all_but(*open_fds: int) -> None:
-    """Close all other descriptors: inherited copies would keep the lab's namespaces and devices alive after its end."""
+    """Close inherited descriptors, which would keep namespaces and devices alive."""
     edges = [2, *sorted(open_fds), os.sysconf("SC_OPEN_MAX")]
     for before, after in itertools.pairwise(edges):
         # closerange() would take an empty range as all descriptors.
@@ -91,15 +82,12 @@ def _close_all_but(*open_fds: int) -> None:
 
 
 class _Forwarding:
-    """The open connections, and whether new connections are accepted."""
-
     def __init__(self, centre_socket: str) -> None:
         self._centre_socket = centre_socket
         self._up = False
         self._open: set[asyncio.StreamWriter] = set()
 
     async def run(self, listeners: Sequence[socket.socket], channel: socket.socket) -> None:
-        """Forward until the other end of `channel` is closed."""
         orders, writer = await asyncio.open_connection(sock=channel)
         servers = [await asyncio.start_server(self._connect, sock=listener) for listener in listeners]
         while order := await orders.read(1):
@@ -136,7 +124,7 @@ class _Forwarding:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy a direction until end of file. A broken connection ends both directions."""
+    """Copy until end of file; a broken connection ends both directions."""
     with suppress(ConnectionError):
         while chunk := await reader.read(CHUNK_BYTES):
             writer.write(chunk)

@@ -1,7 +1,4 @@
-"""Changes of a path's settings: validated with a sentence for people, and without effect where nothing changes.
-
-In: the settings of a path and a request's names and values. Out: the new settings. `probes.lab.process` applies them.
-"""
+"""Validate changes of a path's settings."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ UNITS = {"mbps": "Mbit/s", "ms": "ms", "bytes": "bytes"}
 
 
 def changed_settings(settings: PathSettings, changes: Mapping[str, float | int | None]) -> PathSettings:
-    """The settings with these changes. Raises `LabError` with the bounds of the first value that is out of them."""
+    """Apply the changes. Raises `LabError` with the bounds of the first invalid value."""
     for name, value in changes.items():
         _check_bounds(name, value)
     try:

@@ -1,8 +1,4 @@
-"""`python -m probes lab …`: start, inspect, change and stop a lab, run commands at its sites, print its mesh.toml.
-
-Prints text, or JSON with `--json`. Exit status: 0 done, 1 failed, 2 usage. `probes.lab.process` runs the lab, and
-`probes.lab.control` talks to it.
-"""
+"""`python -m probes lab …`: the lab's commands. Exit status: 0 done, 1 failed, 2 usage."""
 
 from __future__ import annotations
 
@@ -61,7 +57,6 @@ SETTING_OPTIONS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the lab's subcommands to `parser`."""
     subparsers = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, action, add, description in (
         ("up", up, _add_up_arguments, "start a lab"),
@@ -89,7 +84,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the subcommand. Returns the exit status."""
     try:
         act: Callable[[argparse.Namespace], int] = arguments.act
         return act(arguments)
@@ -99,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def up(arguments: argparse.Namespace) -> int:
-    """Start a lab: in this process with `--foreground`, else in a background process."""
+    """Start a lab, with `--foreground` in this process."""
     scenario = load_scenario(arguments.scenario)
     if not arguments.foreground:
         return _start_in_background(arguments)
@@ -118,14 +112,12 @@ def up(arguments: argparse.Namespace) -> int:
 
 
 def status(arguments: argparse.Namespace) -> int:
-    """Print the status as a table of all ordered paths, or as JSON."""
     now = control.ask_status(arguments.run_dir)
     print(msgspec.json.format(msgspec.json.encode(now)).decode() if arguments.json else status_text(now))
     return 0
 
 
 def down(arguments: argparse.Namespace) -> int:
-    """Stop the lab and wait for its end."""
     state = control.read_state(arguments.run_dir)
     inside = _processes_inside(state)
     control.ask(arguments.run_dir, control.DownRequest())
@@ -142,7 +134,6 @@ def down(arguments: argparse.Namespace) -> int:
 
 
 def change(arguments: argparse.Namespace) -> int:
-    """Change settings of a path, or the connection to the centre, of a running lab."""
     changes = {name: getattr(arguments, name) for name in SETTING_OPTIONS if getattr(arguments, name) is not None}
     changes = {name: None if value == UNLIMITED else value for name, value in changes.items()}
     if arguments.link is not None:
@@ -185,13 +176,12 @@ def change(arguments: argparse.Namespace) -> int:
 
 
 def reset_counters(arguments: argparse.Namespace) -> int:
-    """Reset the counters."""
     control.ask(arguments.run_dir, control.ResetCountersRequest())
     return 0
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Execute the command in the site's namespace, replacing this process."""
+    """Execute the command in the site's namespace, in this process."""
     if not arguments.argv:
         raise LabError(f"give a command: {probes_command()} lab exec SITE CMD…")
     state = control.read_state(arguments.run_dir)
@@ -210,7 +200,6 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def mesh(arguments: argparse.Namespace) -> int:
-    """Print the mesh.toml of a scenario."""
     scenario = load_scenario(arguments.scenario)
     families = (6,) if arguments.ipv6_only else (4, 6) if arguments.ipv6 else (4,)
     addresses = loopback_addresses(scenario) if arguments.loopback else namespace_addresses(scenario, families)
@@ -283,7 +272,6 @@ def _add_mesh_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _reader(setting: str) -> Callable[[str], float | str]:
-    """The parser for values of a setting: rates may be unlimited, ratios are from 0 to 1, sizes are integers."""
     if setting.endswith("_mbps"):
         return _rate
     if setting.endswith("_ratio"):
@@ -306,7 +294,6 @@ def _number(written: str) -> float:
 
 
 def _start_in_background(arguments: argparse.Namespace) -> int:
-    """Start the lab in a background process and wait until it responds."""
     run_dir: Path = arguments.run_dir.absolute()
     control.make_run_dir(run_dir)
     if _runs(run_dir):
@@ -361,7 +348,6 @@ def _runs(run_dir: Path) -> bool:
 def _set_requests(
     source: str, destination: str, changes: dict[str, float | int | None], arguments: argparse.Namespace
 ) -> list[control.SetRequest]:
-    """The requests to send: an RTT is split over both directions; other settings apply to both with `--both`."""
     half = {} if arguments.rtt_ms is None else {"delay_ms": arguments.rtt_ms / 2}
     there = {**changes, **half}
     back = there if arguments.both else half
@@ -381,7 +367,7 @@ def _open_namespace(state: control.LabState, fd: int) -> int:
 
 
 def _processes_inside(state: control.LabState) -> list[tuple[int, str]]:
-    """Pid and site of the processes in the sites' namespaces; may include the lab's forwarding process."""
+    """Pid and site; may include the lab's forwarding process."""
     namespaces = {}
     for name, site in state.sites.items():
         namespaces[os.stat(_open_namespace(state, site.net_fd)).st_ino] = name

@@ -1,9 +1,4 @@
-"""The lab's control protocol: a JSON line in each direction over a socket in the run folder, and a state file.
-
-Requests are typed structs (`status`, `set`, `route`, `centre`, `reset-counters`, `down`); a `Reply` has an error
-message or the `LabStatus`. `ControlServer` runs in the lab's process, `ask` is the client. `probes.lab.process`
-executes requests.
-"""
+"""The lab's control protocol: a JSON line each way over a socket in the run folder, and a state file."""
 
 from __future__ import annotations
 
@@ -29,13 +24,13 @@ from probes.lab.settings import LabError, PathSettings
 CONTROL_SOCKET = "control.sock"
 STATE_FILE = "lab.json"
 LOCK_FILE = "lab.lock"
+# Run folder of the lab of `manage.py up --lab`, in its data folder.
 STACK_FOLDER = "lab"
-"""Run folder of the lab of `manage.py up --lab`, in its data folder."""
 LONGEST_SOCKET_PATH_BYTES = 107
 LONGEST_REQUEST_BYTES = 65_536
 REPLY_TIMEOUT_S = 10.0
+# `select` is limited to 1,024 descriptors; reaching that limit would end the lab.
 MOST_DESCRIPTORS = 1000
-"""`select` is limited to 1,024 descriptors; reaching that limit would end the lab."""
 
 PEER_CREDENTIALS = "3i"
 
@@ -45,11 +40,11 @@ class StatusRequest(msgspec.Struct, frozen=True, tag="status", tag_field="do", f
 
 
 class SetRequest(msgspec.Struct, frozen=True, kw_only=True, tag="set", tag_field="do", forbid_unknown_fields=True):
-    """Change settings of an ordered path, or of a link: names and values of `PathSettings`."""
+    """Change settings of an ordered path or link."""
 
     source: str
     destination: str
-    changes: dict[str, float | int | None]
+    changes: dict[str, float | int | None]  # names and values of `PathSettings`
     is_link: bool = False
 
 
@@ -75,7 +70,7 @@ Request = StatusRequest | SetRequest | RouteRequest | CentreRequest | ResetCount
 
 
 class SiteState(msgspec.Struct, frozen=True, kw_only=True):
-    """A site, with the descriptor to enter its namespace: /proc/PID/fd/`net_fd`."""
+    """A site, its namespace entered by /proc/PID/fd/`net_fd`."""
 
     title: str
     addresses: tuple[str, ...]
@@ -83,14 +78,14 @@ class SiteState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LabState(msgspec.Struct, frozen=True, kw_only=True):
-    """Contents of the state file of a running lab. `user_fd` is None if it runs as root, without a user namespace."""
+    """Contents of the state file of a running lab."""
 
     pid: int
     scenario: str
     title: str
     seed: int
     started_at: datetime
-    user_fd: int | None
+    user_fd: int | None  # None as root, without a user namespace
     scheduling: str
     control_socket: str
     centre_port: int | None
@@ -98,73 +93,60 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def centre_url(self) -> str:
-        """The centre as its own machine and the sites reach it, where it has a port."""
         has_ipv4 = any(":" not in address for site in self.sites.values() for address in site.addresses)
         return f"http://{'127.0.0.1' if has_ipv4 else '[::1]'}:{self.centre_port}"
 
 
 class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """An ordered path, or a link in a single direction: settings, counters, and packets in transit (`held`).
-
-    `original` has the scenario's settings; `changed_at` is when they were last changed, None while they hold.
-    """
+    """An ordered path, or a link in a single direction."""
 
     source: str
     destination: str
     settings: PathSettings
     counts: PathCounters
-    held: int
-    original: PathSettings | None = None
-    changed_at: datetime | None = None
+    held: int  # packets in transit
+    original: PathSettings | None = None  # the scenario's settings
+    changed_at: datetime | None = None  # last change; None while as in the scenario
 
     def joins(self, pair: tuple[str, str]) -> bool:
-        """Whether it is a direction between these sites."""
         return {self.source, self.destination} == set(pair)
 
 
 class SiteStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A site: packets without a route in the lab, and packets the kernel dropped because the relay was too slow."""
+    """A site's state."""
 
     name: str
     addresses: tuple[str, ...]
-    unroutable: int
-    overrun: int
+    unroutable: int  # packets without a route in the lab
+    overrun: int  # dropped by the kernel: the relay was too slow
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
-    """Timing accuracy of the relay: packets more than 1 ms late, the maximum lateness, and the total lateness.
-
-    `cpu_s` is its CPU time, `waited_s` the time it was runnable but not scheduled, both since its start; None if the
-    kernel does not report it.
-    """
+    """Timing accuracy of the relay since its start."""
 
     late_over_1ms: int
-    latest_ms: float
-    late_s: float
-    cpu_s: float
-    waited_s: float | None
+    latest_ms: float  # maximum lateness
+    late_s: float  # total lateness
+    cpu_s: float  # CPU time
+    waited_s: float | None  # runnable, not scheduled; None if unknown
 
 
 class LabStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Status of a running lab. `centre` is None if it has no connection to a centre; it is down since `cut_off_at`.
-
-    `routes` are those of the paths with routes; labs without routers have neither these nor links.
-    """
+    """Status of a running lab."""
 
     lab: LabState
     uptime_s: float
-    centre: Literal["up", "down"] | None
+    centre: Literal["up", "down"] | None  # None without a connection
     cut_off_at: datetime | None = None
     timing: Timing
     sites: tuple[SiteStatus, ...]
     paths: tuple[PathStatus, ...]
     links: tuple[PathStatus, ...] = ()
-    routes: tuple[RouteStatus, ...] = ()
+    routes: tuple[RouteStatus, ...] = ()  # empty without routers
     routers: tuple[RouterStatus, ...] = ()
 
     @property
     def link_names(self) -> list[tuple[str, str]]:
-        """The two ends of every link, by direction."""
         return [(link.source, link.destination) for link in self.links]
 
 
@@ -211,7 +193,7 @@ class ControlServer:
 
 
 class _Connection:
-    """A client connection: reads a request line, writes a reply line, closes."""
+    """A client connection: a request line, a reply line."""
 
     def __init__(self, connection: socket.socket, event_loop: EventLoop, answer: Callable[[Request], Reply]) -> None:
         self._connection = connection
@@ -262,14 +244,12 @@ class _Connection:
 
 
 def default_run_dir() -> Path:
-    """The default run folder of this user's lab."""
     base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
     return Path(base) / f"soundings-lab-{os.getuid()}"
 
 
 def find_run_dir(data: Path | None = None) -> Path:
-    """The run folder of a lab that runs: the default, else that of `manage.py up --lab` in `data` or the usual data
-    folder, else the default."""
+    """The run folder of a running lab: the default's, `data`'s, the usual data folder's, else the default."""
     own = (data or Path(os.environ.get("SOUNDINGS_DATA") or default_data())) / STACK_FOLDER
     default = default_run_dir()
     return next((folder for folder in (default, own) if _has_state(folder)), default)
@@ -283,7 +263,7 @@ def _has_state(run_dir: Path) -> bool:
 
 
 def make_run_dir(run_dir: Path) -> None:
-    """Create a private run folder. Raises `LabError` if it is another user's or its path is too long."""
+    """Create a private run folder. Raises `LabError` if another user's or too long."""
     try:
         run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = run_dir.stat(follow_symlinks=False)
@@ -301,7 +281,6 @@ def make_run_dir(run_dir: Path) -> None:
 
 
 def write_state(run_dir: Path, state: LabState) -> None:
-    """Write the state file atomically."""
     fresh = run_dir / f"{STATE_FILE}.new"
     fresh.write_bytes(msgspec.json.encode(state))
     fresh.replace(run_dir / STATE_FILE)
@@ -325,7 +304,7 @@ def read_state(run_dir: Path) -> LabState:
 
 
 def ask(run_dir: Path, request: Request) -> Reply:
-    """Send `request` to the lab of `run_dir`. Raises `LabError` if none is running, or with the error of the reply."""
+    """Send `request` to the lab. Raises `LabError` without a lab, or with the reply's error."""
     try:
         with _connect(run_dir) as connection, connection.makefile("rwb") as lines:
             lines.write(msgspec.json.encode(request) + b"\n")
@@ -352,10 +331,7 @@ def ask_status(run_dir: Path) -> LabStatus:
 
 
 def signal_when_lab_ends(run_dir: Path, number: int) -> None:
-    """Have the kernel send signal `number` to this process when the lab ends, even after exec.
-
-    Uses an idle connection, which becomes readable when the lab closes it.
-    """
+    """Have the kernel send signal `number` to this process when the lab ends, even after exec."""
     connection_fd = _connect(run_dir).detach()
     os.set_inheritable(connection_fd, True)
     fcntl.fcntl(connection_fd, fcntl.F_SETOWN, os.getpid())

@@ -1,8 +1,4 @@
-"""Two network namespaces joined by a plain veth pair, without the relay: 10 Gbit/s and more, and no delay.
-
-For tests of fast transfers, where the relay of the lab would be the limit. In: the MTU. Out: a `DirectLink`, whose
-`submit` runs a function in the namespace of an end, and programs that it starts. Needs root and util-linux's `unshare`.
-"""
+"""Two namespaces joined by a veth pair without relay, for fast transfers. Needs root and `unshare`."""
 
 from __future__ import annotations
 
@@ -38,7 +34,7 @@ class DirectLink:
         self._threads: list[ThreadPoolExecutor] = []
 
     def __enter__(self) -> Self:
-        """Create namespaces and link. Raises `LabError`."""
+        """Raises `LabError`."""
         with contextlib.ExitStack() as stack:
             holders = [stack.enter_context(_namespace()) for _ in ADDRESSES]
             self._threads = [stack.enter_context(_thread_in(holder.pid)) for holder in holders]
@@ -59,7 +55,7 @@ class DirectLink:
         return self._threads[end].submit(function, *arguments)
 
     def set_sysctl(self, end: int, name: str, value: str) -> None:
-        """Set a sysctl of an end. Raises `OSError` where it is not one of the namespace."""
+        """Set a sysctl of an end. Raises `OSError` if not the namespace's."""
         self.submit(end, Path("/proc/sys", name.replace(".", "/")).write_text, value).result()
 
     def set_mtu(self, end: int, mtu_bytes: int) -> None:
@@ -73,8 +69,7 @@ class DirectLink:
 
 
 def join_sites(number: int, ends: Sequence[SiteNamespace], mtu_bytes: int) -> None:
-    """Join two sites of a lab by a veth pair, and send their packets to each other over it instead of the relay. Leaves
-    this process in the namespace of the last. Raises `LabError`."""
+    """Join two sites by a veth pair; leaves this process in the last's namespace. Raises `LabError`."""
     name = f"direct{number}"
     enter(ends[0].net_fd)
     _ip("link", "add", "name", name, "type", "veth", "peer", "name", name, "netns",
@@ -91,7 +86,6 @@ def join_sites(number: int, ends: Sequence[SiteNamespace], mtu_bytes: int) -> No
 
 @contextlib.contextmanager
 def _namespace() -> Any:
-    """A process that holds a new network namespace."""
     own = Path("/proc/self/ns/net").stat().st_ino
     try:
         holder = subprocess.Popen(
@@ -114,8 +108,6 @@ def _namespace() -> Any:
 
 
 def _thread_in(pid: int) -> ThreadPoolExecutor:
-    """A thread in the network namespace of a process; its threads and programs are in it too."""
-
     def move() -> None:
         descriptor = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         try:

@@ -1,10 +1,7 @@
 """Emulates an ordered path: a pure model with the clock passed in.
 
-Takes the arrival time and size of a packet; returns its departure times: none if dropped, two if duplicated. Counts all
-events. `probes.lab.relay` reads, queues and writes packets.
-
-A packet passes, in this order: random loss, the bottleneck with its drop-tail queue, the policer, delay with jitter,
-reordering and duplication. Only reordering changes the order of packets; jitter and changed settings never do.
+In order: random loss, bottleneck, policer, delay with jitter, reordering, duplication. Only reordering changes the
+order.
 """
 
 from __future__ import annotations
@@ -16,30 +13,27 @@ import msgspec
 
 from probes.lab.settings import PathSettings
 
+# Time between jitter knots in multiples of its size; above 2, delay never falls faster than time runs.
 JITTER_STRETCH = 4.0
-"""Time between random knots of jitter, as a multiple of its size; above 2, delay never falls faster than time runs."""
 
 
 class PathCounters(msgspec.Struct, kw_only=True):
-    """Ground truth of a path, in packets, except `forwarded_bytes` (IP packets, headers included).
+    """Ground truth of a path, in packets.
 
-    `reordered` counts packets that left after a packet that arrived later (RFC 4737, section 3). `failed` counts
-    packets that the kernel refused. On a path with a route, `dropped_links` counts packets that its links dropped, and
-    `expired` those whose TTL reached zero at a router. Always received + duplicated = forwarded + dropped_* + expired +
-    failed + in transit.
+    Always received + duplicated = forwarded + dropped_* + expired + failed + in transit.
     """
 
     received: int = 0
     forwarded: int = 0
-    forwarded_bytes: int = 0
+    forwarded_bytes: int = 0  # IP packets, headers included
     dropped_loss: int = 0
     dropped_queue: int = 0
     dropped_policer: int = 0
     duplicated: int = 0
-    reordered: int = 0
-    failed: int = 0
-    dropped_links: int = 0
-    expired: int = 0
+    reordered: int = 0  # left after a packet that arrived later (RFC 4737, section 3)
+    failed: int = 0  # refused by the kernel
+    dropped_links: int = 0  # by links of its route
+    expired: int = 0  # TTL reached zero at a router
 
 
 class EmulatedPath:
@@ -133,7 +127,7 @@ class EmulatedPath:
 
 
 class _Policer:
-    """A token bucket, initially full (RFC 2697, single colour): packets without tokens are dropped, not queued."""
+    """Token bucket, initially full (RFC 2697, single colour), without a queue."""
 
     __slots__ = ("_cell_bytes", "_depth_bytes", "_last_s", "_rate_bytes_s", "_tokens_bytes")
 
@@ -144,7 +138,6 @@ class _Policer:
         self._last_s = 0.0
 
     def passes(self, start_s: float, end_s: float, size_bytes: int) -> bool:
-        """Whether a packet sent from `start_s` to `end_s` passes completely."""
         if not self._cell_bytes:
             return self._takes(end_s, size_bytes)
         cells = -(-size_bytes // self._cell_bytes)
@@ -164,10 +157,9 @@ class _Policer:
 
 
 class _Jitter:
-    """Zero-mean variation of the delay within ± `size_s`: linear interpolation between random knots.
+    """Zero-mean delay variation within ± `size_s`, linear between random knots.
 
-    Independent values per packet would either reorder dense traffic or, with the order enforced, delay all of it to the
-    maximum. A slope above -1 avoids both, and packets far apart remain independent.
+    Independent values would reorder dense traffic or delay all of it.
     """
 
     __slots__ = ("_here_s", "_knot", "_next_s", "_random", "_size_s", "_spacing_s")

@@ -1,8 +1,4 @@
-"""Addresses of the lab's sites, and a mesh.toml with which they measure each other.
-
-Takes a scenario; returns addresses inside the namespaces, or on loopback where namespaces are unavailable, and the text
-of a mesh.toml with those addresses. Configures nothing.
-"""
+"""Addresses of the lab's sites, in namespaces or on loopback, and their mesh.toml. Configures nothing."""
 
 from __future__ import annotations
 
@@ -29,21 +25,19 @@ def _address(family: int, number: int) -> str:
 
 
 def loopback_addresses(scenario: Scenario) -> dict[str, tuple[str, ...]]:
-    """Addresses for the same sites on the loopback interface, without emulated paths."""
+    """Addresses on the loopback interface, without emulated paths."""
     return {site.name: (f"127.77.{number}.1",) for number, site in enumerate(scenario.sites, start=1)}
 
 
 def limits_toml(addresses: Mapping[str, Sequence[str]]) -> str:
-    """The limits.toml of every site of the lab: allows only the lab's addresses, which are private or loopback and so
-    not measured by default; and captures of packets, which are of the lab alone."""
+    """The limits.toml of every lab site: allows only lab addresses, and captures."""
     inside = [f"{address}/{128 if ':' in address else 32}" for site in addresses.values() for address in site]
     captures = _block("[throughput]", {"max_capture_packets": MOST_CAPTURED_PACKETS})
     return "\n".join([_block("[networks]", {"allowed": inside}), captures])
 
 
 def mesh_toml(scenario: Scenario, addresses: Mapping[str, Sequence[str]]) -> str:
-    """The mesh.toml of `scenario`: a full mesh; the first site is home. STAMP tests only run between namespaces: on
-    loopback all sites would share the port of their reflectors."""
+    """The mesh.toml: a full mesh; STAMP needs namespaces, as loopback sites would share a port."""
     tests = _tests(scenario)
     stamp = None if _is_loopback(addresses) else scenario.measure.stamp
     blocks = [_block("[mesh]", {"name": scenario.title, "home": scenario.sites[0].name})]
@@ -74,7 +68,6 @@ def _site_values(site: LabSite) -> dict[str, Any]:
 
 
 def _hosts(site: LabSite, addresses: Sequence[str]) -> list[str]:
-    """The hosts of a site: the first measures everything, an additional IPv6 host only pings."""
     blocks = [_block("[[site.host]]", {"address": addresses[0]})]
     for number, address in enumerate(addresses[1:], start=2):
         name = f"{site.name}-ipv6" if ":" in address else f"{site.name}-{number}"
@@ -96,7 +89,6 @@ def _tests(scenario: Scenario) -> list[dict[str, Any]]:
 
 
 def _networks(scenario: Scenario, addresses: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
-    """Own networks that name the routers' AS, and that of sites whose links all lead to the same AS."""
     routers = {router.name: router for router in scenario.topology.routers}
     hops = [(router, address) for router in routers.values() for address in router.addresses]
     for site, others in addresses.items():
@@ -119,7 +111,7 @@ def _block(header: str, values: Mapping[str, Any]) -> str:
 
 
 def _toml(value: str | int | float | Sequence[str | int]) -> str:
-    """Format a TOML value. JSON strings are TOML basic strings, except that TOML requires DEL to be escaped."""
+    """JSON strings are TOML basic strings, except that TOML escapes DEL."""
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, (int, float)):

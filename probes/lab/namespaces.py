@@ -1,11 +1,5 @@
-"""Anonymous network namespaces, which exist as long as the lab's process holds a file descriptor.
-
-Takes a site's addresses; returns a `SiteNamespace` with the descriptors of the namespace and of its TUN device `wan0`,
-from which the site's outgoing packets are read and to which its incoming packets are written. Needs root, or a kernel
-that allows user namespaces; `namespaces_available` gives the reason if not. `probes.lab.relay` moves the packets.
-
-`python -m probes.lab.namespaces` tries this in a separate process and prints the reason if it fails.
-"""
+"""Anonymous network namespaces, which exist as long as the lab holds a file descriptor. Needs root or user
+namespaces."""
 
 from __future__ import annotations
 
@@ -41,28 +35,28 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class NamespacesUnavailable(LabError):
-    """Network namespaces are unavailable on this machine; the message gives the reason and a fix."""
+    """Network namespaces are unavailable here; the message gives the reason and a fix."""
 
 
 class SiteNamespace(msgspec.Struct, frozen=True, kw_only=True):
-    """A site's namespace: descriptors of the namespace and of its `wan0`, and the listener that leads to the centre."""
+    """A site's namespace by descriptors."""
 
     name: str
     addresses: tuple[str, ...]
     net_fd: int
-    tun_fd: int
-    centre_listener: socket.socket | None = None
+    tun_fd: int  # of its `wan0`
+    centre_listener: socket.socket | None = None  # leads to the centre
 
 
 def repository_environment() -> dict[str, str]:
-    """An environment with PYTHONPATH set so that a new Python process finds this package."""
+    """An environment with this package in PYTHONPATH."""
     root = str(Path(__file__).resolve().parents[2])
     earlier = os.environ.get("PYTHONPATH")
     return {**os.environ, "PYTHONPATH": f"{root}:{earlier}" if earlier else root}
 
 
 def namespaces_available() -> str | None:
-    """Check for namespaces in a child process. Returns None, or why they are unavailable, with a fix."""
+    """Check in a child process. Returns None, or why they are unavailable, with a fix."""
     check = subprocess.run(
         [sys.executable, "-m", "probes.lab.namespaces"],
         env=repository_environment(),
@@ -77,10 +71,9 @@ def namespaces_available() -> str | None:
 
 
 def gain_namespace_rights() -> int | None:
-    """Make this process able to create network namespaces.
+    """Make this single-threaded process able to create namespaces; returns a new user namespace's descriptor, or None.
 
-    Returns None if it has the privilege; otherwise enters a new user namespace as root there, and returns its
-    descriptor. The process must be single-threaded. Raises `NamespacesUnavailable`.
+    Raises `NamespacesUnavailable`.
     """
     try:
         _unshare(CLONE_NEWNET)
@@ -94,11 +87,9 @@ def gain_namespace_rights() -> int | None:
 def build_site(
     name: str, addresses: Sequence[str], *, routers: Sequence[str] = (), centre_port: int | None = None
 ) -> SiteNamespace:
-    """Create a namespace with `lo` and `wan0` up and routes to the other sites. Leaves this process inside it.
+    """Create a namespace; leaves this process inside it. `centre_port` listens on its loopback.
 
-    `routers` are the addresses of routers: without a route to them, reverse path filters would drop their ICMP errors.
-    With `centre_port`, a socket listens on this port of the namespace's loopback: of 127.0.0.1,
-    or of ::1 where no address is IPv4. Raises `LabError`.
+    Reverse path filters would drop ICMP errors without routes to `routers`. Raises `LabError`.
     """
     try:
         _unshare(CLONE_NEWNET)
@@ -120,7 +111,7 @@ def _listen(port: int, *, has_ipv4: bool) -> socket.socket:
 
 
 def enter(net_fd: int, user_fd: int | None = None) -> None:
-    """Move this single-threaded process into the namespaces of these descriptors. Raises `LabError`."""
+    """Move this single-threaded process into these namespaces. Raises `LabError`."""
     for fd, flag, name in ((user_fd, CLONE_NEWUSER, "user"), (net_fd, CLONE_NEWNET, "network")):
         if fd is None:
             continue
@@ -153,7 +144,6 @@ def _enter_new_user_namespace() -> int:
 
 
 def _blocking_sysctls() -> list[str]:
-    """The sysctl settings that block user namespaces here, with the value to set instead."""
     settings = {
         "kernel.unprivileged_userns_clone": ("0", "1"),
         "kernel.apparmor_restrict_unprivileged_userns": ("1", "0"),
@@ -174,7 +164,6 @@ def _fix(settings: Sequence[str]) -> str:
 
 
 def _open_tun() -> int:
-    """Create the device `wan0` in the current namespace. Returns its descriptor."""
     try:
         fd = os.open(TUN_DEVICE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -193,7 +182,6 @@ def _open_tun() -> int:
 
 
 def _configure(name: str, addresses: Sequence[str], routers: Sequence[str]) -> None:
-    """Bring up `lo` and `wan0` in the current namespace."""
     lines = ["link set lo up", f"link set {WAN_INTERFACE} up txqueuelen {TUN_QUEUE_PACKETS}"]
     for address in addresses:
         family, bits = (6, "128 nodad") if ":" in address else (4, "32")
@@ -226,7 +214,6 @@ def _write_settings(values: Mapping[str, str]) -> None:
 
 
 def _allow_ping() -> None:
-    """Allow datagram ICMP sockets to every group; in a user namespace, to its only group, 0."""
     path = Path("/proc/sys/net/ipv4/ping_group_range")
     try:
         path.write_text(ALL_GROUPS)

@@ -1,7 +1,6 @@
-"""The lab's process: creates namespaces, relay, control socket and the connection to the centre, and runs them.
+"""The lab's process: namespaces, relay, control socket, connection to the centre.
 
-Takes a scenario and a run folder; the lab ends on SIGTERM, SIGINT or `down`. All its resources are file descriptors, so
-that even kill -9 leaves nothing behind except two small files, which the next lab replaces.
+All resources are file descriptors: even kill -9 leaves only two small files.
 """
 
 from __future__ import annotations
@@ -49,10 +48,7 @@ def run_lab(
     families: Sequence[int] = (4, 6),
     ready: Callable[[control.LabState], None],
 ) -> None:
-    """Run the lab in this single-threaded process until stopped; calls `ready` when packets flow.
-
-    Raises `LabError` if it cannot start.
-    """
+    """Run the lab in this single-threaded process; calls `ready` when packets flow. Raises `LabError`."""
     control.make_run_dir(run_dir)
     with ExitStack() as cleanup:
         _take_lock(run_dir, cleanup)
@@ -94,7 +90,6 @@ def _register_handlers(
     cleanup: ExitStack,
     direct: Collection[tuple[str, str]],
 ) -> None:
-    """Have the relay's event loop handle requests, signals and the forwarding process as well."""
     lab = _Lab(state, sites, relay, forwarder, direct)
     server = control.ControlServer(run_dir / control.CONTROL_SOCKET, relay, lab.answer)
     cleanup.callback(server.close)
@@ -108,8 +103,6 @@ def _register_handlers(
 
 
 class _Lab:
-    """Executes the requests of the control socket."""
-
     def __init__(
         self,
         state: control.LabState,
@@ -239,7 +232,6 @@ def _site_states(scenario: Scenario, sites: list[SiteNamespace]) -> dict[str, co
 
 
 def _raise_scheduling_class() -> str:
-    """Request real-time scheduling, else a higher priority. Returns the scheduling obtained."""
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
     try:
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
@@ -249,7 +241,7 @@ def _raise_scheduling_class() -> str:
 
 
 def _waited_s() -> float | None:
-    """Time this process was runnable but not scheduled (/proc/PID/schedstat, second field)."""
+    """Time runnable but not scheduled (/proc/PID/schedstat, second field)."""
     try:
         return int(Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
     except FileNotFoundError:
@@ -265,8 +257,6 @@ def _raise_priority() -> str:
 
 
 def _restart_on_exit(forwarder: CentreForwarder, relay: Relay) -> None:
-    """Restart the forwarding process whenever it ends."""
-
     def restart() -> None:
         del relay.readers[forwarder.channel_fd]
         forwarder.restart()
@@ -276,7 +266,6 @@ def _restart_on_exit(forwarder: CentreForwarder, relay: Relay) -> None:
 
 
 def _stop_on_signals(relay: Relay, cleanup: ExitStack) -> None:
-    """Let SIGTERM and SIGINT end the loop, even while it waits."""
     woken, waker = socket.socketpair()
     for end in (woken, waker):
         end.setblocking(False)
@@ -296,7 +285,7 @@ def _stop_on_signals(relay: Relay, cleanup: ExitStack) -> None:
 
 
 def _overrun(net_fd: int) -> int:
-    """Packets that a site's `wan0` dropped because they were not read in time. Enters its namespace."""
+    """Packets that `wan0` dropped unread. Enters the site's namespace."""
     enter(net_fd)
     for line in Path("/proc/self/net/dev").read_text().splitlines():
         name, _, columns = line.partition(":")

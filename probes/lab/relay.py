@@ -1,10 +1,4 @@
-"""The relay: an event loop that moves packets between the sites' TUN devices at their departure times.
-
-Takes the sites' namespaces and the settings of every ordered path; writes the packets that `EmulatedPath` passes to the
-destination's device within a fraction of a millisecond of their departure time, and counts them. The loop can watch
-other descriptors (control, signals). Packets of paths with routes go from link to link (`probes.lab.routing.network`).
-`probes.lab.process` sets it up.
-"""
+"""The relay: an event loop that moves packets between the sites' TUN devices at their departure times."""
 
 from __future__ import annotations
 
@@ -24,22 +18,22 @@ from probes.lab.routing.topology import Topology
 from probes.lab.settings import LabError, PathSettings
 
 LONGEST_PACKET_BYTES = 2048
+# Read from a site before due packets are sent, at most: 16 take about 0.2 ms.
 PACKETS_AT_ONCE = 16
-"""Maximum number of packets read from a site before due packets are sent: 16 take about 0.2 ms."""
 
 IDLE_S = 3600.0
 LATE_S = 1e-3
 NO_ROUTERS = Topology()
 
+# The descriptor to write a packet to, or its next step on a route.
 Exit = int | Ingress | Transit
-"""The descriptor to write a packet to, or its next step on a route."""
 
+# Departure time, arrival number, path or link, exit, bytes.
 PacketInTransit = tuple[float, int, EmulatedPath, Exit, bytes]
-"""Departure time, arrival number, path or link, exit, bytes."""
 
 
 class _Port:
-    """A site's device: the descriptor to read packets from, and the routes by destination address."""
+    """A site's device, and the routes by destination address."""
 
     __slots__ = ("name", "routes", "tun_fd", "unroutable")
 
@@ -51,10 +45,7 @@ class _Port:
 
 
 class Relay:
-    """Moves packets between `sites` until `stop` is called. `seed` makes random choices reproducible.
-
-    Paths with routes in `topology` go through its links and routers, others from site to site.
-    """
+    """Moves packets between `sites` until `stop`, directly or along `topology`; `seed` makes choices reproducible."""
 
     def __init__(
         self,
@@ -82,7 +73,7 @@ class Relay:
         self._stopping = False
 
     def run(self) -> None:
-        """Move packets until `stop`. Raises `LabError` if a site's device is gone, and exceptions of callbacks."""
+        """Move packets until `stop`. Raises `LabError` if a device is gone, and callbacks' exceptions."""
         ports, readers, writers = self._ports, self.readers, self.writers
         while not self._stopping:
             timeout_s = self._forward_due()
@@ -98,11 +89,10 @@ class Relay:
                     writers[fd]()
 
     def stop(self) -> None:
-        """Make `run` return. Packets in transit are lost."""
+        """Make `run` return, losing packets in transit."""
         self._stopping = True
 
     def in_transit(self) -> Counter[tuple[str, str]]:
-        """Number of packets in transit on each path and on each link."""
         counter: Counter[tuple[str, str]] = Counter()
         for _, _, crossed, exit_, _ in self._in_transit:
             counter[crossed.source, crossed.destination] += 1
@@ -111,11 +101,10 @@ class Relay:
         return counter
 
     def unroutable(self) -> dict[str, int]:
-        """Number of packets per site to addresses of no other site."""
         return {port.name: port.unroutable for port in self._ports.values()}
 
     def reset_counters(self) -> None:
-        """Reset the counters. Packets in transit are counted on departure, but not as received."""
+        """Packets in transit are counted on departure, but not as received."""
         self.late_over_1ms, self.latest_s, self.late_s = 0, 0.0, 0.0
         for port in self._ports.values():
             port.unroutable = 0
@@ -125,7 +114,6 @@ class Relay:
             router.counts = RouterCounters()
 
     def _routes(self, source: SiteNamespace, sites: Iterable[SiteNamespace]) -> dict[bytes, tuple[EmulatedPath, Exit]]:
-        """Path and exit by destination address, of the other sites and of the routers."""
         routes: dict[bytes, tuple[EmulatedPath, Exit]] = {}
         for site in sites:
             if site.name != source.name:
@@ -140,7 +128,6 @@ class Relay:
         return routes
 
     def _receive(self, port: _Port) -> None:
-        """Read a batch of packets from a site."""
         queue, routes, numbers, clock = self._in_transit, port.routes, self._numbers, time.monotonic
         for _ in range(PACKETS_AT_ONCE):
             try:
@@ -160,7 +147,6 @@ class Relay:
                 heapq.heappush(queue, (exit_s, next(numbers), path, exit_, packet))
 
     def _forward_due(self) -> float:
-        """Write due packets. Returns the seconds until the next packet is due."""
         queue, clock = self._in_transit, time.monotonic
         while queue:
             early_s = queue[0][0] - clock()
@@ -174,14 +160,13 @@ class Relay:
         return IDLE_S
 
     def _push(self, exit_s: float, link: EmulatedPath, transit: Transit, packet: bytes) -> None:
-        """Queue a packet until it has crossed a link."""
         heapq.heappush(self._in_transit, (exit_s, next(self._numbers), link, transit, packet))
 
     def _deliver_routed(self, due_s: float, number: int, path: EmulatedPath | None, out_fd: int, packet: bytes) -> None:
         self._deliver(time.monotonic() - due_s, number, path, out_fd, packet)
 
     def _deliver(self, late_s: float, number: int, path: EmulatedPath | None, out_fd: int, packet: bytes) -> None:
-        """Write a packet to a site. A router's own packet has no path and is not counted."""
+        """A router's own packet has no path and is not counted."""
         try:
             os.write(out_fd, packet)
         except OSError:

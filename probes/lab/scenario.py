@@ -1,9 +1,4 @@
-"""Reads scenario files of the lab: the sites, the settings of the paths between them, and their tests.
-
-Takes a TOML file, or the name of a scenario in `probes/lab/scenarios`; returns a frozen `Scenario` with the settings of
-every ordered path, and its routers, links and routes. An error in the file raises `ScenarioError` with the file and the
-reason. Has no side effects; `probes.lab.relay` runs a scenario, `probes.lab.mesh` writes its mesh.toml.
-"""
+"""Read scenario files of the lab, by path or name: sites, paths and tests. `ScenarioError` names file and reason."""
 
 from __future__ import annotations
 
@@ -32,8 +27,8 @@ from probes.toml.tables import FileError, Table
 SCENARIO_DIR = Path(__file__).parent / "scenarios"
 DEFAULT_SCENARIO = "five-sites"
 MAX_SITES = 64
+# Great-circle distance per millisecond of RTT, at the speed of light in fibre.
 RTT_KM_PER_MS = 100.0
-"""Great-circle distance per millisecond of RTT, at the speed of light in fibre."""
 
 DIRECT_MTU_BYTES = 1500
 EARTH_RADIUS_KM = 6371.0
@@ -52,18 +47,18 @@ class InvalidScenario(FileError, ScenarioError):
 
 
 class LabSite(msgspec.Struct, frozen=True, kw_only=True):
-    """A site, emulated as a network namespace. `country` is its ISO 3166 alpha-2 code."""
+    """A site, emulated as a network namespace."""
 
     name: SiteName
     title: Text
     latitude_deg: Annotated[float, msgspec.Meta(ge=-90.0, le=90.0)]
     longitude_deg: Annotated[float, msgspec.Meta(ge=-180.0, le=180.0)]
-    country: Annotated[str, must_be('two capital letters, as "CH"', "[A-Z]{2}")]
+    country: Annotated[str, must_be('two capital letters, as "CH"', "[A-Z]{2}")]  # ISO 3166 alpha-2 code
     region: Text
 
 
 class PingSchedule(msgspec.Struct, frozen=True, kw_only=True):
-    """The ping test of the generated mesh. `pattern` and `spacing_s` have the defaults of mesh.toml."""
+    """The ping test of the generated mesh; None takes mesh.toml's defaults."""
 
     every_s: Seconds
     count: Annotated[int, msgspec.Meta(ge=1)] = 10
@@ -77,8 +72,6 @@ class PingSchedule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ThroughputSchedule(msgspec.Struct, frozen=True, kw_only=True):
-    """The throughput test of the generated mesh."""
-
     every_s: Seconds
     duration_s: Seconds
     omit_s: Annotated[int, msgspec.Meta(ge=0)] = 0
@@ -87,20 +80,19 @@ class ThroughputSchedule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TraceSchedule(msgspec.Struct, frozen=True, kw_only=True):
-    """The traces of the generated mesh."""
-
     every_s: Annotated[int, msgspec.Meta(ge=60)]
     attempts: Annotated[int, msgspec.Meta(ge=1, le=20)] = 3
     timeout_s: Annotated[float, msgspec.Meta(gt=0.0)] = 2.0
 
 
 class StampSchedule(msgspec.Struct, frozen=True, kw_only=True):
-    """The STAMP test of the generated mesh, beside pings: between `sites`, or between all."""
+    """The STAMP test of the generated mesh."""
 
     every_s: Seconds
     count: Annotated[int, msgspec.Meta(ge=1)] = 10
     spacing_s: Annotated[float, msgspec.Meta(ge=0.1)] = 0.5
     timeout_s: Annotated[float, msgspec.Meta(gt=0.0)] = 2.0
+    # None for all
     sites: (
         Annotated[
             tuple[Annotated[str, must_be('the name of a site, as in sites = ["slac", "cern"]')], ...],
@@ -111,7 +103,7 @@ class StampSchedule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measure(msgspec.Struct, frozen=True, kw_only=True):
-    """The tests between the sites. A missing table means that the test is not run."""
+    """The tests between the sites; those without a table are not run."""
 
     ping: PingSchedule | None = None
     throughput: ThroughputSchedule | None = None
@@ -120,8 +112,6 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LossAlert(msgspec.Struct, frozen=True, kw_only=True):
-    """The loss rule of the generated mesh."""
-
     above_ratio: Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)]
     window_s: Seconds
 
@@ -131,8 +121,7 @@ class Alerts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _PathTable(OptionalSettings, frozen=True, kw_only=True):
-    """A `[[path]]` table: `between` with `rtt_ms`, or `from` and `to` with `delay_ms`; or with `route` or `routes`; or
-    `between` with `link = "direct"`: a veth pair of `mtu_bytes`, without the relay."""
+    """A `[[path]]` table; `link = "direct"` is a veth pair without relay."""
 
     between: Annotated[tuple[str, str] | None, must_be('two sites, as in between = ["slac", "cern"]')] = None
     source: str | None = msgspec.field(default=None, name="from")
@@ -163,18 +152,17 @@ class _Document(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """A scenario. `paths` has the settings of every ordered pair of sites; `seed` None picks a new seed per run.
-    `direct` has the MTU of the veth pairs between two sites, whose packets do not pass the relay."""
+    """A scenario."""
 
     name: str
     title: str
-    seed: int | None
+    seed: int | None  # None picks a new seed per run
     sites: tuple[LabSite, ...]
-    paths: Mapping[tuple[str, str], PathSettings]
+    paths: Mapping[tuple[str, str], PathSettings]  # every ordered pair of sites
     measure: Measure
     alerts: Alerts
     topology: Topology = Topology()
-    direct: Mapping[tuple[str, str], int] = {}
+    direct: Mapping[tuple[str, str], int] = {}  # MTU of veth pairs, which bypass the relay
 
     @property
     def site_names(self) -> tuple[str, ...]:
@@ -182,12 +170,11 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shipped_scenarios() -> list[str]:
-    """Names of the built-in scenarios."""
     return sorted(path.stem for path in SCENARIO_DIR.glob("*.toml"))
 
 
 def find_scenario(name_or_path: str) -> Path:
-    """Find a scenario file by name or path. Raises `ScenarioError` with the available names."""
+    """Find a scenario file by name or path. Raises `ScenarioError`."""
     shipped = SCENARIO_DIR / f"{name_or_path}.toml"
     if "/" not in name_or_path and shipped.is_file():
         return shipped
@@ -253,10 +240,7 @@ def resolve_site(name: str, site_names: Iterable[str]) -> str:
 
 
 def resolve_path(written: str, site_names: Iterable[str]) -> tuple[str, str]:
-    """Parse source and destination of `SRC-DST` or `SRC:DST`; site names may contain hyphens.
-
-    Raises `LabError` if no split gives two sites, or several do.
-    """
+    """Parse `SRC-DST` or `SRC:DST`; names may contain hyphens. Raises `LabError`."""
     names = list(site_names)
     if ":" in written:
         source, _, destination = written.partition(":")
@@ -296,10 +280,7 @@ def _check_stamp_sites(document: _Document) -> None:
 
 
 def _path_settings(document: _Document, routed: Collection[tuple[str, str]]) -> dict[tuple[str, str], PathSettings]:
-    """Settings of every ordered pair: the defaults, then `between` tables, then `from`/`to` tables.
-
-    A path with a route has no delay of its own: that of its links.
-    """
+    """Settings of every ordered pair; a path with a route has no delay of its own."""
     sites = {site.name: site for site in document.site}
     pairs = [(a, b) for a in sites for b in sites if a != b]
     settings = {pair: explicit_settings(document.default) for pair in pairs}
@@ -312,7 +293,6 @@ def _path_settings(document: _Document, routed: Collection[tuple[str, str]]) -> 
 
 
 def _overrides(tables: tuple[_PathTable, ...], names: list[str]) -> list[tuple[tuple[str, str], dict[str, Any]]]:
-    """Settings of the `[[path]]` tables by ordered pair; tables of a single direction last."""
     both: list[tuple[tuple[str, str], dict[str, Any]]] = []
     single: list[tuple[tuple[str, str], dict[str, Any]]] = []
     for number, table in enumerate(tables, start=1):
@@ -332,7 +312,6 @@ def _overrides(tables: tuple[_PathTable, ...], names: list[str]) -> list[tuple[t
 
 
 def _direct_links(document: _Document, routed: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
-    """MTU of each veth pair, by the two sites as the table names them."""
     links = {}
     for number, table in enumerate(document.path, start=1):
         if table.link is None and table.mtu_bytes is not None:
@@ -350,7 +329,6 @@ def _direct_links(document: _Document, routed: Collection[tuple[str, str]]) -> d
 
 
 def _ends(table: _PathTable, names: list[str]) -> tuple[str, str]:
-    """Check and return the two sites of a `[[path]]`."""
     if table.between is not None:
         if table.source is not None or table.destination is not None:
             raise ScenarioError("has both `between` and `from`/`to`: use only one of them")

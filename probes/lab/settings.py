@@ -1,4 +1,4 @@
-"""Settings of a path or link of the lab in a single direction, their bounds, and the lab's errors."""
+"""Settings of a lab path or link in a direction, their bounds, and the lab's errors."""
 
 from __future__ import annotations
 
@@ -23,27 +23,19 @@ class ScenarioError(LabError):
 
 
 class PathSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a path in a single direction.
-
-    `rate_mbps` None is unlimited. The bottleneck queue holds `queue_bytes` or, if None, `queue_ms` at the rate. Jitter
-    keeps the order of packets. A reordered packet is delayed by `reorder_hold_ms`.
-
-    The policer is a token bucket without a queue: `policer_bytes` deep, filled at `policer_mbps` (None: no policer).
-    With `policer_cell_bytes` it polices cells of that size, as on ATM: a dropped cell loses the packet, although its
-    other cells take tokens. 0 polices whole packets.
-    """
+    """Settings of a path in a single direction. Jitter keeps the order of packets."""
 
     delay_ms: DelayMs
     jitter_ms: DelayMs = 0.0
     loss_ratio: Ratio = 0.0
-    rate_mbps: RateMbps | None = None
-    queue_ms: DelayMs = 100.0
-    queue_bytes: Annotated[int, msgspec.Meta(ge=1500)] | None = None
-    policer_mbps: RateMbps | None = None
-    policer_bytes: PolicerBytes = 15_000
-    policer_cell_bytes: CellBytes = 0
+    rate_mbps: RateMbps | None = None  # None is unlimited
+    queue_ms: DelayMs = 100.0  # at the rate, if `queue_bytes` is None
+    queue_bytes: Annotated[int, msgspec.Meta(ge=1500)] | None = None  # of the bottleneck queue
+    policer_mbps: RateMbps | None = None  # token rate, without a queue; None: no policer
+    policer_bytes: PolicerBytes = 15_000  # depth of the bucket
+    policer_cell_bytes: CellBytes = 0  # polices ATM-like cells, a dropped cell loses the packet; 0: packets
     reorder_ratio: Ratio = 0.0
-    reorder_hold_ms: DelayMs = 10.0
+    reorder_hold_ms: DelayMs = 10.0  # delay of a reordered packet
     duplicate_ratio: Ratio = 0.0
 
     @property
@@ -57,7 +49,7 @@ class PathSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OptionalSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a path or link as a table may set them: those that it sets replace the defaults."""
+    """Settings that a path or link table may set, replacing the defaults."""
 
     jitter_ms: DelayMs | None = None
     loss_ratio: Ratio | None = None
@@ -73,6 +65,5 @@ class OptionalSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def explicit_settings(table: OptionalSettings) -> dict[str, Any]:
-    """The settings that a table sets explicitly."""
     names = OptionalSettings.__struct_fields__
     return {name: value for name in names if (value := getattr(table, name)) is not None}

@@ -1,7 +1,4 @@
-"""`python -m probes lab site NAME down|up`: take a site of a running lab down, and bring it up again.
-
-A site that is down loses every packet of its paths, in both directions. Its agent still reaches the centre.
-"""
+"""`python -m probes lab site NAME down|up`: a site that is down loses all packets of its paths."""
 
 from __future__ import annotations
 
@@ -17,13 +14,11 @@ ALL_LOST = 1.0
 
 
 def add_site_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `lab site`."""
     parser.add_argument("site", metavar="SITE", help="site of the lab")
     parser.add_argument("state", choices=["down", "up"], help="down: all its paths lose every packet")
 
 
 def change_site(arguments: argparse.Namespace) -> int:
-    """Take a site down or up, and print the effect."""
     status = control.ask_status(arguments.run_dir)
     name = resolve_site(arguments.site, {path.source for path in status.paths})
     requests = site_requests(status, name, is_down=arguments.state == "down")
@@ -38,7 +33,7 @@ def change_site(arguments: argparse.Namespace) -> int:
 
 
 def site_requests(status: LabStatus, name: str, *, is_down: bool) -> list[SetRequest]:
-    """The requests that take a site down, or restore the loss of the scenario on its paths that lose everything."""
+    """Requests that take a site down or restore its loss."""
     paths = [path for path in paths_of(status, name) if _loses_all(path) != is_down]
     if not is_down:
         # Paths to another site that is down stay so, unless all are: then this site is up without any.
@@ -55,7 +50,6 @@ def _loss_request(path: PathStatus, *, is_down: bool) -> SetRequest:
 
 
 def _is_down_without(status: LabStatus, name: str, other: str) -> bool:
-    """Whether a site is down, by its paths to sites besides `other`."""
     paths = [path for path in paths_of(status, name) if other not in (path.source, path.destination)]
     return bool(paths) and all(_loses_all(path) for path in paths)
 
@@ -65,13 +59,12 @@ def _other(path: PathStatus, name: str) -> str:
 
 
 def sites_down(status: LabStatus) -> list[str]:
-    """The sites all of whose paths lose everything; with all paths lost, each of them."""
+    """Sites that lose everything on all paths."""
     names = sorted({path.source for path in status.paths})
     return [name for name in names if all(_loses_all(path) for path in paths_of(status, name))]
 
 
 def paths_of(status: LabStatus, name: str) -> list[PathStatus]:
-    """The paths from and to a site."""
     return [path for path in status.paths if name in (path.source, path.destination)]
 
 

@@ -1,4 +1,4 @@
-"""Formats the status of a lab as text: a summary line and a table of all ordered paths."""
+"""Format the status of a lab: a summary line and a table of all ordered paths."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ ROUTER_HEADER = ("router", "address", "AS", "ICMP/s", "silent", "MPLS", "expired
 
 
 def summary(state: control.LabState) -> str:
-    """A running lab in a line: scenario, sites, scheduling, control socket."""
     count = len(state.sites)
     privilege = "as root" if state.user_fd is None else "in a user namespace"
     centre = "" if state.centre_port is None else f", centre at {state.centre_url}"
@@ -31,7 +30,6 @@ def summary(state: control.LabState) -> str:
 
 
 def status_text(status: control.LabStatus) -> str:
-    """Format the status of a lab: a summary, a table of all ordered paths, then routes, links and routers."""
     waited = "" if status.timing.waited_s is None else f" (waited {status.timing.waited_s:.1f} s for a CPU)"
     lines = [
         f"lab {summary(status.lab)}",
@@ -62,7 +60,6 @@ def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def _routed_rows(status: control.LabStatus) -> Iterator[tuple[str, ...]]:
-    """Rows of paths whose delay includes that of the links on their routes."""
     links = {(link.source, link.destination): link.settings for link in status.links}
     routes = {(path.source, path.destination): path.routes for path in status.routes}
     for path in status.paths:

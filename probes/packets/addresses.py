@@ -1,4 +1,4 @@
-"""Checks on an address without sending to it: may it be pinged, is it local, what is the path MTU."""
+"""Checks an address without sending to it: permission, locality, path MTU."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
 IP_MTU = {4: (socket.IPPROTO_IP, 14), 6: (socket.IPPROTO_IPV6, 24)}
 DISCARD_PORT = 9
 
+# In the form that `socket.getaddrinfo` returns.
 SocketAddress = tuple[str, int] | tuple[str, int, int, int]
-"""In the form that `socket.getaddrinfo` returns."""
 
 V4_MAPPED = bytes(10) + b"\xff\xff"
 
 
 def packed(address: str, family: int) -> bytes | None:
-    """The address in network order, without its zone; None if it is not an address of this family."""
+    """The address in network order, without zone; None if not of this family."""
     try:
         return socket.inet_pton(FAMILY[family], address.partition("%")[0])
     except (OSError, UnicodeError):
@@ -23,7 +23,7 @@ def packed(address: str, family: int) -> bytes | None:
 
 
 def refusal_reason(host: bytes, scope: int = 0) -> str | None:
-    """Why this address (in network order) is not pinged; None if it may be. `scope` is the IPv6 interface index."""
+    """Why an address (network order) is not pinged, or None. `scope` is the interface index."""
     if not any(host):
         return "this is the unspecified address; give a host's address"
     if len(host) == 4:
@@ -43,12 +43,12 @@ def refusal_reason(host: bytes, scope: int = 0) -> str | None:
 
 
 LOCAL_NOTE = "local address: packets did not leave this host"
+# With kernel timestamps, RTTs to local addresses are below this; a longer RTT means a remote address.
 NEAR_MS = 0.1
-"""With kernel timestamps, RTTs to local addresses are below this; a longer RTT means that the address is remote."""
 
 
 def is_own(address: SocketAddress, family: int) -> bool:
-    """Whether the address is local, so that packets to it never leave this host: its source address is the same."""
+    """Whether the address is local: its source address is the same."""
     with socket.socket(FAMILY[family], socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((address[0], DISCARD_PORT, *address[2:]))
@@ -59,13 +59,15 @@ def is_own(address: SocketAddress, family: int) -> bool:
 
 
 def stays_on_host(address: SocketAddress, family: int, shortest_ms: float) -> bool:
-    """Whether packets to the address never leave this host. The kernel is asked only where the shortest RTT, in ms, is
-    below NEAR_MS."""
+    """Whether packets never leave this host.
+
+    The kernel is asked only if `shortest_ms` is below NEAR_MS.
+    """
     return address[0].startswith("127.") or (shortest_ms < NEAR_MS and is_own(address, family))
 
 
 def path_mtu_bytes(address: SocketAddress, family: int) -> int | None:
-    """The path MTU in the kernel's route cache, in bytes of IP packet; None without a route."""
+    """Path MTU in the kernel's route cache, in IP bytes; None without a route."""
     with socket.socket(FAMILY[family], socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((address[0], DISCARD_PORT, *address[2:]))

@@ -31,12 +31,12 @@ from probes.packets.spec import Burst, PingSpec, PingTarget
 
 MIN_SPACING_S = 0.01
 MAX_COUNT = 10_000
+# Threads of `measure_each`; with more targets, several share a thread and are complete together.
 MOST_CYCLES = 32
-"""Threads of `measure_each`; with more targets, several share a thread and are complete together."""
 
 
 def problems(spec: PingSpec) -> list[str]:
-    """Values of a spec that are out of range, each with the valid range; empty if all are valid."""
+    """Values out of range, each with the valid range."""
     reasons = [
         f"packet_bytes {size}: must be from {MIN_PACKET_BYTES} to {MAX_PACKET_BYTES}"
         for size in (*spec.packet_bytes, *([] if spec.priming_bytes is None else [spec.priming_bytes]))
@@ -65,12 +65,10 @@ def measure(
     load_periods: LoadPeriods | None = None,
     progress: Progress | None = None,
 ) -> tuple[Burst, ...]:
-    """Measure all targets at once. Returns a burst for each target and size, in the order of the spec.
+    """Measure all targets at once; return a burst for each target and size, in order.
 
-    Sends in batches with kernel timestamps, which needs 64-bit Linux; with `plain` sockets, works on any system.
-    `progress` is called with the replies so far, several times a second.
-
-    Raises ProbeError only for an invalid spec. A target that cannot be measured has a burst with its outcome.
+    Batches and kernel timestamps need 64-bit Linux, `plain` sockets not. `progress` gets the replies so far. Raises
+    ProbeError only for an invalid spec.
     """
     return measure_all(spec, deadline, plain=plain, load_periods=load_periods, progress=progress).all()
 
@@ -83,7 +81,6 @@ def measure_all(
     load_periods: LoadPeriods | None = None,
     progress: Progress | None = None,
 ) -> PingResults:
-    """As `measure`, without an object for each burst."""
     wrong = problems(spec)
     if wrong:
         raise ProbeError("; ".join(wrong), permanent=True)
@@ -95,10 +92,9 @@ def measure_all(
 
 
 def measure_each(spec: PingSpec, deadline: Deadline) -> Iterator[tuple[Burst, ...]]:
-    """Measure all targets at once, and yield the bursts of a target as soon as they are complete.
+    """Measure all targets at once, and yield a target's complete bursts.
 
-    Targets with the same address share the packets and are yielded together. Otherwise as `measure`; with plain
-    sockets where others are not available.
+    Targets with the same address come together. Falls back to plain sockets.
     """
     plain = bool(IcmpProbe().can_run(spec))
     now = datetime.now(UTC)
@@ -126,10 +122,10 @@ def measure_each(spec: PingSpec, deadline: Deadline) -> Iterator[tuple[Burst, ..
 
 
 def summary(burst: Burst) -> dict[str, float | None]:
-    """Loss and RTT statistics of a burst; None where undefined.
+    """Loss and RTT statistics; None where undefined.
 
-    `ipdv_ms` as in PingER: the interquartile range of the signed RTT differences between consecutive requests that were
-    both answered (RFC 5481, section 4.1). Quartiles by linear interpolation.
+    `ipdv_ms` as in PingER: interquartile range of RTT differences of consecutive answered requests (RFC 5481, section
+    4.1).
     """
     received = sorted(rtt_ms for rtt_ms in burst.rtts_ms if rtt_ms is not None)
     differences = sorted(
@@ -146,7 +142,7 @@ def summary(burst: Burst) -> dict[str, float | None]:
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
-    """By linear interpolation. For a few numbers, NumPy would take twenty times as long."""
+    """Interpolate linearly; for few numbers NumPy takes twenty times as long."""
     place, between = divmod(share * (len(ordered) - 1), 1)
     low = ordered[int(place)]
     return low + between * (ordered[min(int(place) + 1, len(ordered) - 1)] - low)
@@ -156,7 +152,6 @@ class IcmpProbe:
     """Measures with batched ICMP echo requests and kernel timestamps (`probes.contract.Probe`)."""
 
     def can_run(self, spec: PingSpec) -> list[str]:
-        """Reasons it cannot run, each with a fix."""
         if sys.platform != "linux" or sys.maxsize < 2**32:
             return [*problems(spec), "ping: kernel timestamps need 64-bit Linux"]
         missing = kernel.missing_calls()
@@ -171,15 +166,13 @@ class IcmpProbe:
         load_periods: LoadPeriods | None = None,
         progress: Progress | None = None,
     ) -> PingResults:
-        """As `measure_all`."""
         return measure_all(spec, deadline, load_periods=load_periods, progress=progress)
 
 
 class PlainIcmpProbe:
-    """Measures over plain sockets, a system call per packet, timed by this program (`probes.contract.Probe`)."""
+    """Measures over plain sockets, timed by this program (`probes.contract.Probe`)."""
 
     def can_run(self, spec: PingSpec) -> list[str]:
-        """Reasons it cannot run, each with a fix."""
         return [*problems(spec), *_socket_problems(spec, PlainChannel)]
 
     def run(
@@ -189,12 +182,11 @@ class PlainIcmpProbe:
         load_periods: LoadPeriods | None = None,
         progress: Progress | None = None,
     ) -> PingResults:
-        """As `measure_all`, plain."""
         return measure_all(spec, deadline, plain=True, load_periods=load_periods, progress=progress)
 
 
 def _socket_problems(spec: PingSpec, open_channel: Callable[..., Channel]) -> Iterator[str]:
-    """Reasons why no socket can be opened, by family. A missing address family is an outcome of its targets instead."""
+    """Why no socket opens; a missing family is a target's outcome instead."""
     for family in sorted({target.family for target in spec.targets}):
         try:
             open_channel(family, dont_fragment=spec.dont_fragment).close()

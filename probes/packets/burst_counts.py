@@ -1,4 +1,4 @@
-"""Counts per burst, computed from the `EchoResults` of a session for all targets and sizes at once."""
+"""Counts per burst, for all targets and sizes of a session at once."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 class BurstCounts:
-    """The counts of all bursts of a session, as nested lists indexed by target and size.
+    """Counts of a session's bursts, by target and size.
 
-    Packets `under_load` are in no count, only in `loaded_rtts_ms`; a burst with no other packet is counted as it is.
+    Packets `under_load` are only in `loaded_rtts_ms`, unless a burst has no others.
     """
 
     def __init__(self, results: EchoResults, sizes: int, family: int = 4, under_load: Bools | None = None) -> None:
@@ -55,6 +55,7 @@ class BurstCounts:
         stamps_lost = (in_time & ~by_size(results.kernel_stamped)).sum(axis=2)
         hardware = np.all(by_size(results.hardware_stamped) | ~in_time, axis=2)
         refused_errno = by_size(results.refused_errno)
+        # Arrays of shape (targets, sizes); `ttl` and `stamp`, an index in `STAMPS`, are -1 without a reply in time.
         self.arrays: dict[str, npt.NDArray[Any]] = {
             "started_us": started_at_ns // 1000,
             "sent": sent,
@@ -70,8 +71,6 @@ class BurstCounts:
                 received == 0, -1, np.where(stamps_lost > 0, STAMPS.index("user"), np.where(hardware, HARDWARE, KERNEL))
             ),
         }
-        """The counts as arrays of shape (targets, sizes); `ttl` and `stamp`, an index in `STAMPS`, are -1 without any
-        reply in time."""
         self.rtt_ms = rtt_ms
         self.sent: Counts = sent.tolist()
         self.received: Counts = received.tolist()
@@ -80,7 +79,7 @@ class BurstCounts:
         self._errors = self._group_errors(results, len(rtt_ms[0, 0]) if len(rtt_ms) else 1)
 
     def _without(self, results: EchoResults, under_load: Bools, sent: Bools) -> EchoResults:
-        """The results without the packets under load, whose RTTs are kept, except in bursts that have no others."""
+        """Remove packets under load and keep their RTTs, except in bursts without others."""
         whole = (under_load == sent).all(axis=2) & sent.any(axis=2)
         for row, column in np.argwhere(whole).tolist():
             self._loaded[row, column] = ()
@@ -102,7 +101,7 @@ class BurstCounts:
         )
 
     def _group_errors(self, results: EchoResults, count: int) -> dict[tuple[int, int], list[IcmpError]]:
-        """ICMP errors of each burst, identical errors counted together, without those about answered requests."""
+        """Count identical ICMP errors of each burst, without those about answered requests."""
         errors = results.errors
         grouped: dict[tuple[int, int], list[IcmpError]] = defaultdict(list)
         lost = np.isnan(results.rtt_ms[errors.target, errors.turn])
@@ -127,8 +126,7 @@ class BurstCounts:
 
     @property
     def has_only_numbers(self) -> Bools:
-        """The bursts without ICMP errors, refused requests or packets under load, as an array of shape (targets,
-        sizes)."""
+        """Bursts without ICMP errors, refusals or load; shape (targets, sizes)."""
         sent: Int64s = self.arrays["sent"]
         plain: Bools = (sent > 0) & (sent == self.rtt_ms.shape[2])
         for row, column in (*self._errors, *self._loaded):
@@ -136,7 +134,6 @@ class BurstCounts:
         return plain
 
     def fields(self, row: int, column: int) -> dict[str, Any]:
-        """The fields that the results of pings and of STAMP have in common."""
         return {
             "started_at": EPOCH + timedelta(microseconds=self.started_at_ns[row][column] // 1000),
             **{name: int(self.arrays[name][row, column]) for name in COUNTED},
@@ -146,7 +143,7 @@ class BurstCounts:
         }
 
     def rtts_ms(self, row: int, column: int) -> tuple[float | None, ...]:
-        """The RTT of each request sent, in the order of sending; None if lost."""
+        """RTT of each request sent; None if lost."""
         rtts_ms: list[float] = np.round(self.rtt_ms[row, column], 6).tolist()
         if self.received[row][column] == len(rtts_ms):
             return tuple(rtts_ms)
@@ -155,7 +152,7 @@ class BurstCounts:
         return tuple(None if math.isnan(rtt) else rtt for rtt in rtts_ms)
 
     def loaded_rtts_ms(self, row: int, column: int) -> tuple[float | None, ...] | None:
-        """As `rtts_ms`, of the packets under load; empty if the burst has no others, None if it has none of them."""
+        """RTTs under load; empty if the burst has no others, None without."""
         return self._loaded.get((row, column))
 
     def ttl(self, row: int, column: int) -> int | None:
@@ -169,14 +166,13 @@ class BurstCounts:
         return None if stamp < 0 else STAMPS[stamp]
 
     def errors(self, row: int, column: int) -> tuple[IcmpError, ...]:
-        """ICMP errors about the requests of a burst, the most frequent where there are many."""
+        """ICMP errors about a burst, the most frequent if many."""
         errors = self._errors.get((row, column), ())
         return tuple(sorted(errors, key=lambda error: -error.count)[:MAX_ICMP_ERRORS])
 
 
 def sent_under_load(results: EchoResults, rows: Sequence[Sequence[int]], loads: LoadedPeriods) -> Bools:
-    """The packets that were sent while a test of ours loaded their path; `rows` has the targets of each row, by their
-    index in the spec."""
+    """Mark packets sent while our tests loaded their path; `rows` has target indexes."""
     within = sent_within(results, loads.here)
     if loads.there:
         for row, members in enumerate(rows):
@@ -186,7 +182,7 @@ def sent_under_load(results: EchoResults, rows: Sequence[Sequence[int]], loads: 
 
 
 def sent_within(results: EchoResults, periods: Sequence[LoadPeriod]) -> Bools:
-    """The packets that were sent in any of these periods, their ends included."""
+    """Mark packets sent in any of these periods."""
     return _within(results.sent_at_ns, results.sent, periods)
 
 
@@ -207,7 +203,7 @@ def _nanoseconds(at: datetime) -> int:
 
 
 def reordered(arrived_ns: Int64s, in_time: Bools) -> Int64s:
-    """Replies that arrived after the reply to a later request (RFC 4737, section 3.3), counted along the last axis."""
+    """Count replies after a later request's (RFC 4737, section 3.3), along the last axis."""
     arrived_ns = np.where(in_time, arrived_ns, np.iinfo(np.int64).max)
     order = np.argsort(arrived_ns, axis=-1, kind="stable")
     arrived = np.take_along_axis(in_time, order, axis=-1)
@@ -217,7 +213,7 @@ def reordered(arrived_ns: Int64s, in_time: Bools) -> Int64s:
 
 
 def changes(values: npt.NDArray[Any], valid: Bools) -> Int64s:
-    """How often a valid value differs from the valid value before it, along the last axis."""
+    """Count valid values that differ from the previous, along the last axis."""
     place = np.where(valid, np.arange(values.shape[-1]), 0)
     before = np.maximum.accumulate(place, axis=-1)
     former = np.take_along_axis(values, before[..., :-1], axis=-1)
@@ -227,5 +223,5 @@ def changes(values: npt.NDArray[Any], valid: Bools) -> Int64s:
 
 
 def _first(values: npt.NDArray[Scalar], where: Bools) -> npt.NDArray[Scalar]:
-    """Along the last axis, the value at the first true element of `where`, or the first value if all are false."""
+    """Value at the first true `where` along the last axis, else the first."""
     return np.take_along_axis(values, where.argmax(axis=-1)[..., np.newaxis], axis=-1)[..., 0]

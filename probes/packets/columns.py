@@ -20,9 +20,10 @@ from probes.packets.spec import Burst, Stamp
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NS_PER_MS = 1_000_000
+# From the best to the poorest.
 STAMPS: tuple[Stamp, ...] = get_args(Stamp)
-"""From the best to the poorest."""
 COUNTS = ("sent", "received", "late", "duplicates", "reordered", "ttl_changes", "stamps_lost", "waited")
+# Named after `Burst`'s fields; `started_us` since the epoch, `stamp` an index in `STAMPS`, `NONE` where missing.
 RECORD = np.dtype(
     [
         ("path_id", "<i4"),
@@ -35,8 +36,6 @@ RECORD = np.dtype(
         ("flow", "<i4"),
     ]
 )
-"""Columns of numbers, named after the fields of a `Burst`: `started_us` since the epoch, `stamp` an index in `STAMPS`;
-`NONE` where there is none."""
 NONE = -1
 LOST_NS = -1
 
@@ -45,23 +44,21 @@ Records = npt.NDArray[np.void]
 
 @dataclass(frozen=True, slots=True)
 class BurstArrays:
-    """Measured bursts over one address family. `rtts_ns` has the RTTs of all requests, burst after burst, `LOST_NS`
-    where there was no reply in time. `details` is empty where no burst has any."""
+    """Measured bursts of one address family."""
 
     family: Literal[4, 6]
     clock_source: str | None
     records: Records
-    rtts_ns: Int64s
+    rtts_ns: Int64s  # all requests' RTTs, burst after burst; `LOST_NS` without reply
     targets: Sequence[str]
     addresses: Sequence[str]
     source_addresses: Sequence[str | None]
-    details: Sequence[str | None] = ()
+    details: Sequence[str | None] = ()  # empty if no burst has any
 
     def __len__(self) -> int:
         return len(self.records)
 
     def part(self, first: int, stop: int) -> BurstArrays:
-        """The bursts from `first` to `stop`."""
         begin, end = self.records["sent"][:first].sum(), self.records["sent"][:stop].sum()
         return replace(
             self,
@@ -74,7 +71,6 @@ class BurstArrays:
         )
 
     def bursts(self) -> Iterator[Burst]:
-        """Each burst as an object."""
         rtts_ms = np.where(self.rtts_ns == LOST_NS, np.nan, self.rtts_ns / NS_PER_MS).astype(object)
         rtts_ms[self.rtts_ns == LOST_NS] = None
         ends = np.cumsum(self.records["sent"]).tolist()
@@ -104,22 +100,20 @@ class BurstArrays:
 
 @dataclass(frozen=True, slots=True)
 class PlacedColumns:
-    """Columns of a cycle, and the place of each of their bursts among all bursts of the cycle."""
+    """Columns of a cycle, with each burst's place in it."""
 
     columns: BurstArrays
     places: Int64s
 
 
 class PingResults(Sequence[Burst]):
-    """All bursts of a cycle, a burst for each target and size in the order of the spec: `columns`, and `others` by
-    their place. As a sequence, an object for each."""
+    """All bursts of a cycle, in the spec's order: `columns`, and `others` by their place."""
 
     def __init__(self, columns: Sequence[PlacedColumns], others: dict[int, Burst]) -> None:
         self.columns = columns
         self.others = others
 
     def all(self) -> tuple[Burst, ...]:
-        """Each burst as an object."""
         bursts = dict(self.others)
         for placed in self.columns:
             bursts.update(zip(placed.places.tolist(), placed.columns.bursts(), strict=True))

@@ -1,8 +1,6 @@
-"""A ping cycle: assigns targets to sockets and makes a burst of each target's results.
+"""A ping cycle: assigns targets to sockets and makes bursts of the results.
 
-Targets with the same address family and source address share a socket; more targets than a CPU core can handle are
-spread over several sockets, each with a thread. Targets with the same address share the packets. Takes resolved names,
-returns bursts in the order of the targets and their sizes.
+Targets with the same address share packets. Takes resolved names.
 """
 
 from __future__ import annotations
@@ -59,7 +57,6 @@ HINTS = {
 
 @cache
 def clock_source() -> str | None:
-    """The kernel's clock source, by its kernel name."""
     try:
         return CLOCK_SOURCE.read_text().strip()
     except OSError:
@@ -68,19 +65,18 @@ def clock_source() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _SharedSocket:
-    """The targets that share a socket: `rows` has, for each distinct address, the targets with that address; `sources`
-    the local address of packets to it."""
+    """The targets that share a socket."""
 
     family: int
-    rows: tuple[tuple[int, ...], ...]
+    rows: tuple[tuple[int, ...], ...]  # targets with each distinct address
     addresses: tuple[SocketAddress, ...]
-    sources: tuple[str | None, ...]
+    sources: tuple[str | None, ...]  # local address of packets to each address
     channel: Channel
     session: PingSession
 
 
 class PingCycle:
-    """The sockets and sessions of a ping cycle. A context manager that closes the sockets."""
+    """Sockets and sessions of a cycle; a context manager."""
 
     def __init__(
         self,
@@ -92,9 +88,7 @@ class PingCycle:
         load_periods: LoadPeriods | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """`plain`: use portable sockets instead of Linux batches and kernel timestamps. `load_periods` is called once
-        the requests are sent; those sent in such a period are told apart. `progress` is called with the replies so far,
-        several times a second."""
+        """`load_periods` is called after sending; `progress` gets the replies so far, several times a second."""
         self._spec = spec
         self._plain = plain
         self._load_periods = load_periods
@@ -112,12 +106,11 @@ class PingCycle:
             raise
 
     def close(self) -> None:
-        """Close the sockets."""
         for shared in self._sockets:
             shared.channel.close()
 
     def run(self, deadline: Deadline) -> None:
-        """Send all requests and await the replies; then check for rate limiting if the spec says so."""
+        """Send all requests, await replies, then check for rate limiting if requested."""
         spec = self._spec
         after_step = None if self._progress is None else self._tell_progress
         run_sessions([shared.session for shared in self._sockets], deadline, spec.timeout_s, after_step)
@@ -132,7 +125,6 @@ class PingCycle:
                 self._progress(shared.session.results())
 
     def results(self) -> PingResults:
-        """All bursts, in the order of the targets and their sizes."""
         sizes = len(self._spec.packet_bytes)
         others = {
             index * sizes + column: burst for index, own in self._bursts.items() for column, burst in enumerate(own)
@@ -152,7 +144,6 @@ class PingCycle:
         return PingResults(placed, others)
 
     def _in_columns(self, shared: _SharedSocket, counts: BurstCounts, dropped: int) -> PlacedColumns:
-        """The bursts of a socket that have only numbers to tell."""
         plain = counts.has_only_numbers & (not self._plain)
         if dropped > 0:
             plain &= counts.arrays["received"] == counts.arrays["sent"]
@@ -191,8 +182,7 @@ class PingCycle:
         return PlacedColumns(columns, index * len(self._spec.packet_bytes) + size)
 
     def _group_targets(self, answers: Mapping[Name, Resolution]) -> dict[tuple[int, str | None, Egress], list[int]]:
-        """Group the targets by family, source address and egress; targets without an address get their outcome
-        here."""
+        """Group the targets; those without an address get their outcome here."""
         together: dict[tuple[int, str | None, Egress], list[int]] = defaultdict(list)
         for index, target in enumerate(self._spec.targets):
             answer = answers[target.address, target.family]
@@ -204,7 +194,6 @@ class PingCycle:
         return together
 
     def _open_sockets(self, family: int, source: str | None, egress: Egress, members: Sequence[int]) -> None:
-        """Open as many sockets as these targets need."""
         sharing: dict[SocketAddress, list[int]] = defaultdict(list)
         for index in members:
             sharing[self._addresses[index]].append(index)
@@ -246,7 +235,7 @@ class PingCycle:
         return sent_under_load(results, rows, loads)
 
     def _check_rate(self, shared: _SharedSocket, counts: BurstCounts, deadline: Deadline) -> None:
-        """Detect targets whose loss grows with our rate, among those with partial loss."""
+        """Detect targets whose loss grows with our rate, among partial losses."""
         spec = self._spec
         suspects = [row for row in range(len(shared.rows)) if 0 < sum(counts.received[row]) < sum(counts.sent[row])]
         longest_s = rate_limit.longest_s(spec.spacing_s, spec.timeout_s, spec.min_spacing_s)
@@ -281,7 +270,7 @@ class PingCycle:
     def _extra_round(
         self, shared: _SharedSocket, rows: Sequence[int], requests: int, spacing_s: float, deadline: Deadline
     ) -> dict[int, rate_limit.Answered] | None:
-        """Send more requests to the targets of some rows; None if a test of ours loaded any of their paths."""
+        """Send more requests to some rows; None if our tests loaded any path."""
         spec = self._spec
         pattern = SendPattern((min(spec.packet_bytes),), requests, spacing_s, spec.timeout_s)
         session = PingSession(shared.channel, [shared.addresses[row] for row in rows], pattern)
@@ -297,7 +286,6 @@ class PingCycle:
     def _burst(
         self, shared: _SharedSocket, index: int, counts: BurstCounts, row: int, column: int, flow: int, dropped: int
     ) -> Burst:
-        """A burst that has more to tell than numbers."""
         target, size = self._spec.targets[index], self._spec.packet_bytes[column]
         refused = counts.refused_errno[row][column]
         errors = counts.errors(row, column)
@@ -325,7 +313,6 @@ class PingCycle:
         )
 
     def _path_mtu_bytes(self, index: int, refused: int, errors: tuple[IcmpError, ...]) -> int | None:
-        """The path MTU, if a request exceeded it."""
         mtus_bytes = [error.mtu_bytes for error in errors if error.mtu_bytes is not None]
         if mtus_bytes:
             return min(mtus_bytes)
@@ -335,7 +322,6 @@ class PingCycle:
         return path_mtu_bytes(self._addresses[index], self._spec.targets[index].family)
 
     def _notes(self, index: int, fields: Mapping[str, Any], refused: int, dropped: int) -> str | None:
-        """Notes that qualify the figures of a burst; None without notes."""
         rtts_ms = fields["rtts_ms"]
         sent = len(rtts_ms) + len(fields["loaded_rtts_ms"] or ())
         shortest_ms = min((rtt for rtt in rtts_ms if rtt is not None), default=NEAR_MS)
@@ -370,7 +356,7 @@ class PingCycle:
 
 
 def unsent_note(planned: int, sent: int, refused: int, unsent: str) -> list[str]:
-    """A note with the reason why not all were sent, `refused` the errno of the first that were not; without, none."""
+    """Note why requests were not sent; `refused` is the first's errno."""
     if sent == planned:
         return []
     why = str(refusal(refused)) if refused else "deadline reached"
@@ -378,7 +364,7 @@ def unsent_note(planned: int, sent: int, refused: int, unsent: str) -> list[str]
 
 
 def refusal(code: int) -> ProbeError:
-    """The error for the errno of a refused request; 0 means that it was never handed to the kernel."""
+    """Convert a refused request's errno; 0 means never handed to the kernel."""
     if code == 0:
         return ProbeError("deadline reached before the first request", outcome=Outcome.MISSED)
     hint = f" ({HINTS[code]})" if code in HINTS else ""

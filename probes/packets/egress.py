@@ -1,8 +1,4 @@
-"""Where packets leave this host: through which interface or VRF, from which network namespace, with which DSCP.
-
-In: an `Egress`, as of a `PacketTarget`, and a function that opens sockets. Out: sockets that send so, and the source
-addresses that their packets have. Linux only; raises `ProbeError` where this host has no such interface or namespace.
-"""
+"""Where packets leave this host: interface or VRF, network namespace, DSCP. Linux only."""
 
 from __future__ import annotations
 
@@ -28,22 +24,22 @@ NAMESPACES = Path("/run/netns")
 CLONE_NEWNET = 0x40000000
 TRAFFIC_CLASS = {4: (socket.IPPROTO_IP, socket.IP_TOS), 6: (socket.IPPROTO_IPV6, socket.IPV6_TCLASS)}
 LARGEST_DSCP = 63
+# The DSCP is the upper six bits of the traffic class (RFC 2474).
 ECN_BITS = 2
-"""The DSCP is the upper six bits of the traffic class (RFC 2474)."""
 
+# A socket address of family AF_UNSPEC, as long as an IPv6 address.
 UNSPECIFIED = bytes(28)
-"""A socket address of the family AF_UNSPEC, as long as that of IPv6."""
 
 Opened = TypeVar("Opened")
+# On other systems a socket is opened for each destination.
 _connect = ctypes.CDLL(None).connect if sys.platform == "linux" else None
-"""On other systems a socket is opened for each destination."""
 
 
 class Egress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How packets leave. `interface` may be a VRF. `namespace` is a name under /run/netns, as of `ip netns`."""
+    """How packets leave."""
 
-    interface: ShortText | None = None
-    namespace: ShortText | None = None
+    interface: ShortText | None = None  # may be a VRF
+    namespace: ShortText | None = None  # name under /run/netns (`ip netns`)
     dscp: Annotated[int, Meta(ge=0, le=LARGEST_DSCP)] = 0
 
 
@@ -51,14 +47,13 @@ ANY = Egress()
 
 
 class PacketTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """A host to send packets to. `source` is the local address to send from; ignored if this host does not have it.
-    `egress` says how packets leave, and is left out of the JSON where the routes of this host decide."""
+    """A host to send packets to."""
 
     address: str
     family: Literal[4, 6] = 4
-    source: str | None = None
+    source: str | None = None  # local address to send from; ignored if this host lacks it
     path_id: int | None = None
-    egress: Egress | msgspec.UnsetType = msgspec.UNSET
+    egress: Egress | msgspec.UnsetType = msgspec.UNSET  # left out of the JSON where this host's routes decide
 
     @property
     def leaves_by(self) -> Egress:
@@ -66,7 +61,7 @@ class PacketTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_within(egress: Egress, opening: Callable[[], Opened]) -> Opened:
-    """Call `opening` in the namespace: sockets stay in the namespace in which they were opened."""
+    """Call `opening` in the namespace, in which its sockets stay."""
     if egress.namespace is None:
         return opening()
     name = egress.namespace
@@ -81,7 +76,6 @@ def open_within(egress: Egress, opening: Callable[[], Opened]) -> Opened:
 
 
 def _enter(name: str) -> None:
-    """Move this thread into a network namespace."""
     if "/" in name or name in ("", ".", ".."):
         raise ProbeError(f"{name!r} is no name of a network namespace", permanent=True)
     try:
@@ -98,7 +92,7 @@ def _enter(name: str) -> None:
 
 
 def prepare(opened: socket.socket, family: int, egress: Egress) -> None:
-    """Set the interface and the DSCP of a socket, before it is bound to an address."""
+    """Set interface and DSCP, before a socket is bound."""
     if egress.interface is not None:
         try:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, egress.interface.encode() + b"\0")
@@ -112,8 +106,7 @@ def prepare(opened: socket.socket, family: int, egress: Egress) -> None:
 def source_addresses(
     family: int, destinations: Sequence[SocketAddress], source: str | None, egress: Egress = ANY
 ) -> list[str | None]:
-    """The local address of packets to each destination: `source` if this host has it, else that of the route; None
-    without a route. Sends nothing."""
+    """Local address of packets to each destination; None without a route. Sends nothing."""
 
     def look_up() -> list[str | None]:
         if source is not None:
@@ -131,7 +124,6 @@ def source_addresses(
 
 
 def _unsent(family: int, egress: Egress) -> socket.socket:
-    """A datagram socket that nothing will be sent from."""
     probe = socket.socket(FAMILY[family], socket.SOCK_DGRAM)
     try:
         prepare(probe, family, egress)

@@ -1,8 +1,6 @@
-"""The flow of each path: the ICMP checksum that all its echo requests carry.
+"""The flow of each path: the constant ICMP checksum of its echo requests, by which routers balance load.
 
-Routers that balance load over several links choose the link of an ICMP packet by type, code and checksum, the first
-four bytes after the IP header (Augustin et al., "Avoiding traceroute anomalies with Paris traceroute", IMC 2006). With
-a constant checksum, all requests to a target take the same links, and so does a trace that carries it too.
+Augustin et al., "Avoiding traceroute anomalies with Paris traceroute", IMC 2006.
 """
 
 from __future__ import annotations
@@ -24,10 +22,7 @@ MACHINE_ID = Path("/etc/machine-id")
 
 @cache
 def machine_key() -> bytes:
-    """A key that outsiders do not know and that stays the same when a program or the machine starts again.
-
-    machine-id(5) asks not to use the identifier itself.
-    """
+    """Derive a secret key that survives restarts; machine-id(5) asks not to use the identifier itself."""
     try:
         text = MACHINE_ID.read_bytes()
     except OSError:
@@ -36,7 +31,7 @@ def machine_key() -> bytes:
 
 
 def flows_of(family: int, addresses: Sequence[SocketAddress]) -> Int64s:
-    """The flow of each of these targets, from 1 to 0xFFFE: always the same from this machine to the same address."""
+    """Flow of each target, 1 to 0xFFFE, constant from this machine."""
     return np.array([_flow_of(family, address[0].partition("%")[0]) for address in addresses], np.int64)
 
 

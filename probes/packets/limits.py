@@ -31,10 +31,9 @@ class PacketLimits(msgspec.Struct, frozen=True, kw_only=True):
     hours: Hours = ALL_DAY
 
     def forbids_targets(self, spec: Paced, addresses: list[str], in_flight: Mapping[str, InFlight]) -> list[str | None]:
-        """The rule against each of these addresses, which may be measured otherwise, or None.
+        """The rule against each address, or None, beside the cycles `in_flight`.
 
-        `in_flight` are the running cycles. The first targets get what there is; those with the
-        same address share its packets.
+        The first targets get the remaining rate; equal addresses share packets.
         """
         there: dict[str, float] = defaultdict(float)
         for cycle in in_flight.values():
@@ -68,17 +67,15 @@ class PacketLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """A running ping cycle: its distinct addresses, each with a request every `spacing_s`."""
+    """A running cycle: its addresses, each with a request every `spacing_s`."""
 
     spacing_s: float
     addresses: frozenset[str]
 
     @property
     def packets_per_s(self) -> float:
-        """To each address."""
         return packets_per_s(self.spacing_s)
 
 
 def packets_per_s(spacing_s: float) -> float:
-    """Packets per second to an address while a cycle runs."""
     return 1 / spacing_s if spacing_s > 0 else math.inf

@@ -1,9 +1,6 @@
-"""Detects ICMP rate limiting: loss caused by our own request rate, at a target or a router on the path.
+"""Detects ICMP rate limiting: loss caused by our own request rate.
 
-A target with partial loss is sent more requests at a higher rate, twice, with a pause between. If loss is significantly
-higher both times, it depends on our rate and says little about the path. Where most requests are lost, loss cannot rise
-significantly; a limit then answers as many a second at any rate, so that requests sent more slowly than that are all
-answered. They are sent first, so that a path that has recovered answers the faster ones too.
+Two faster rounds must lose significantly more; at high loss, all slower requests must be answered.
 """
 
 from __future__ import annotations
@@ -18,14 +15,14 @@ RATE_FACTOR = 20
 SHORTEST_SPACING_S = 0.02
 SIGNIFICANCE = 0.01
 SLOWER_REQUESTS = 10
+# Of the interval between two answered requests: a few of them show a limit's rate.
 SLOWER_FACTOR = 1.5
-"""Of the interval between two answered requests: a limit's rate is known from a few of them."""
 LONGEST_SLOWER_SPACING_S = 2.0
 LONGEST_SLOWDOWN = 10
 
 
 class Answered(NamedTuple):
-    """The requests to a target at some rate, and those that were answered in time."""
+    """Requests to a target at a rate, and the number answered in time."""
 
     sent: int
     received: int
@@ -36,26 +33,24 @@ class Answered(NamedTuple):
 
 
 def faster_spacing_s(spacing_s: float, min_spacing_s: float) -> float:
-    """Seconds between requests of the check to an address; at most the spacing of the measurement."""
+    """Seconds between the check's requests; at most the measurement's."""
     return min(spacing_s, max(spacing_s / RATE_FACTOR, min_spacing_s, SHORTEST_SPACING_S))
 
 
 def longest_s(spacing_s: float, timeout_s: float, min_spacing_s: float = 0.0) -> float:
-    """Maximum duration of the check."""
     faster_s = ROUNDS * (REQUESTS * faster_spacing_s(spacing_s, min_spacing_s) + timeout_s)
     slower_s = _longest_slower_spacing_s(spacing_s)
     return faster_s + (SLOWER_REQUESTS * slower_s + timeout_s if slower_s else 0.0)
 
 
 def _longest_slower_spacing_s(spacing_s: float) -> float:
-    """0 if requests answered at half of their rate, where faster rounds tell little, would need a longer one."""
+    """0 if requests answered at half of their rate would need more."""
     longest_s = min(LONGEST_SLOWER_SPACING_S, LONGEST_SLOWDOWN * spacing_s)
     return longest_s if longest_s >= 2 * SLOWER_FACTOR * spacing_s else 0.0
 
 
 def slower_spacing_s(slow: Answered, spacing_s: float, min_spacing_s: float) -> float | None:
-    """Seconds between requests of the slower round that tell a limit of the answered rate from other loss; None where
-    the faster rounds tell it, or where the requests would take too long or tell nothing."""
+    """Seconds between slower requests that reveal a limit; None if useless."""
     if slow.received == 0 or _faster_rounds_tell(slow, spacing_s, min_spacing_s):
         return None
     slower_s = SLOWER_FACTOR * spacing_s * slow.sent / slow.received
@@ -64,7 +59,7 @@ def slower_spacing_s(slow: Answered, spacing_s: float, min_spacing_s: float) -> 
 
 
 def _faster_rounds_tell(slow: Answered, spacing_s: float, min_spacing_s: float) -> bool:
-    """Whether loss would be significantly higher in a faster round under a limit of the answered rate."""
+    """Whether a limit would show as significantly higher loss in faster rounds."""
     fast_s = REQUESTS * faster_spacing_s(spacing_s, min_spacing_s)
     answered = 1 + math.ceil(slow.received / (slow.sent * spacing_s) * fast_s)
     return loses_more(slow.sent, slow.lost, REQUESTS, max(0, REQUESTS - answered))
@@ -73,7 +68,7 @@ def _faster_rounds_tell(slow: Answered, spacing_s: float, min_spacing_s: float) 
 def is_limited(
     slow: Answered, fast: Sequence[Answered], slower: Answered | None, spacing_s: float, min_spacing_s: float
 ) -> bool | None:
-    """Whether loss depends on our rate; None where these requests cannot tell."""
+    """Whether loss depends on our rate; None if unknown."""
     if all(loses_more(slow.sent, slow.lost, each.sent, each.lost) for each in fast):
         return True
     if _faster_rounds_tell(slow, spacing_s, min_spacing_s):
@@ -87,19 +82,19 @@ def is_limited(
 
 
 def can_detect(spacing_s: float, min_spacing_s: float) -> bool:
-    """Whether the check can run at twice the rate of the measurement or more."""
+    """Whether the check can at least double the rate."""
     return faster_spacing_s(spacing_s, min_spacing_s) <= spacing_s / 2
 
 
 def max_targets(targets: int, spacing_s: float, min_spacing_s: float) -> int:
-    """Maximum number of targets to check at once, so that the total packet rate does not exceed the cycle's."""
+    """Maximum targets checked within the cycle's packet rate."""
     return max(1, int(targets * faster_spacing_s(spacing_s, min_spacing_s) / spacing_s))
 
 
 def loses_more(slow_sent: int, slow_lost: int, fast_sent: int, fast_lost: int) -> bool:
-    """Whether loss at the higher rate is significantly above loss at the lower rate.
+    """Whether the higher rate loses significantly more.
 
-    Fisher's exact test, one-sided: the probability of at least this many losses among the fast requests.
+    Fisher's exact test, one-sided: at least this many losses among the fast requests.
     """
     sent, lost = slow_sent + fast_sent, slow_lost + fast_lost
     if fast_sent == 0 or slow_sent == 0:

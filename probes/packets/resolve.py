@@ -1,8 +1,4 @@
-"""Resolves names to addresses, strictly in the requested family: a single name, or many in parallel by a deadline.
-
-`resolve` returns for each name a socket address or a `ProbeError`, also for addresses that must not be pinged, and
-raises nothing. `resolve_name` raises, and is for every kind.
-"""
+"""Resolves names to addresses, strictly in the requested family, one name or many in parallel."""
 
 from __future__ import annotations
 
@@ -21,14 +17,14 @@ from probes.threads import ProbeThread
 RESOLVE_S = 5.0
 WORKERS = 32
 
+# A name or address, and the requested address family.
 Name = tuple[str, int]
-"""A name or address, and the requested address family."""
 
 Resolution = SocketAddress | ProbeError
 
 
 def resolve_name(name: str, family: int) -> SocketAddress:
-    """The first address of a name; a literal address is returned unchanged. Raises `NameNotResolved`."""
+    """The first address; literals stay unchanged. Raises `NameNotResolved`."""
     reason = fault(name)
     if reason is not None:
         # The C library would read some of these as another host's address.
@@ -53,7 +49,7 @@ def _socket_address(host: IPv4Address | IPv6Address, family: int) -> SocketAddre
 
 
 def _index(zone: str) -> int:
-    """The index of the interface with this name or index. Raises `NameNotResolved`."""
+    """Interface index by name or index. Raises `NameNotResolved`."""
     with suppress(OSError):
         return socket.if_nametoindex(zone)
     with suppress(OSError, OverflowError, ValueError):
@@ -63,7 +59,7 @@ def _index(zone: str) -> int:
 
 
 def resolve(names: Iterable[Name], deadline: Deadline) -> dict[Name, Resolution]:
-    """Resolve each distinct name once, within `RESOLVE_S` and by the deadline."""
+    """Resolve distinct names by `RESOLVE_S` and the deadline; errors are results."""
     distinct = set(names)
     answers: dict[Name, Resolution] = {}
     for name in distinct:
@@ -92,7 +88,6 @@ def resolve(names: Iterable[Name], deadline: Deadline) -> dict[Name, Resolution]
 
 
 def resolved(names: Iterable[Name]) -> list[tuple[Name, SocketAddress]]:
-    """The names that resolve, sorted, with their addresses."""
     answers = resolve(names, Deadline(RESOLVE_S))
     return [(name, answer) for name, answer in sorted(answers.items()) if not isinstance(answer, ProbeError)]
 
@@ -107,7 +102,7 @@ def _resolve_pending(pending: queue.SimpleQueue[Name], results: queue.SimpleQueu
 
 
 def _resolve_literal(name: str, family: int) -> Resolution | None:
-    """The answer for an address or a text that is no host's, which needs no lookup; None for a name."""
+    """Answer without lookup, for addresses and invalid texts; None for a name."""
     return None if literal(name) is None and fault(name) is None else _resolve_target(name, family)
 
 

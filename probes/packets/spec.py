@@ -27,11 +27,9 @@ from probes.packets.egress import PacketTarget
 
 Pattern = Literal["burst", "even"]
 
+# Random share of an even request's part; intervals stay above 0 (Baccelli et al., "The Role of PASTA in Network
+# Measurement", SIGCOMM 2006).
 JITTER_RATIO = 1 / 3
-"""Share of its part of the period within which an even request is sent at random. Requests are then from 2/3 to 4/3 of
-the mean interval apart: ten a minute never leave more than 8 s. Random over the whole part they would leave up to 12 s;
-always at the same place they could fall in step with something periodic (Baccelli et al., "The Role of PASTA in Network
-Measurement", SIGCOMM 2006: intervals that are random, but bounded away from 0)."""
 
 
 class PingTarget(PacketTarget, frozen=True, kw_only=True):
@@ -72,42 +70,38 @@ class PingSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def requests(self) -> int:
-        """Number of echo requests per target, including the priming request."""
+        """Echo requests per target, including priming."""
         return len(self.packet_bytes) * self.count + (self.priming_bytes is not None and not self.is_even)
 
     @property
     def duration_s(self) -> float:
-        """Maximum duration of a cycle, excluding name resolution and the rate-limit check."""
+        """Maximum duration, excluding name resolution and rate-limit check."""
         jitter_s = JITTER_RATIO * self.spacing_s if self.is_even else 0.0
         return self.requests * self.spacing_s + jitter_s + self.timeout_s + self.late_s
 
 
 OTHER_ADDRESS = "reply_from_another_address"
 ALTERED = "altered_reply"
+# The replies that do not count, though they carry the secret of a request, and why.
 UNCOUNTED = {
     OTHER_ADDRESS: "a reply counts only from the address that was asked",
     ALTERED: "a reply counts only with the length and sequence of its request",
 }
-"""The replies that do not count, though they carry the secret of a request, and why."""
 
 
 class IcmpError(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An ICMP error that a router or the target sent about `count` requests of a burst, all of them lost.
+    """An ICMP error that a router or the target sent about `count` requests of a burst, all of them lost."""
 
-    `name` is the standard term for type and code, such as `administratively_prohibited`; for a reply that does not
-    count, a key of `UNCOUNTED`. `mtu_bytes` is the next-hop MTU if the error carries it.
-    """
-
-    name: Text
+    name: Text  # standard term for type and code, or a key of `UNCOUNTED`
     icmp_type: Octet
     icmp_code: Octet
     router: ShortText
     count: PositiveSmallCount
-    mtu_bytes: Count | None = None
+    mtu_bytes: Count | None = None  # next-hop MTU if the error carries it
 
     @property
     def text(self) -> str:
-        """The error for people."""
+        """Format the error for people."""
         if self.name in UNCOUNTED:
             came = (
                 f"1 reply from {self.router} does" if self.count == 1 else f"{self.count} replies from {self.router} do"
@@ -169,5 +163,5 @@ class Burst(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="ping", tag
 
     @property
     def is_under_load(self) -> bool:
-        """Whether all requests were sent while a throughput test of ours ran."""
+        """Whether all were sent during our throughput test."""
         return self.loaded_rtts_ms == ()

@@ -22,12 +22,11 @@ ADDRESS_COLUMNS = len(" (255.255.255.255)")
 
 
 def width() -> int:
-    """Columns of the terminal; a pipe has no width."""
+    """Terminal columns; `PIPE_COLUMNS` for a pipe."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_COLUMNS
 
 
 def as_json(burst: Burst) -> dict[str, Any]:
-    """The burst and its statistics, as `--json` prints them."""
     derived = summary(burst)
     return {
         "target": burst.target,
@@ -60,7 +59,7 @@ def as_json(burst: Burst) -> dict[str, Any]:
 
 
 def loss_text(burst: Burst) -> str:
-    """Lost of sent. With 0 of N lost, the upper bound 3/N of the loss (95% confidence)."""
+    """Format lost of sent; for none, the upper bound 3/N (95% confidence)."""
     if burst.outcome is not Outcome.MEASURED:
         return "not measured"
     lost = burst.sent - burst.received
@@ -69,7 +68,7 @@ def loss_text(burst: Burst) -> str:
 
 
 class PingTable:
-    """A table whose rows are printed one after another, with a header before the first, in columns of a fixed width."""
+    """A table in columns of fixed width, with the header before the first row."""
 
     def __init__(self, hosts: Sequence[str], width: int) -> None:
         names = [len(host) + (0 if _is_address(host) else ADDRESS_COLUMNS) for host in hosts]
@@ -77,7 +76,7 @@ class PingTable:
         self._has_header = False
 
     def lines(self, bursts: Sequence[Burst]) -> Iterator[str]:
-        """The rows of these bursts, and remarks below. A host that is too long for its column has its own line."""
+        """Rows of these bursts, and remarks below."""
         if not self._has_header:
             self._has_header = True
             yield _cells("host".ljust(self._host_columns), *HEADINGS)
@@ -115,7 +114,6 @@ def _ms(value: float | None) -> str:
 
 
 def _notes(bursts: tuple[Burst, ...]) -> list[str]:
-    """Remarks by host, a line each, with the packet sizes they apply to unless they apply to all."""
     sizes = dict.fromkeys(burst.packet_bytes for burst in bursts)
     about: dict[tuple[str, str], dict[int, None]] = {}
     for burst in bursts:
@@ -128,7 +126,6 @@ def _notes(bursts: tuple[Burst, ...]) -> list[str]:
 
 
 def _remarks(burst: Burst) -> list[str]:
-    """Remarks on a burst that its table row does not show."""
     if burst.outcome is not Outcome.MEASURED:
         return [f"{burst.outcome.value}: {burst.detail}"]
     counted = {

@@ -16,7 +16,6 @@ class UdpChannel(Channel):
     PROTOCOLS = {4: socket.IPPROTO_UDP, 6: socket.IPPROTO_UDP}
 
     def _bind(self, source: str | None) -> int:
-        """Bind to the source if it is a local address. Returns the port."""
         for address in [source, None] if source is not None else [None]:
             try:
                 self.socket.bind((address or "", 0))

@@ -1,4 +1,4 @@
-"""Check for `site doctor`: packets of the plan's sizes fit the path MTU that this machine's kernel knows."""
+"""Check for `site doctor`: whether the plan's packets fit the known path MTU."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from probes.packets.icmp.icmp_errors import HEADER_BYTES
 from probes.packets.resolve import Name, resolved
 from probes.ping.spec import PingTask
 
+# IPv6's minimum link MTU (RFC 8200, section 5); certificates and batches need larger packets than that.
 MIN_MTU_BYTES = 1280
-"""IPv6's minimum link MTU (RFC 8200, section 5); certificates and batches need larger packets than that."""
 
 
 def check_mtu(tasks: Sequence[PingTask]) -> Iterator[CheckResult]:

@@ -1,4 +1,4 @@
-"""`python -m probes ping HOST…`: measure loss and RTT without a centre, as a table or as JSON lines.
+"""Run `python -m probes ping HOST…`.
 
 Exit status: 0 measured (total loss included), 1 if any target could not be measured, 2 usage.
 """
@@ -20,12 +20,11 @@ from probes.packets.spec import PingSpec, PingTarget
 from probes.packets.table import PingTable, as_json, width
 from probes.quantities import counted
 
+# Margin beyond the planned duration, for a busy host.
 SPARE_S = 5.0
-"""Margin beyond the planned duration, for a busy host."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `ping` to `parser`."""
     parser.epilog = "Exit status: 0 measured (total loss included), 1 a host could not be measured, 2 usage."
     parser.add_argument("host", nargs="+", type=host_argument, metavar="HOST", help="host name or address")
     parser.add_argument(
@@ -58,7 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and print. Returns the exit status."""
     spec = PingSpec(
         targets=tuple(PingTarget(**target_fields(args, host, dscp=args.dscp)) for host in args.host),
         packet_bytes=args.sizes,
@@ -90,7 +88,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _announcement(spec: PingSpec) -> str:
-    """Requests to be sent, and the time that it takes."""
     hosts = " ".join(target.address for target in spec.targets)
     sizes = " and ".join(map(str, spec.packet_bytes))
     requests = f"{counted(spec.count, 'request')}{' each' if len(spec.packet_bytes) > 1 else ''} of {sizes} bytes"

@@ -45,7 +45,7 @@ def _period_s(spec: PingSpec) -> int:
 
 
 def _spec(task: PingTask, targets: Sequence[Target], limits: Any) -> PingSpec:
-    """Apply the minimum spacing of the limits; skip the rate-limit check if the interval leaves no time for it."""
+    """Apply the minimum spacing; skip rate-limit checks if time is short."""
     planned_spec, min_spacing_s = task.spec, limits.ping.min_spacing_s
     check_s = check_length_s(planned_spec.spacing_s, planned_spec.timeout_s, min_spacing_s)
     return msgspec.structs.replace(
@@ -81,7 +81,6 @@ def _forbids(limits: Any, task: PingTask, targets: Sequence[Target], load: Load)
 def _not_measured(
     task: PingTask, target: Target, started_at: datetime, outcome: Outcome, detail: str
 ) -> tuple[Burst, ...]:
-    """Make a burst without packets for each size."""
     return tuple(
         Burst(
             target=target.planned.address,

@@ -1,4 +1,4 @@
-"""[ping] of limits.toml: the rates of echo requests that a site permits."""
+"""Table [ping] of limits.toml: the rates of echo requests that a site permits."""
 
 from __future__ import annotations
 

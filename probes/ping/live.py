@@ -1,7 +1,4 @@
-"""The replies to echo requests of a cycle that still runs, for those who watch it.
-
-In: the `EchoResults` of a session so far. Out: `LiveReplies` of one target.
-"""
+"""Replies to echo requests of a running cycle, from the `EchoResults` so far."""
 
 from __future__ import annotations
 
@@ -15,15 +12,14 @@ NS_PER_S = 1e9
 
 @dataclass(frozen=True, slots=True)
 class LiveReplies:
-    """`rtts_ms` has an entry for each request that the kernel took, in the order of sending, None without a reply;
-    `awaited` are the indices of those that may still be answered in time, the others without a reply are lost."""
+    """The replies to a target so far; requests neither answered nor awaited are lost."""
 
-    rtts_ms: tuple[float | None, ...]
-    awaited: tuple[int, ...]
+    rtts_ms: tuple[float | None, ...]  # for each request sent, in sending order; None without a reply
+    awaited: tuple[int, ...]  # indices of requests that may still be answered in time
 
 
 def live_replies(results: EchoResults, timeout_s: float, now_ns: int, target: int = 0) -> LiveReplies:
-    """The replies at `now_ns`, a Unix time. A request with an ICMP error is lost at once."""
+    """Replies at `now_ns` (Unix). An ICMP error means lost at once."""
     errors = results.errors
     failed = {int(turn) for turn in errors.turn[errors.target == target]}
     rtts_ms: list[float | None] = []

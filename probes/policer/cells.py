@@ -1,7 +1,6 @@
-"""Rates and bursts of IP packets as cells of ATM: PCR, SCR and MBS of a contract. No I/O.
+"""IP rates and bursts as ATM cells: PCR, SCR and MBS of a contract. No I/O.
 
-An IP packet travels in AAL5 (ITU-T I.363.5): with LLC/SNAP of 8 bytes (RFC 2684; 0 for VC multiplexing) and a trailer
-of 8 bytes, padded to whole cells of 48 bytes payload, 53 bytes each.
+AAL5 (ITU-T I.363.5) adds LLC/SNAP (8 bytes, RFC 2684) and a trailer (8 bytes).
 """
 
 from __future__ import annotations
@@ -15,20 +14,19 @@ LLC_SNAP_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class CellContract:
-    """Cells per second (PCR, SCR) and cells (MBS). `pcr` is the rate of the cells while the burst passed."""
+    """Cells per second (PCR, SCR) and cells (MBS)."""
 
-    pcr: float
+    pcr: float  # cell rate while the burst passed
     scr: float
     mbs: float | None
 
     @property
     def scr_bps(self) -> float:
-        """The sustained rate with the headers of the cells."""
+        """Sustained rate with cell headers."""
         return self.scr * CELL_BYTES * 8.0
 
 
 def cells_of_packet(ip_bytes: int, encapsulation_bytes: int = LLC_SNAP_BYTES) -> int:
-    """Number of cells of an IP packet in AAL5."""
     return -(-(ip_bytes + encapsulation_bytes + TRAILER_BYTES) // CELL_PAYLOAD_BYTES)
 
 
@@ -39,10 +37,9 @@ def as_cells(
     ip_bytes: int,
     encapsulation_bytes: int = LLC_SNAP_BYTES,
 ) -> CellContract:
-    """A rate, a burst and the peak rate of IP packets of `ip_bytes` as cells.
+    """Convert rate, burst and peak of IP packets to cells.
 
-    The burst is the depth of a bucket, which gains (MBS - 1) · SCR / PCR cells while MBS cells pass at PCR: MBS = 1 +
-    (depth - 1) / (1 - SCR / PCR), the burst tolerance of ATM Forum TM 4.0. None at a peak not above the rate.
+    ATM Forum TM 4.0: MBS = 1 + (depth - 1) / (1 - SCR / PCR); None if the peak is not above the rate.
     """
     cells_per_byte = cells_of_packet(ip_bytes, encapsulation_bytes) / ip_bytes
     scr, pcr = (rate_bps / 8.0 * cells_per_byte for rate_bps in (sustained_bps, peak_bps))

@@ -1,6 +1,6 @@
-"""`python -m probes policer send|receive`: tell what limits the rate of a path, without a centre.
+"""Run `python -m probes policer send|receive`.
 
-Exit status: 0 measured (even if it cannot tell), 1 could not be measured, 2 usage.
+Exit status: 0 measured (even if undetermined), 1 could not be measured, 2 usage.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ from probes.policer.spec import PolicerRun, PolicerSpec, slot_length_s
 from probes.policer.wording import as_text
 from probes.transfers.shared_key import UsageProblem, key_of
 
+# Time to start the other end by hand.
 WAIT_S = 60.0
-"""Time to start the other end by hand."""
 EXIT_STATUS = "0 measured (even if it cannot tell), 1 could not be measured, 2 usage"
 LEAST_PEAK_BPS, MOST_PEAK_BPS = 100_000, 1_000_000_000
 LEAST_TRAIN_BYTES, MOST_TRAIN_BYTES = 50_000, 100_000_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `policer`."""
     ends = parser.add_subparsers(dest="end", metavar="END", required=True)
     default = PolicerSpec(address="")
     for name, other, text in (
@@ -65,7 +64,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and print. Returns the exit status."""
     try:
         return _send(args) if args.end == "send" else _receive(args)
     except UsageProblem as error:
@@ -118,7 +116,6 @@ def _train_bytes(train_bytes: int) -> int:
 
 
 def as_json(result: PolicerRun) -> dict[str, Any]:
-    """The result as `--json` prints it."""
     fields: dict[str, Any] = msgspec.to_builtins(result, builtin_types=())
     del fields["kind"]
     return fields | {"started_at": result.started_at.astimezone(UTC).isoformat().replace("+00:00", "Z")}

@@ -1,14 +1,7 @@
-"""Tell a policer, a shaper and a link from each other, with sustained rate and burst, by UDP trains. No I/O.
+"""Distinguishes policer, shaper and link, with rate and burst, by UDP trains. No I/O.
 
-In: `UdpTrain`s, sent at a rate above the limit. Out: a `PolicerEstimate`, and the plan of the next train.
-
-Both a policer and a shaper are token buckets: at most burst + rate × time passes. Behind the burst a policer drops at
-once, so that between drops the passing bytes are the rate times the time; a shaper delays, so that the arrivals have
-its rate. Either way the bytes passed minus rate × time are the burst. A drop by a full queue comes after a delay of
-burst / rate, a policer's after none: that tells the two apart. A link is a shaper without a burst.
-
-Loss that is no limit of the rate passes a share, not a rate. Two trains at different rates must therefore pass the same
-rate, and a burst must come again when its bucket has had the time to fill; else nothing is stated.
+At most burst + rate × time passes; beyond, a policer drops, a shaper delays, a full queue drops after delay. To exclude
+other loss, trains at two rates must pass the same rate.
 """
 
 from __future__ import annotations
@@ -22,47 +15,46 @@ import numpy.typing as npt
 from probes.policer.spec import IP_BYTES, LONGEST_REFILL_S, LONGEST_TRAIN_S, PolicerVerdict
 from probes.policer.trains import Floats, TrainPlan, UdpTrain
 
+# Rate of the second train over the rate of the limit.
 OVER = 1.3
-"""Rate of the second train over that of the limit."""
+# A limit passes at most these shares of the first train, and of another; a lossy share then differs by 15%.
 BELOW_FIRST, BELOW = 0.65, 0.85
-"""A limit passes at most this share of the first train, and of another. Loss that passes a share of any train then
-differs by 15% between the two."""
 RATES_AGREE = 0.06
 BURSTS_AGREE = 0.12
 BURST_KNOWN = 0.1
+# Packets that must pass behind the burst: the rate is then known to 5%.
 LEAST_PASSED = 20
-"""Packets that must pass behind the burst: the rate is then known to 5%."""
+# Maximum deviation of the bytes passed from rate × time, as a share of them; `SLACK_PACKETS` and `SLACK_S` are added.
 ON_THE_LINE = 0.1
-"""Maximum deviation of the bytes passed from rate × time, as a share of them; and beside it:"""
 SLACK_PACKETS, SLACK_S = 4.0, 0.003
+# A rise of the delay below this is noise of the hosts.
 LEAST_DELAY_S = 0.002
-"""A rise of the delay below this is noise of the hosts."""
 NOISE = 3.0
+# Maximum delay behind the burst over burst / rate: 1 for a queue that holds the burst, 0 for a policer.
 NOT_QUEUED = 0.35
-"""Maximum delay behind the burst over burst / rate: 1 for a queue that holds the burst, 0 for a policer."""
 LINK_PACKETS = 6.0
 LEAST_DROPPED = 10
 LEAST_WAITING = 5
+# A longer gap between packets is a stall of the sender, in which a bucket may have filled to the brim.
 STALL_S, STALL_GAPS = 0.005, 5.0
-"""A longer gap between packets is a stall of the sender, in which a bucket may have filled to the brim."""
+# After a first train with this loss, a slower train follows, at this multiple of the rate that passed.
 MOSTLY_LOST = 0.9
-"""Lost of a first train of which too little passed: a slower one follows, at this multiple of the rate that passed."""
 SLOWER = 8.0
 SLOWER_PAUSE_S = 2.0
 LEAST_PEAK_BPS = 50_000.0
 WAITING_PACKETS = 80.0
+# Maximum rate over a known limit's rate: more only wastes packets.
 STEEP = 10.0
-"""Maximum rate over that of the limit, where it is known: more only wastes packets."""
 LEAST_SUSTAINED_S = 1.2
 FEW_PACKETS = 250
 
 
 @dataclass(frozen=True, slots=True)
 class PolicerEstimate:
-    """The verdict with its figures; `detail` says why nothing can be told, or qualifies it."""
+    """The verdict with its figures."""
 
     verdict: PolicerVerdict
-    detail: str | None = None
+    detail: str | None = None  # why the verdict is undetermined, or how it is qualified
     sustained_bps: float | None = None
     sustained_range_bps: tuple[float, float] | None = None
     burst_bytes: float | None = None
@@ -72,9 +64,9 @@ class PolicerEstimate:
 
 @dataclass(frozen=True, slots=True)
 class TrainFit:
-    """A limit as one train shows it, rates in bytes per second; `drops` tells a policer from a delay."""
+    """A limit as one train shows it, rates in bytes per second."""
 
-    drops: bool
+    drops: bool  # a policer, instead of a delay
     rate: float
     seconds: float
     burst_low_bytes: float
@@ -83,18 +75,17 @@ class TrainFit:
 
     @property
     def burst_bytes(self) -> float:
-        """The middle of what the train permits."""
+        """Middle of the permitted range."""
         return (self.burst_low_bytes + self.burst_high_bytes) / 2.0
 
 
 def first_train(peak_bps: float, train_bytes: int) -> TrainPlan:
-    """The train that begins a test."""
     packets = int(min(train_bytes, peak_bps / 8.0 * LONGEST_TRAIN_S) // IP_BYTES)
     return TrainPlan(max(2, packets), IP_BYTES, peak_bps)
 
 
 def next_train(trains: Sequence[UdpTrain], peak_bps: float, train_bytes: int) -> TrainPlan | None:
-    """The train to send after these; None if they suffice, or no other can tell more."""
+    """The next train; None if no more is needed, or helps."""
     base_s = base_delay_s(trains)
     if len(trains) == 1 and _passed_too_little(trains[0], base_s):
         return _slower_train(trains[0])
@@ -123,7 +114,6 @@ def _passed_too_little(train: UdpTrain, base_s: float) -> bool:
 
 
 def _passed_at_end(train: UdpTrain) -> float:
-    """The share of the second half that passed."""
     return float(train.passed[len(train) // 2 :].mean())
 
 
@@ -134,7 +124,7 @@ def _slower_train(train: UdpTrain) -> TrainPlan:
 
 
 def _from_first(trains: Sequence[UdpTrain], base_s: float, peak_bps: float) -> tuple[Sequence[UdpTrain], float]:
-    """The trains, without the first if too little of it passed, and the rate of the first that remains."""
+    """Drop a mostly lost first train; return the first remaining rate."""
     if len(trains) > 1 and _passed_too_little(trains[0], base_s):
         return trains[1:], trains[1].sent_bps
     return trains, peak_bps
@@ -151,7 +141,6 @@ def _second_train(first: TrainFit, peak_bps: float, train_bytes: int) -> TrainPl
 
 
 def _emptying_packets(fit: TrainFit, peak_bps: float) -> float:
-    """Packets at the peak rate that empty the bucket."""
     return fit.burst_high_bytes / (1.0 - min(0.9, fit.rate * 8.0 / peak_bps)) / IP_BYTES
 
 
@@ -162,7 +151,7 @@ def base_delay_s(trains: Sequence[UdpTrain]) -> float:
 
 
 def estimate(trains: Sequence[UdpTrain], host_drops: int = 0) -> PolicerEstimate:
-    """The limit that these trains show. `host_drops` are packets that the receiver's own socket dropped."""
+    """Estimate the limit; `host_drops` are at the receiver's socket."""
     undetermined = PolicerVerdict.UNDETERMINED
     if not any(train.passed.any() for train in trains):
         return PolicerEstimate(undetermined, "no packet arrived: UDP may be filtered on the way")
@@ -190,7 +179,6 @@ def estimate(trains: Sequence[UdpTrain], host_drops: int = 0) -> PolicerEstimate
 
 
 def _without_limit(train: UdpTrain, base_s: float) -> PolicerEstimate:
-    """The first train shows no limit that fits."""
     lost = 1.0 - float(train.passed.mean())
     delays = train.delay_s[train.passed] - base_s
     rise_s = float(np.median(delays[-max(1, len(delays) // 4) :]))
@@ -205,7 +193,7 @@ def _without_limit(train: UdpTrain, base_s: float) -> PolicerEstimate:
 
 
 def fit_train(train: UdpTrain, base_s: float, limit: TrainFit | None = None) -> TrainFit | None:
-    """The limit that a train shows, with `limit` only the kind of limit that another has shown; None without one."""
+    """Fit a train's limit, of the kind of `limit` if given, or None."""
     if len(train) < LEAST_PASSED or not train.passed.any():
         return None
     rise_s = _rise_s(train, base_s)
@@ -219,22 +207,21 @@ def fit_train(train: UdpTrain, base_s: float, limit: TrainFit | None = None) -> 
 
 
 def _highest_rise_s(train: UdpTrain, base_s: float, fit: TrainFit) -> float:
-    """The delay behind the first drop that a policer may show: the hosts' noise, and far less than a queue of the
-    burst."""
+    """Maximum delay behind a policer's first drop: noise, below a queue's."""
     early = train.delay_s[: max(1, int(np.argmin(train.passed)) // 2)]
     noise_s = float(np.nanmedian(early)) - base_s if train.passed[: len(early)].any() else 0.0
     return min(max(LEAST_DELAY_S, NOISE * noise_s), NOT_QUEUED * fit.burst_bytes / fit.rate)
 
 
 def _rise_s(train: UdpTrain, base_s: float) -> float:
-    """Median delay behind the first drop, or of the last third without one, above the minimum."""
+    """Median delay above the minimum, behind the first drop or last third."""
     first = int(np.argmin(train.passed)) if not train.passed.all() else 2 * len(train) // 3
     behind = train.delay_s[first:][train.passed[first:]]
     return max(0.0, float(np.median(behind)) - base_s) if behind.size else 0.0
 
 
 def _fit_drops(train: UdpTrain, rise_s: float, below: float, known_rate: float | None = None) -> TrainFit | None:
-    """The rate between drops: the bucket goes from empty to empty, unless the sender stalls."""
+    """Rate between drops, from empty to empty bucket, unless the sender stalls."""
     spells = _dropping(train)
     packets = sum(last - first for first, last in spells)
     passed = sum(int(train.passed[first:last].sum()) for first, last in spells)
@@ -253,7 +240,7 @@ def _fit_drops(train: UdpTrain, rise_s: float, below: float, known_rate: float |
 
 
 def _dropping(train: UdpTrain) -> list[tuple[int, int]]:
-    """First and last drop of each part of the train in which the sender did not stall."""
+    """First and last drop of each part without a stall."""
     drops = np.flatnonzero(~train.passed)
     if drops.size < 2:
         return []
@@ -265,14 +252,14 @@ def _dropping(train: UdpTrain) -> list[tuple[int, int]]:
 
 
 def _needed_bytes(train: UdpTrain, first_drop: int, rate: float) -> Floats:
-    """The depth of a bucket that each packet up to the first drop needs to pass: at the drop the bucket is smaller."""
+    """Bucket depth that each packet needs to pass; at the drop less is left."""
     sent_s = train.sent_s[: first_drop + 1] - train.sent_s[0]
     ahead = np.arange(1, first_drop + 2) * float(train.ip_bytes) - rate * sent_s
     return np.asarray(ahead - np.minimum.accumulate(ahead) + train.ip_bytes)
 
 
 def _fit_delays(train: UdpTrain, base_s: float, below: float) -> TrainFit | None:
-    """The rate of the arrivals while they wait, and the bytes ahead of that line."""
+    """Rate of arrivals while they wait, and bytes ahead of it."""
     arrived_s = train.arrived_s[train.passed]
     delays = train.delay_s[train.passed] - base_s
     rise_s = float(np.median(delays[-max(1, len(delays) // 3) :]))
@@ -304,31 +291,29 @@ def _fit_delays(train: UdpTrain, base_s: float, below: float) -> TrainFit | None
 
 
 def _waiting(waiting: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """First and last packet of each spell in which all packets that arrived had waited."""
+    """First and last packet of each spell in which all arrivals had waited."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], waiting, [False]])))
     return [(int(first), int(end) - 1) for first, end in edges.reshape(-1, 2) if end - first >= LEAST_WAITING]
 
 
 def _waits_before(train: UdpTrain, delays_s: Floats, burst_bytes: float, rise_s: float) -> bool:
-    """Whether packets of the burst were delayed, which a shaper lets pass: then a queue is ahead of the limit."""
+    """Whether burst packets were delayed: then a queue precedes the limit."""
     ahead = delays_s[: max(1, int(0.7 * burst_bytes / train.ip_bytes))]
     return float(np.median(ahead)) > max(LEAST_DELAY_S, 0.25 * rise_s)
 
 
 def _is_line(until: Floats, times_s: Floats, rate: float, ip_bytes: int) -> bool:
-    """Whether these bytes are rate × time, but for a few packets and the hosts' jitter."""
+    """Whether bytes are rate × time, but for few packets and jitter."""
     allowed = SLACK_PACKETS * ip_bytes + SLACK_S * rate + ON_THE_LINE * 0.25 * float(until[-1])
     return float(np.abs(until - rate * times_s - np.median(until - rate * times_s)).max()) <= allowed
 
 
 def _agree(first: TrainFit, second: TrainFit) -> bool:
-    """Whether two trains passed the same rate, as far as their packets tell."""
     noise = 1.5 * IP_BYTES * (1.0 / (first.rate * first.seconds) + 1.0 / (second.rate * second.seconds))
     return abs(first.rate / second.rate - 1.0) <= RATES_AGREE + noise
 
 
 def _verdict(first: TrainFit, second: TrainFit) -> PolicerEstimate:
-    """Policer, shaper or link, with the rate of both trains, weighted by their time."""
     seconds = first.seconds + second.seconds
     rate = (first.rate * first.seconds + second.rate * second.seconds) / seconds
     rates_bps = sorted(8.0 * fit.rate for fit in (first, second))
@@ -356,7 +341,7 @@ def _kind(first: TrainFit, rate: float) -> tuple[PolicerVerdict, str | None]:
 
 
 def _burst_again(train: UdpTrain, base_s: float, limit: TrainFit) -> tuple[float, float] | None:
-    """Minimum and maximum of the burst that another train shows at this rate; None if it shows none."""
+    """Range of the burst in another train; None if it shows none."""
     if limit.drops:
         drops = np.flatnonzero(~train.passed)
         if drops.size < LEAST_DROPPED:
@@ -373,7 +358,7 @@ def _burst_again(train: UdpTrain, base_s: float, limit: TrainFit) -> tuple[float
 def _with_burst(
     found: PolicerEstimate, first: TrainFit, again: tuple[float, float] | None, rate: float
 ) -> PolicerEstimate:
-    """Add the burst, if it came again; without that a shaper is a link whose rate changed."""
+    """Add a recurring burst; without, a shaper is a link of changed rate."""
     if found.verdict is PolicerVerdict.LINK:
         return found
     middle = first.burst_bytes if again is None else (first.burst_bytes + sum(again) / 2.0) / 2.0

@@ -1,7 +1,4 @@
-"""The kind `policer`: UDP trains that tell a policer, a shaper and a link apart, reported by the sender.
-
-The limits of throughput tests apply, since it loads the path as they do.
-"""
+"""The kind `policer`: UDP trains that distinguish policer, shaper and link."""
 
 from __future__ import annotations
 

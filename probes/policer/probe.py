@@ -1,8 +1,6 @@
-"""Send UDP trains to a peer and tell what limits them: takes a `PolicerSpec`, returns a `PolicerRun`.
+"""Sends UDP trains to a peer to find their limit.
 
-`PolicerProbe` is the sender, which measures and reports; `TrainsEnd` the receiver. They agree over an authenticated TCP
-connection to the receiver's port, as those of disk-to-disk tests; the trains go to the same port over UDP. After each
-train the receiver reports the arrivals, by which `probes.policer.estimate` plans the next.
+An authenticated TCP connection, as in disk-to-disk tests, carries arrivals, by which the next train is planned.
 """
 
 from __future__ import annotations
@@ -31,8 +29,8 @@ from probes.transfers.connections import Listener, PortInUse, authenticate, conn
 from probes.transfers.control_connection import CONTROL, ConnectionLost, ControlConnection, PeerFailure
 from probes.transfers.source_filter import source_program
 
+# Packets of a message, which is limited to 64 kB.
 MOST_REPORTED = 3000
-"""Packets of a message, which is limited to 64 kB."""
 SETTLE_S = 1.0
 RECEIVER = "the receiver"
 NO_KEY = "no one-time key; both ends need the same key"
@@ -49,14 +47,11 @@ class TestOver(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class TrainArrivals(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Arrivals of a train, or a part of them: packet numbers (32 bits each) and times (s, 64-bit floats).
+    """Arrivals of a train or a part of it."""
 
-    `host_drops` are the packets that the receiver's socket dropped since the test began.
-    """
-
-    packets: bytes
-    arrived_s: bytes
-    host_drops: int
+    packets: bytes  # 32-bit packet numbers
+    arrived_s: bytes  # 64-bit floats, s
+    host_drops: int  # dropped by the receiver's socket since the test began
     is_last: bool
 
 
@@ -65,10 +60,9 @@ ToSender = TrainArrivals | PeerFailure
 
 
 class PolicerProbe:
-    """The sender of a policer test (`probes.contract.Probe`)."""
+    """The sender (`probes.contract.Probe`)."""
 
     def can_run(self, spec: PolicerSpec) -> list[str]:
-        """Reasons why the test cannot run from here, each with a fix; empty if it can."""
         reasons = [] if spec.one_time_key is not None else [NO_KEY]
         try:
             resolve_address(spec.address, spec.family)
@@ -77,7 +71,7 @@ class PolicerProbe:
         return reasons
 
     def run(self, spec: PolicerSpec, deadline: Deadline) -> PolicerRun:
-        """Run the test to a peer that runs `TrainsEnd.serve`. Raises `ProbeError`."""
+        """Run the test to `TrainsEnd.serve`. Raises `ProbeError`."""
         started_at = datetime.now(UTC)
         address = resolve_address(spec.address, spec.family)
         with connect(RECEIVER, address, spec.port, _source(spec), spec.family, deadline) as connection:
@@ -91,10 +85,10 @@ class PolicerProbe:
 
 
 class TrainsEnd:
-    """The receiver of a policer test (`probes.contract.FarEnd`)."""
+    """The receiver (`probes.contract.FarEnd`)."""
 
     def serve(self, spec: PolicerSpec, deadline: Deadline) -> str:
-        """Receive the trains of a test until its sender ends it. Raises `ProbeError`."""
+        """Receive trains until the sender ends the test. Raises `ProbeError`."""
         with _listener(spec) as listener, _receiving_socket(spec) as sock, listener.accept_control(deadline) as control:
             receiver = TrainReceiver(sock, _token(control.session))
             receiver.start()
@@ -106,14 +100,14 @@ class TrainsEnd:
         return "received"
 
     def decline(self, spec: PolicerSpec, outcome: Outcome, detail: str, deadline: Deadline) -> None:
-        """Tell the sender why this end does not take part; do nothing if it does not connect."""
+        """Tell the sender why this end declines, if it connects."""
         with contextlib.suppress(ProbeError), _listener(spec) as listener, listener.accept_control(deadline) as control:
             control.send(PeerFailure(outcome=outcome, detail=detail))
             control.receive(ToReceiver, Deadline(SETTLE_S))
 
 
 def measure(spec: PolicerSpec, deadline: Deadline) -> PolicerRun:
-    """Run the sender and return a failure as a result with its outcome."""
+    """Run the sender; a failure is a result with its outcome."""
     started_at = datetime.now(UTC)
     try:
         return PolicerProbe().run(spec, deadline)
@@ -124,7 +118,6 @@ def measure(spec: PolicerSpec, deadline: Deadline) -> PolicerRun:
 def _send_all(
     control: ControlConnection, sock: socket.socket, spec: PolicerSpec, token: bytes, deadline: Deadline
 ) -> tuple[list[UdpTrain], int]:
-    """The trains of a test, and the packets that the receiver's socket dropped."""
     trains: list[UdpTrain] = []
     host_drops = 0
     plan: TrainPlan | None = first_train(spec.peak_bps, spec.train_bytes)
@@ -221,7 +214,6 @@ def _udp_socket(spec: PolicerSpec, address: str) -> Iterator[socket.socket]:
 
 @contextmanager
 def _listener(spec: PolicerSpec) -> Iterator[Listener]:
-    """Listen for the sender's connection. Raises `PortInUse`."""
     key = _key(spec)
     with _listening_socket(spec, socket.SOCK_STREAM) as sock:
         sock.listen(2)

@@ -1,7 +1,4 @@
-"""The sockets of a policer test: packets sent by a plan, and packets received with the kernel's stamps.
-
-In: the plan of a train, or the token of a test. Out: send times, or arrivals by packet number.
-"""
+"""The sockets of a policer test: planned sending, and receiving with kernel timestamps."""
 
 from __future__ import annotations
 
@@ -19,30 +16,30 @@ from probes.contract import Deadline
 from probes.packets.icmp.kernel import SO_RCVBUFFORCE
 from probes.policer.trains import Floats, TrainPlan
 
+# Token of the test, number of the train, number of the packet.
 HEADER: Final = struct.Struct("!8sHI")
-"""Token of the test, number of the train, number of the packet."""
 TOKEN_BYTES = 8
+# Headers of IP and UDP.
 UDP_BYTES = {4: 28, 6: 48}
-"""Headers of IP and UDP."""
 RECEIVE_BUFFER_BYTES = 8 * 2**20
 SO_RXQ_OVFL, SO_TIMESTAMPNS = 40, 35
 STAMP = struct.Struct("@ll")
 OVERFLOW = struct.Struct("=I")
+# After a longer stall the rest delays the train.
 CATCH_UP_S = 0.03
-"""Behind a longer stall the train is later by the rest."""
+# The end of a pause is not slept but polled: sleeping is no more precise than this.
 SPIN_S = 0.0003
-"""The end of a pause is not slept but polled: sleeping is no more precise than this."""
+# A train has arrived when nothing has come for this long.
 DRAIN_S = 0.4
-"""A train has arrived when nothing has come for this long."""
 LONGEST_DRAIN_S = 5.0
 POLL_S = 0.1
 FULL = (errno.ENOBUFS, errno.EAGAIN)
 
 
 def send_train(sock: socket.socket, family: int, token: bytes, number: int, plan: TrainPlan) -> Floats:
-    """Send a train over a connected socket; returns the time of each packet on the monotonic clock.
+    """Send a train; return each packet's monotonic time. Raises `OSError`.
 
-    Packets that are late are sent at once, so that a bucket that filled meanwhile empties again. Raises `OSError`.
+    Late packets follow at once, to empty the bucket.
     """
     payload = bytearray(max(HEADER.size, plan.ip_bytes - UDP_BYTES[family]))
     due_s = plan.send_times_s()
@@ -70,7 +67,7 @@ def _wait_until(at_s: float) -> float:
 
 
 def _send(sock: socket.socket, payload: bytearray) -> None:
-    """Send a packet. A packet that the own queue drops is lost like any other; a refused port shows late, by ICMP."""
+    """Send a packet; local queue drops are loss, refused ports show later."""
     try:
         sock.send(payload)
     except ConnectionRefusedError:
@@ -81,7 +78,7 @@ def _send(sock: socket.socket, payload: bytearray) -> None:
 
 
 class TrainReceiver(threading.Thread):
-    """Receives the packets of a test from the moment it is started, until `close`."""
+    """Receives a test's packets from start until `close`."""
 
     def __init__(self, sock: socket.socket, token: bytes) -> None:
         super().__init__(name="policer-receiver", daemon=True)
@@ -98,7 +95,6 @@ class TrainReceiver(threading.Thread):
         sock.settimeout(POLL_S)
 
     def run(self) -> None:
-        """Receive until closed."""
         while not self._ended.is_set():
             try:
                 data, ancillary, _, _ = self._socket.recvmsg(65536, 128)
@@ -124,7 +120,7 @@ class TrainReceiver(threading.Thread):
         self._arrivals.setdefault(train, []).append((packet, at_s))
 
     def arrivals(self, train: int, deadline: Deadline) -> list[tuple[int, float]]:
-        """Number and time (s, of the receiver's clock) of the packets of a train, once no more of them come."""
+        """Await all packets; return numbers and receiver times (s)."""
         until = Deadline(min(LONGEST_DRAIN_S, deadline.remaining_s))
         began_s = time.monotonic()
         while not until.passed and time.monotonic() - max(began_s, self._newest_s) < DRAIN_S:
@@ -132,6 +128,5 @@ class TrainReceiver(threading.Thread):
         return self._arrivals.pop(train, [])
 
     def close(self) -> None:
-        """Stop receiving."""
         self._ended.set()
         self.join()

@@ -15,7 +15,6 @@ NAMES = {
 
 
 def as_text(result: PolicerRun) -> list[str]:
-    """The result as lines of text."""
     if result.outcome is not Outcome.MEASURED or result.verdict is None:
         return [f"{result.target}: {result.outcome.value}: {result.detail}"]
     counts = f"{result.received:,} of {result.sent:,} packets of {result.packet_bytes} bytes arrived"
@@ -28,7 +27,7 @@ def as_text(result: PolicerRun) -> list[str]:
 
 
 def limit_text(result: PolicerRun) -> str:
-    """The verdict with its figures as a phrase."""
+    """Format verdict and figures as a phrase."""
     peak = "" if result.peak_bps is None else with_unit(result.peak_bps, "bit/s")
     if result.verdict is PolicerVerdict.NO_LIMIT:
         return f"no limit up to {peak}"
@@ -39,6 +38,6 @@ def limit_text(result: PolicerRun) -> str:
 
 
 def size(size_bytes: float) -> str:
-    """A number of bytes with three significant digits and its unit."""
+    """Format bytes with three significant digits and unit."""
     scale, unit = next(((s, u) for s, u in ((1e6, "MB"), (1e3, "kB")) if size_bytes >= s), (1.0, "B"))
     return f"{size_bytes / scale:.3g} {unit}"

@@ -1,4 +1,4 @@
-"""`python -m probes request-response HOST…`: time blocks and their answers; with `--serve`, answer them.
+"""Run `python -m probes request-response HOST…`.
 
 Exit status: 0 measured (errors included), 1 if any host could not be measured, 2 usage.
 """
@@ -35,7 +35,6 @@ USAGE = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `request-response` to `parser`."""
     defaults = RequestResponseSpec(targets=())
     parser.epilog = "Exit status: 0 measured (errors included), 1 a host could not be measured, 2 usage."
     parser.add_argument(
@@ -70,7 +69,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and print, or serve. Returns the exit status."""
     try:
         key = None if args.key_file is None else read_key(args.key_file)
     except ValueError as error:
@@ -121,7 +119,6 @@ def _measure(args: argparse.Namespace, key: str | None) -> int:
 
 
 def as_json(run: RequestResponseRun) -> dict[str, Any]:
-    """The run as `--json` prints it, with its figures."""
     fields: dict[str, Any] = msgspec.to_builtins(run, builtin_types=())
     del fields["kind"]
     figures = latency_figures(run.latencies_ms, run.request_bytes + run.response_bytes)
@@ -130,7 +127,6 @@ def as_json(run: RequestResponseRun) -> dict[str, Any]:
 
 
 def as_text(run: RequestResponseRun) -> list[str]:
-    """The run as lines of text."""
     host = run.target if run.address in (None, run.target) else f"{run.target} ({run.address})"
     if run.outcome is not Outcome.MEASURED:
         return [f"{host}: {run.outcome.value}: {run.detail}"]

@@ -1,4 +1,4 @@
-"""The kind `request-response`: latency and rate of blocks with a single block outstanding, path by path."""
+"""The kind `request-response`: latency and rate with a single block outstanding, path by path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[request_response] of limits.toml: the blocks that a site exchanges, as a client and as a server."""
+"""Table [request_response] of limits.toml: limits on blocks as client and as server."""
 
 from __future__ import annotations
 
@@ -26,11 +26,9 @@ class RequestResponseLimits(msgspec.Struct, frozen=True, kw_only=True):
     hours: Hours = ALL_DAY
 
     def forbids_run(self, spec: RequestResponseSpec) -> str | None:
-        """The rule against a run of this size."""
         if spec.run_bytes <= self.max_run_bytes:
             return None
         return f"request_response.max_run_bytes: {spec.run_bytes} planned, {self.max_run_bytes} allowed"
 
     def permits_order(self, order: Order) -> bool:
-        """Whether a client's order is answered."""
         return order.is_valid and order.payload_bytes <= self.max_run_bytes

@@ -1,4 +1,4 @@
-"""The figures of a run: percentiles of the latencies of its transactions, and rates. For the command and the centre."""
+"""The figures of a run: latency percentiles and rates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MS_PER_S = 1000.0
 
 
 class LatencyFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """Latencies in ms; rates over the time of the transactions themselves, payload in both directions."""
+    """Latencies, and rates over the transactions' own time."""
 
     transactions: int
     minimum_ms: float
@@ -20,11 +20,11 @@ class LatencyFigures(msgspec.Struct, frozen=True, kw_only=True):
     p99_ms: float
     maximum_ms: float
     transactions_per_s: float
-    payload_bytes_per_s: float
+    payload_bytes_per_s: float  # both directions
 
 
 def latency_figures(latencies_ms: Sequence[float], block_bytes: int) -> LatencyFigures | None:
-    """The figures of transactions of `block_bytes`, request and response together; None without a transaction."""
+    """Figures of transactions; `block_bytes` counts both blocks. None without transactions."""
     total_ms = sum(latencies_ms)
     if not latencies_ms or total_ms <= 0:
         return None
@@ -43,7 +43,7 @@ def latency_figures(latencies_ms: Sequence[float], block_bytes: int) -> LatencyF
 
 
 def percentile(ordered: Sequence[float], ratio: float) -> float:
-    """The percentile of ordered values with linear interpolation, as `percentile_cont` of PostgreSQL."""
+    """Interpolate linearly, as PostgreSQL's `percentile_cont`."""
     place = ratio * (len(ordered) - 1)
     below = math.floor(place)
     above = min(below + 1, len(ordered) - 1)

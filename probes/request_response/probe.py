@@ -1,7 +1,6 @@
-"""Measures request and response: takes a `RequestResponseSpec`, returns a `RequestResponseRun` for each target.
+"""Measures request and response on each target.
 
-A connection that fails in the middle is an error of its transaction; the run goes on with a new connection, up to
-`MOST_ERRORS` times. A server that cannot be reached, or declines, ends the run in an outcome.
+A failed connection is its transaction's error, up to `MOST_ERRORS`; an unreachable or declining server ends the run.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ DECLINED = {
 
 
 def problems(spec: RequestResponseSpec) -> list[str]:
-    """Values of a spec that are out of range, each with the valid range; empty if all are valid."""
+    """Values out of range, each with the valid range."""
     bounds: tuple[tuple[str, float, float, float], ...] = (
         ("port", spec.port, 1, 65_535),
         ("request_bytes", spec.request_bytes, 1, LARGEST_BLOCK_BYTES),
@@ -85,21 +84,19 @@ def problems(spec: RequestResponseSpec) -> list[str]:
 
 
 class RequestResponseProbe:
-    """Measures over TCP connections (`probes.contract.Probe`); needs no privileges."""
+    """Measures over TCP connections, without privileges (`probes.contract.Probe`)."""
 
     def can_run(self, spec: RequestResponseSpec) -> list[str]:
-        """Reasons it cannot run, each with a fix."""
         return problems(spec)
 
     def run(self, spec: RequestResponseSpec, deadline: Deadline) -> tuple[RequestResponseRun, ...]:
-        """Measure the targets in turn; a run for each. Raises ProbeError only for an invalid spec."""
+        """Measure the targets in turn. Raises ProbeError only for an invalid spec."""
         wrong = problems(spec)
         if wrong:
             raise ProbeError("; ".join(wrong), permanent=True)
         return tuple(self.each(spec, deadline))
 
     def each(self, spec: RequestResponseSpec, deadline: Deadline) -> Iterator[RequestResponseRun]:
-        """As `run`, each as soon as it is complete."""
         answers = resolve([(target.address, target.family) for target in spec.targets], deadline)
         for target in spec.targets:
             answer, started_at = answers[target.address, target.family], datetime.now(UTC)
@@ -113,7 +110,7 @@ class RequestResponseProbe:
 
 
 class _Run:
-    """A run to a target: its connections, and the figures so far."""
+    """A run to a target: its connections and figures so far."""
 
     def __init__(
         self, spec: RequestResponseSpec, target: RequestResponseTarget, address: SocketAddress, started_at: datetime
@@ -130,7 +127,7 @@ class _Run:
         self._setup_ms: float | None = None
 
     def measure(self, deadline: Deadline) -> RequestResponseRun:
-        """Raises ProbeError where the server cannot be reached or declines."""
+        """Raises ProbeError if the server is unreachable or declines."""
         first_ms = after_idle_ms = None
         connection = self._connect(deadline)
         try:
@@ -176,7 +173,6 @@ class _Run:
         )
 
     def _transact(self, connection: socket.socket, deadline: Deadline) -> float | None:
-        """The latency of a transaction, None after an error."""
         until = Deadline(min(self._spec.timeout_s, deadline.remaining_s))
         began_ns = time.monotonic_ns()
         try:
@@ -191,7 +187,6 @@ class _Run:
         return elapsed_ms(began_ns)
 
     def _connect(self, deadline: Deadline) -> socket.socket:
-        """A connection over which blocks may be sent. Raises ProbeError."""
         until = Deadline(min(self._spec.timeout_s, deadline.remaining_s))
         egress = msgspec.structs.replace(self._target.leaves_by, dscp=self._spec.dscp or self._target.leaves_by.dscp)
         began_ns = time.monotonic_ns()
@@ -266,7 +261,6 @@ class _Run:
             self._retransmits = counted + (self._retransmits or 0)
 
     def _end(self, connection: socket.socket, deadline: Deadline) -> None:
-        """End the connection, and take the server's count of retransmitted segments."""
         self._count_retransmits(connection)
         until = Deadline(min(self._spec.timeout_s, deadline.remaining_s))
         with suppress(OSError), closing(connection):

@@ -1,9 +1,7 @@
-"""The exchange between a request-response client and its server, on a connected socket.
+"""The exchange between a request-response client and its server.
 
-The server sends a greeting with a nonce. The client sends the sizes of its blocks and their number, authenticated with
-the key of both, if they have one (HMAC-SHA256). The server answers with a byte: go, or why not. Then blocks follow: a
-request, its response, and so on. When the client closes its direction, the server tells the responses that it sent and
-the segments that it retransmitted.
+Greeting with nonce; order of blocks, with HMAC-SHA256 if they share a key; a byte as answer; blocks in turn; the
+server's counts of responses and retransmitted segments.
 """
 
 from __future__ import annotations
@@ -31,17 +29,15 @@ _ENDING = struct.Struct(">II")
 ENDING_BYTES = _ENDING.size
 CHUNK_BYTES = 1 << 18
 TCP_INFO_BYTES = 104
+# Place of `tcpi_total_retrans` in `struct tcp_info` (linux/tcp.h).
 TOTAL_RETRANSMITS_AT = 100
-"""Place of `tcpi_total_retrans` in `struct tcp_info` (linux/tcp.h)."""
 
 
 class PeerGone(OSError):
-    """The other end closed the connection, or sent something else than the protocol has."""
+    """The other end closed the connection, or violated the protocol."""
 
 
 class OrderAnswer(IntEnum):
-    """The server's answer to an order."""
-
     GO = 0
     WRONG_KEY = 1
     TOO_LARGE = 2
@@ -49,7 +45,7 @@ class OrderAnswer(IntEnum):
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """The blocks that a client is about to exchange: their sizes, and the most of them."""
+    """Sizes and maximum number of the blocks to exchange."""
 
     request_bytes: int
     response_bytes: int
@@ -69,18 +65,17 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_greeting() -> bytes:
-    """A new greeting of a server."""
     return MAGIC + os.urandom(NONCE_BYTES)
 
 
 def encode_order(order: Order, greeting: bytes, key: str | None) -> bytes:
-    """The order as a client with this key sends it after the greeting."""
+    """Encode an order after the greeting, authenticated with `key`."""
     fields = _FIELDS.pack(MAGIC, order.request_bytes, order.response_bytes, order.transactions)
     return fields + _mac(fields, greeting, None if key is None else base64.b64decode(key))
 
 
 def decode_order(data: bytes, greeting: bytes, key: bytes | None) -> Order | None:
-    """The order in these bytes; None if they are none, or were made with another key."""
+    """Decode an order; None if invalid or of another key."""
     fields, mac = data[: _FIELDS.size], data[_FIELDS.size :]
     if len(data) != ORDER_BYTES or not fields.startswith(MAGIC):
         return None
@@ -100,20 +95,20 @@ def encode_ending(served: int, retransmits: int | None) -> bytes:
 
 
 def decode_ending(data: bytes) -> int | None:
-    """The retransmitted segments of the server's ending; None where it could not tell."""
+    """Segments retransmitted by the server, if known."""
     _, retransmits = _ENDING.unpack(data)
     return None if retransmits == 0xFFFFFFFF else int(retransmits)
 
 
 def receive_exactly(connection: socket.socket, count: int, deadline: Deadline) -> bytes:
-    """This many bytes. Raises `PeerGone`, and TimeoutError at the deadline."""
+    """Receive `count` bytes. Raises `PeerGone`, and TimeoutError at the deadline."""
     data = bytearray(count)
     receive_into(connection, memoryview(data), count, deadline)
     return bytes(data)
 
 
 def receive_into(connection: socket.socket, buffer: memoryview, count: int, deadline: Deadline) -> None:
-    """Receive `count` bytes by way of `buffer`, each part over the one before. As `receive_exactly`."""
+    """Receive over `buffer`, repeatedly. Raises as `receive_exactly`."""
     kept = len(buffer) >= count
     done = 0
     while done < count:
@@ -138,13 +133,12 @@ def _set_timeout(connection: socket.socket, deadline: Deadline) -> None:
 
 
 def without_delay(connection: socket.socket) -> None:
-    """Send the last segment of a block at once, as storage protocols do, instead of waiting for the acknowledgement of
-    those before (Nagle's algorithm)."""
+    """Send last segments at once, as storage protocols do (no Nagle's algorithm)."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def retransmits_of(connection: socket.socket) -> int | None:
-    """Segments that this end retransmitted; None where the system does not tell."""
+    """Segments retransmitted here; None if not reported."""
     try:
         info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
     except (OSError, AttributeError):
@@ -153,5 +147,5 @@ def retransmits_of(connection: socket.socket) -> int | None:
 
 
 def elapsed_ms(since_ns: int) -> float:
-    """Milliseconds since a time of `time.monotonic_ns`, to the microsecond."""
+    """Milliseconds since a `time.monotonic_ns`, to the microsecond."""
     return round((time.monotonic_ns() - since_ns) / 1e6, 3)

@@ -1,7 +1,4 @@
-"""A server that answers the blocks of its peers, and of nobody else: sizes, time, connections and volume are bounded.
-
-A connection has a thread. A host that is no peer gets no byte.
-"""
+"""A server that answers peers' blocks, within bounds; other hosts get no byte."""
 
 from __future__ import annotations
 
@@ -38,8 +35,8 @@ logger = logging.getLogger(__name__)
 
 SET_UP_S = 5.0
 LONGEST_CONNECTION_S = 300.0
+# Longer than a client may be idle between blocks.
 LONGEST_PAUSE_S = 65.0
-"""Longer than a client may be idle between blocks."""
 ACCEPT_S = 0.5
 BACKLOG = 16
 HOUR_S = 3600.0
@@ -49,14 +46,14 @@ MAPPED = "::ffff:"
 
 @dataclass(slots=True)
 class VolumeCap:
-    """Bytes exchanged with each address: at most `per_hour` in an hour, as a bucket that fills evenly."""
+    """Limits bytes exchanged with each address to `per_hour`, as a bucket that fills evenly."""
 
     per_hour: float
     _used: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, address: str, amount: int, now_s: float) -> bool:
-        """Whether this many bytes are permitted now; counts them if so."""
+        """Whether so many bytes are permitted; counts them if so."""
         with self._lock:
             used, at_s = self._used.pop(address, (0.0, now_s))
             left = max(0.0, used - (now_s - at_s) * self.per_hour / HOUR_S)
@@ -69,7 +66,7 @@ class VolumeCap:
 
 @dataclass(slots=True)
 class BlockServer:
-    """Answers orders of `peers` within the limits. `run` accepts until `stop` is set."""
+    """Answers orders of `peers` within the limits."""
 
     peers: Peers
     limits: RequestResponseLimits
@@ -81,7 +78,7 @@ class BlockServer:
         self._places = threading.BoundedSemaphore(self.limits.max_connections)
 
     def run(self, listener: socket.socket, stop: threading.Event) -> None:
-        """Accept connections until `stop` is set; closes the listener."""
+        """Accept until `stop` is set; closes the listener."""
         with closing(listener):
             listener.settimeout(ACCEPT_S)
             while not stop.is_set():
@@ -98,7 +95,7 @@ class BlockServer:
                 ).start()
 
     def serve(self, connection: socket.socket, address: str, stop: threading.Event) -> None:
-        """Serve a connection from `address`; whatever it sends, this returns and the connection is closed."""
+        """Serve and close a connection, whatever it sends."""
         with closing(connection), suppress(OSError):
             host = address.removeprefix(MAPPED).partition("%")[0]
             family = 6 if ":" in host else 4
@@ -144,7 +141,7 @@ class BlockServer:
 
 
 def open_listener(port: int, egress: Egress = ANY) -> socket.socket:
-    """A listening socket of both families, or of IPv4 alone where this host has no IPv6. Raises ProbeError."""
+    """Listen on both families, or only IPv4. Raises ProbeError."""
 
     def opening() -> socket.socket:
         both = socket.has_dualstack_ipv6()

@@ -1,7 +1,6 @@
-"""The request-response servers of an agent: they run while the plan or limits.toml has peers, and follow both.
+"""Runs an agent's request-response servers by plan and limits.toml, one for each egress.
 
-There is one for each interface and namespace in which hosts of ours are measured. A peer that limits.toml forbids to
-measure is not answered either.
+A peer that limits.toml forbids to measure is not answered.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class _Serving:
 
 
 class AnsweringService:
-    """Keeps servers running as the plan says. `forbids(address)` is the rule of limits.toml against an address."""
+    """Keeps servers running by the plan; `forbids(address)` is the limits' rule."""
 
     def __init__(
         self,
@@ -60,7 +59,6 @@ class AnsweringService:
         self.problem: str | None = None
 
     def run(self, stop: threading.Event) -> None:
-        """Follow the plan until `stop` is set."""
         try:
             while True:
                 self.refresh()
@@ -71,7 +69,6 @@ class AnsweringService:
                 serving.end()
 
     def refresh(self) -> None:
-        """Take up the current plan: peers and port."""
         plan = (self._plan() or NO_PEERS) if self._limits.serve else NO_PEERS
         self._resolved_for_s += REFRESH_S
         if plan != self._followed or self._resolved_for_s >= RESOLVE_EVERY_S:
@@ -91,7 +88,6 @@ class AnsweringService:
         self.problem = next((problem for problem in problems if problem is not None), None)
 
     def _peers_of(self, plan: AnsweringPlan) -> dict[Egress, Peers]:
-        """The peers that the limits permit, by the egress of their server."""
         answers = resolve([(peer.address, peer.family) for peer in plan.peers], Deadline(RESOLVE_S))
         keys: dict[Egress, dict[str, str | None]] = defaultdict(dict)
         for peer in plan.peers:
@@ -106,7 +102,6 @@ class AnsweringService:
         return {egress: Peers(keys.get(egress, {}), networks if egress == ANY else ()) for egress in {ANY, *keys}}
 
     def _begin(self, egress: Egress, peers: Peers, port: int) -> str | None:
-        """Start the server of an egress; returns the reason where it cannot."""
         try:
             listener = open_listener(port, egress)
         except ProbeError as error:

@@ -1,9 +1,4 @@
-"""The fields of a request-response measurement: its request (`RequestResponseSpec`), its result (`RequestResponseRun`)
-and the server's part of a plan (`AnsweringPlan`).
-
-A client sends a block and awaits the block that answers it, with a single block outstanding, as a storage link does;
-netperf calls this TCP_RR.
-"""
+"""Messages of request-response measurements, with a single block outstanding (netperf: TCP_RR)."""
 
 from __future__ import annotations
 
@@ -20,11 +15,11 @@ from probes.peers import SharedKey
 
 REQUEST_RESPONSE_PORT = 4821
 LARGEST_BLOCK_BYTES = 1 << 20
+# Payload of a run in both directions: up to this, a run needs no slot. See docs/storage.md.
 LARGEST_RUN_BYTES = 16 << 20
-"""Payload of a run in both directions: up to this, a run needs no slot. See docs/storage.md."""
 MOST_TRANSACTIONS = 1000
+# Uncounted transactions of a run: the first of the connection, and the first after idle.
 BEYOND_COUNT = 2
-"""Transactions of a run besides those that are counted: the first of the connection, and the first after idle."""
 
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 BlockBytes = Annotated[int, Meta(ge=1, le=LARGEST_BLOCK_BYTES)]
@@ -40,8 +35,7 @@ class RequestResponseSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A run to each target in turn: `count` transactions, or as many as `duration_s` allows, each of a request of
     `request_bytes` and a response of `response_bytes`, without a pause.
 
-    The first transaction of the connection is timed apart, as is another after `idle_s` without any: their blocks meet
-    a small congestion window. A transaction without its whole response within `timeout_s` is an error.
+    The first, and another after `idle_s`, are timed apart.
     """
 
     targets: tuple[RequestResponseTarget, ...]
@@ -51,7 +45,7 @@ class RequestResponseSpec(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 100
     duration_s: float = 10.0
     idle_s: float = 1.0
-    timeout_s: float = 5.0
+    timeout_s: float = 5.0  # a transaction without its whole response by then is an error
     dscp: int = 0
 
     @property
@@ -61,7 +55,6 @@ class RequestResponseSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def longest_s(self) -> float:
-        """Maximum duration of a run to a target: connecting, the first transaction, the others, idle, the last."""
         return 3 * self.timeout_s + self.duration_s + self.idle_s + 2 * self.timeout_s
 
 
@@ -74,12 +67,12 @@ class RequestResponseTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnsweredPeer(msgspec.Struct, frozen=True, kw_only=True):
-    """A host that the server answers; `egress` is that of the host of ours to which it connects."""
+    """A host that the server answers."""
 
     address: str
     family: Literal[4, 6] = 4
     key: SharedKey | None = None
-    egress: Egress | msgspec.UnsetType = msgspec.UNSET
+    egress: Egress | msgspec.UnsetType = msgspec.UNSET  # of our host to which it connects
 
 
 class AnsweringPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,12 +83,7 @@ class AnsweringPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestResponseRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="request-response", tag_field="kind"):
-    """The result of a run. Times are in ms, None where not measured; `latencies_ms` of the transactions in their order,
-    without the first of the connection and the first after idle.
-
-    `connect_ms` is the TCP handshake, `setup_ms` the exchange of the key after it. `retransmits` counts segments of
-    requests, `far_retransmits` those of responses, which the server tells at the end.
-    """
+    """The result of a run. Times are in ms, None where not measured."""
 
     target: str
     address: ShortText | None
@@ -105,13 +93,14 @@ class RequestResponseRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, ta
     request_bytes: Count
     response_bytes: Count
     errors: SmallCount = 0
-    connect_ms: Amount | None = None
-    setup_ms: Amount | None = None
+    connect_ms: Amount | None = None  # TCP handshake
+    setup_ms: Amount | None = None  # exchange of the key
     first_ms: Amount | None = None
     after_idle_ms: Amount | None = None
+    # in order, without the first and the first after idle
     latencies_ms: Annotated[tuple[Amount, ...], Meta(max_length=MOST_TRANSACTIONS)] = ()
-    retransmits: Count | None = None
-    far_retransmits: Count | None = None
+    retransmits: Count | None = None  # segments of requests
+    far_retransmits: Count | None = None  # segments of responses, reported by the server
     detail: Text | None = None
 
 
@@ -123,7 +112,6 @@ def not_measured(
     detail: str,
     address: str | None = None,
 ) -> RequestResponseRun:
-    """The run of a measurement that ended in `outcome`, without figures."""
     return RequestResponseRun(
         target=target.address,
         address=address,

@@ -1,8 +1,4 @@
-"""The agent's parts, put together: spool, plan, limits, cycles, slots, delivery.
-
-Created once in the worker process from `AgentSettings`. `probes.site.runner.schedule` decides when it acts,
-`probes.site.tasks` has its tasks.
-"""
+"""The agent's parts put together, created once in the worker process from `AgentSettings`."""
 
 from __future__ import annotations
 
@@ -120,15 +116,14 @@ class Agent:
         }
 
     def load_probes(self) -> None:
-        """Load the probes of the plan's kinds, and of no others: no first cycle waits for its own, and a site has in
-        memory only those that it uses."""
+        """Load the probes of the plan's kinds only."""
         plan = self.plans.current()
         for kind in KINDS.values():
             if plan is not None and plan.of(kind):
                 kind.probe()
 
     def begin(self) -> None:
-        """Account for the cycles and slots missed while the agent was down. Call once, before anything runs."""
+        """Account for cycles and slots missed while down. Call once, first."""
         self.load_probes()
         heartbeat = self.settings.heartbeat_file
         self.spool.record_start(heartbeat.stat().st_mtime if heartbeat.exists() else None)
@@ -149,7 +144,7 @@ class Agent:
         return None if plan is None else plan.server
 
     def cycle(self, kind: CycleKind, test: str) -> None:
-        """One cycle of a test, if the plan still has it."""
+        """A cycle of a test, if the plan still has it."""
         plan = self.plans.current()
         for task in plan.of(kind) if plan is not None else ():
             if task.test == test and plan is not None:
@@ -160,23 +155,20 @@ class Agent:
                     self.traces.note_cycle(task)
 
     def _note(self, results: Sequence[ToDeliver]) -> None:
-        """See the results of a cycle."""
         self.traces.note(results)
         self.sentinels.note(results)
 
     def ping_on_demand(self, request: OnDemandPing) -> None:
-        """Pings that a user asked for."""
         plan = self.plans.current()
         with self.journal.running(f"on-demand ping to {request.address}"):
             self.on_demand_pings.run(request, () if plan is None else plan.of(KINDS["ping"]))
 
     def trace_on_demand(self, requests: Sequence[OnDemandTrace]) -> None:
-        """Traces that the centre asked for."""
         with self.journal.running(f"on-demand traces of {counted(len(requests), 'path')}"):
             self.on_demand_traces.run(requests)
 
     def _run(self, name: str, cycle: Cycle, measure: Callable[[], None]) -> None:
-        """Run a cycle, unless an earlier copy of the message has run it already."""
+        """Run a cycle, unless a copy of the message already has."""
         if not self.spool.claim_cycle(cycle):
             return
         failed = True
@@ -188,7 +180,7 @@ class Agent:
             self.spool.end_cycle(cycle, failed=failed)
 
     def beat(self) -> None:
-        """Touch the heartbeat file, which shows the supervisor that tasks run, and write the state file."""
+        """Touch the heartbeat file and write the state file."""
         self.settings.heartbeat_file.touch()
         plan = self.plans.current()
         if plan is not None:

@@ -1,8 +1,4 @@
-"""`python -m probes site`: runs a site's agent until it is told to stop. `site join`, `site status`, `site doctor`
-and `site limits` are separate modules, loaded on use.
-
-This process only checks the options; then it becomes the agent's supervisor (`probes.site.supervisor`).
-"""
+"""`python -m probes site`: check options, then become the agent's supervisor (`probes.site.supervisor`)."""
 
 from __future__ import annotations
 
@@ -45,6 +41,7 @@ from probes.site.supervisor import say
 
 DATA = default_agent_data()
 
+# Files that the agent writes into its data folder; a limits.toml there is its administrator's.
 WRITTEN = (
     "centre.json",
     "identity.json",
@@ -59,7 +56,6 @@ WRITTEN = (
     "log",
     "socket",
 )
-"""Files that the agent writes into its data folder; a limits.toml there is its administrator's."""
 
 
 class AlreadyRunning(Exception):
@@ -72,7 +68,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of running the agent."""
     _add_options(parser)
     parser.set_defaults(data=DATA)
     parser.add_argument(
@@ -83,8 +78,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add what an agent's administrator does besides running it. The folder of data has no default here: each verb
-    takes the one given before it, or DATA."""
+    """Add the administrator's verbs, which have no default data folder here."""
 
     def add_verb(
         name: str, summary: str, module: str | None = None, exit_status: str | None = None
@@ -170,8 +164,7 @@ def _run_verb(module_name: str, args: argparse.Namespace) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check the options and run the agent, in the place of this process; 1 when it could not start. Raises
-    PermissionError."""
+    """Check the options and run the agent in this process; 1 if it could not start. Raises PermissionError."""
     os.umask(UMASK)
     try:
         data = args.data.resolve()
@@ -193,7 +186,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _settings(args: argparse.Namespace, data: Path) -> AgentSettings:
-    """Check the options before anything is started."""
     joined = read_joined(data) if args.centre is None else None
     if joined is None and args.centre is None:
         raise SettingsError(
@@ -222,7 +214,7 @@ def _settings(args: argparse.Namespace, data: Path) -> AgentSettings:
 
 @contextlib.contextmanager
 def _only_agent_of(data: Path) -> Iterator[IO[str]]:
-    """Hold the lock of the data folder, in its file; the kernel lets go of it however we end."""
+    """Hold the data folder's lock, which the kernel releases however we end."""
     with lock_file(data).open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -238,7 +230,6 @@ def _only_agent_of(data: Path) -> Iterator[IO[str]]:
 
 
 def _become_supervisor(settings: AgentSettings, lock: IO[str], metrics: str | None) -> NoReturn:
-    """Replace this process by the supervisor, which keeps the lock of the data folder."""
     os.set_inheritable(lock.fileno(), True)
     centres = ", else ".join((settings.centre, *settings.further_urls))
     options = [settings.data, str(settings.heartbeat_file), centres, *([] if metrics is None else [metrics])]

@@ -1,8 +1,4 @@
-"""Health of an agent and its machine: the struct in each delivery, and the functions that read it from the kernel.
-
-`parse_…` and `kernel_clock_of` are pure; `read_…` read this machine and return None, or nothing, if they cannot.
-The agent's own state is added in `probes.site.delivery.health_report`.
-"""
+"""Health of an agent and its machine: the struct in each delivery, read from the kernel."""
 
 from __future__ import annotations
 
@@ -22,8 +18,8 @@ LOADAVG = Path("/proc/loadavg")
 LOOPBACK = "lo"
 INTERFACES_TOLD = 16
 CLOCK_OFFS_TOLD = 64
+# Offsets further apart are of different settings of the clock.
 SAME_OFFSET_S = 1.0
-"""Offsets further apart are of different settings of the clock."""
 
 UNSYNCHRONISED = 0x0040
 NANOSECONDS = 0x2000
@@ -32,18 +28,18 @@ PPM_SCALE = 65536.0
 
 
 class KernelClock(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of adjtimex(2). `offset_s` is still to be slewed by the kernel; the errors are its own bounds."""
+    """The state of adjtimex(2)."""
 
     state: ShortText
     is_synchronised: bool
-    offset_s: Real
+    offset_s: Real  # still to be slewed
     frequency_ppm: Real
-    max_error_s: Real
+    max_error_s: Real  # the kernel's own bound
     estimated_error_s: Real
 
 
 class InterfaceDrops(msgspec.Struct, frozen=True, kw_only=True):
-    """Packets that an interface of this machine dropped since it came up."""
+    """Packets that an interface dropped since it came up."""
 
     interface: ShortText
     received: int
@@ -51,24 +47,22 @@ class InterfaceDrops(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dropped(msgspec.Struct, frozen=True, kw_only=True):
-    """Results of a kind ever dropped by the agent's spool, with the reason: `too_many`, `too_old`, `disk_full`."""
+    """Results of a kind ever dropped by the agent's spool."""
 
     kind: ShortText
-    reason: ShortText
+    reason: ShortText  # `too_many`, `too_old`, `disk_full`
     count: int
 
 
 class ClockOff(msgspec.Struct, frozen=True, kw_only=True):
-    """Results of a batch that were measured while this site's clock was off by as much: when they began, as stored, and
-    how far it was ahead of the centre's at most."""
+    """Results of a batch measured while this site's clock was off."""
 
-    since: Moment
+    since: Moment  # begin of the results, as stored
     until: Moment
-    offset_s: Real
+    offset_s: Real  # maximum ahead of the centre's
 
 
 def join_clock_offs(earlier: ClockOff, later: ClockOff) -> ClockOff:
-    """The period of both, with the larger offset."""
     return ClockOff(
         since=min(earlier.since, later.since),
         until=max(earlier.until, later.until),
@@ -77,33 +71,26 @@ def join_clock_offs(earlier: ClockOff, later: ClockOff) -> ClockOff:
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """At the time of a delivery. Unknown values are None.
+    """Health at the time of a delivery. Unknown values are None."""
 
-    `clock_offset_s` is this site's clock less the centre's. `load_1min` are processes that run or wait, for `cpus`
-    CPUs. `stamp` is the poorest among the batch's bursts. `lost_ticks` are cycles that were due and did not begin,
-    since the agent started. `clock_offs` are the batch's periods with a wrong clock, the oldest first; an older agent
-    reports one, in `clock_off`. `dropped` and `set_aside` are of the agent's spool. `iperf3` is its version, as `3.12`.
-    `bugs` are unexpected exceptions since the agent started.
-    """
-
-    clock_offset_s: Real | None = None
+    clock_offset_s: Real | None = None  # this site's clock less the centre's
     clock_uncertainty_s: Real | None = None
     kernel_clock: KernelClock | None = None
-    load_1min: Real | None = None
+    load_1min: Real | None = None  # processes that run or wait
     cpus: int | None = None
-    stamp: Stamp | None = None
-    lost_ticks: int = 0
+    stamp: Stamp | None = None  # poorest among the batch's bursts
+    lost_ticks: int = 0  # due cycles that did not begin, since the start
     drops: Annotated[tuple[InterfaceDrops, ...], msgspec.Meta(max_length=INTERFACES_TOLD)] = ()
-    clock_off: ClockOff | None = None
+    clock_off: ClockOff | None = None  # only from an older agent
+    # periods with a wrong clock, oldest first
     clock_offs: Annotated[tuple[ClockOff, ...], msgspec.Meta(max_length=CLOCK_OFFS_TOLD)] = ()
     dropped: Annotated[tuple[Dropped, ...], msgspec.Meta(max_length=64)] = ()
     set_aside: int = 0
-    iperf3: ShortText | None = None
-    bugs: int = 0
+    iperf3: ShortText | None = None  # version, as `3.12`
+    bugs: int = 0  # unexpected exceptions since the start
 
     @property
     def periods_off(self) -> tuple[ClockOff, ...]:
-        """The batch's periods with a wrong clock, of an older agent too."""
         return self.clock_offs or ((self.clock_off,) if self.clock_off is not None else ())
 
 
@@ -141,8 +128,7 @@ def kernel_clock_of(state: int, timex: bytes) -> KernelClock:
 
 
 def read_kernel_clock() -> KernelClock | None:
-    """Ask the kernel; nothing is changed, so no privilege is needed. None where there is no such call, or a sandbox
-    forbids it."""
+    """Read without privilege; None without the call or permission."""
     adjtimex = _adjtimex()
     if adjtimex is None:
         return None
@@ -153,7 +139,7 @@ def read_kernel_clock() -> KernelClock | None:
 
 @cache
 def _adjtimex() -> Any:
-    """The function of the C library, if it has it. Opening the library costs many times the call."""
+    """Cached: opening the C library costs many times the call."""
     return getattr(ctypes.CDLL(None), "adjtimex", None)
 
 
@@ -163,7 +149,7 @@ def parse_loadavg(text: str) -> float:
 
 
 def parse_net_dev(text: str) -> tuple[InterfaceDrops, ...]:
-    """The interfaces of /proc/net/dev that dropped something, the worst first, without loopback."""
+    """Interfaces of /proc/net/dev with drops, worst first, without loopback."""
     dropping = []
     for line in text.splitlines()[2:]:
         name, _, figures = line.partition(":")
@@ -183,5 +169,4 @@ def read_drops() -> tuple[InterfaceDrops, ...]:
 
 
 def read_health() -> Health:
-    """The health of this machine."""
     return Health(kernel_clock=read_kernel_clock(), load_1min=read_load(), cpus=os.cpu_count(), drops=read_drops())

@@ -1,8 +1,6 @@
-"""Identity of an agent at the centre: the random ID of its data folder, and the number of its latest start.
+"""Identity of an agent: the random ID of its data folder, and the number of its start.
 
-A folder draws the name of its instance when it is first used; its starts are numbered upwards, by the clock where that
-does not go back. The centre gives a token to the first instance that shows it, and to its latest start. So a second
-agent with the same token is refused, and so is the older of two agents on copies of the same folder.
+The centre binds a token to the first instance and its latest start, so copies are refused.
 """
 
 from __future__ import annotations
@@ -17,18 +15,18 @@ from probes.private_files import replace_privately
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """`start` is larger at each start; it is microseconds since the epoch, unless the clock was set back."""
+    """A data folder's instance and start."""
 
     instance: str
-    start: int
+    start: int  # larger each time; epoch microseconds unless the clock went back
 
     def __str__(self) -> str:
-        """As it travels, in `probes.site.wire.IDENTITY_HEADER`."""
+        """As in `probes.site.wire.IDENTITY_HEADER`."""
         return f"{self.instance}.{self.start}"
 
 
 def begin(path: Path, now_us: int | None = None) -> Identity:
-    """The identity of an agent that starts now; kept in `path`. Raises OSError where it cannot be kept."""
+    """The identity of an agent that starts now, kept in `path`. Raises OSError."""
     previous = read(path)
     now_us = time.time_ns() // 1000 if now_us is None else now_us
     if previous is None:
@@ -41,8 +39,7 @@ def begin(path: Path, now_us: int | None = None) -> Identity:
 
 
 def read(path: Path) -> Identity | None:
-    """The identity of the agent that was started last; None where none ever was, or the file is damaged: then it is
-    another instance that starts."""
+    """The latest started identity; None if missing or damaged: then a new instance starts."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Identity)
     except (FileNotFoundError, msgspec.DecodeError):

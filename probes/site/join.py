@@ -1,9 +1,6 @@
-"""`python -m probes site join URL CODE`: a site joins a centre.
+"""`python -m probes site join URL CODE`: exchange the single-use code for the site's token, readable by its owner only.
 
-The single-use code is exchanged for the site's token, which is stored in the data folder, readable by its owner only,
-with the centre's address; from then on `python -m probes site` needs no options. Everything that can be checked
-without the code is checked first, so that a failure does not use it up. The kind of a failure is the first word of its
-message.
+All else is checked first, so that a failure does not use up the code.
 """
 
 from __future__ import annotations
@@ -28,8 +25,8 @@ from probes.site.versions import is_older
 from probes.site.wire import Enrolment, EnrolmentRequest
 
 TIMEOUT_S = 15.0
+# The fastest sets the clock; the first may wait for a centre that has just started.
 EXCHANGES = 4
-"""The clock goes by the fastest; the first of all may wait for a centre that has just been started."""
 
 
 class JoinFailure(StrEnum):
@@ -55,7 +52,7 @@ class JoinError(Exception):
 
 
 def run(args: argparse.Namespace) -> int:
-    """Join, and return the exit status: 0 joined, 1 failed."""
+    """Returns the exit status: 0 joined, 1 failed."""
     code = sys.stdin.readline() if args.code == "-" else args.code
     try:
         enrolment = join(args.url, code.strip(), args.data.resolve(), allow_plain_http=args.allow_plain_http)
@@ -77,10 +74,9 @@ def run(args: argparse.Namespace) -> int:
 def join(
     urls: str, code: str, data: Path, *, allow_plain_http: bool = False, clock: CentreClock | None = None
 ) -> Enrolment:
-    """Redeem `code` at the first of `urls` (as URL[,URL…]) that answers; write the token and the URLs to `data`.
+    """Redeem `code` at the first of `urls` that answers; write token and URLs to `data`.
 
-    An earlier token stays if it fails. Raises `JoinError`, `SettingsError` for an address that would reveal the token,
-    and OSError for the folder.
+    Raises `JoinError`, `SettingsError` for an address that would reveal the token, and OSError for the folder.
     """
     url, *further_urls = split_urls(urls)
     centre = Centre(
@@ -103,7 +99,6 @@ def join(
 
 
 def _check_before_redeeming(centre: Centre) -> None:
-    """Check version and clock before the code is sent, since it works only once."""
     try:
         welcome = [centre.welcome() for _ in range(EXCHANGES)][-1]
     except CentreError as error:
@@ -132,7 +127,6 @@ def _redeem(centre: Centre, code: str) -> Enrolment:
 
 
 def _join_error(error: CentreError) -> JoinError:
-    """Convert an unsuccessful request to its `JoinError`, by the HTTP status where there was an answer."""
     if isinstance(error, BadCertificate):
         now = datetime.now(UTC).isoformat(" ", "seconds")
         return JoinError(
@@ -146,7 +140,6 @@ def _join_error(error: CentreError) -> JoinError:
 
 
 def _open_private(path: Path) -> Path:
-    """Create an empty file beside `path` that only its owner can read, as its replacement."""
     fresh = path.with_name(f".{path.name}.new")
     fresh.unlink(missing_ok=True)
     os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -154,10 +147,7 @@ def _open_private(path: Path) -> Path:
 
 
 def _write(fresh: Path, content: bytes, path: Path) -> None:
-    """Write `fresh` and replace `path` by it.
-
-    Under root it gets the owner of the folder: root may join for the user that the service runs as.
-    """
+    """Write and replace; under root the folder's owner gets the file."""
     with fresh.open("wb") as file:
         file.write(content)
         file.flush()

@@ -1,8 +1,4 @@
-"""Running tests and last problem of an agent, and the state file that `probes.site.status` reads them from.
-
-The worker writes the file every few seconds; a reader sees the old or the new content. Nothing is read back from it by
-the agent. Results and slots are not here: those are in the spool.
-"""
+"""Running tests and last problem of an agent, in the state file for `probes.site.status`; never read back."""
 
 from __future__ import annotations
 
@@ -22,14 +18,12 @@ MAX_MESSAGE_CHARACTERS = 500
 
 
 class RunningCycle(msgspec.Struct, frozen=True, kw_only=True):
-    """A cycle that is being measured."""
-
     name: str
     since: datetime
 
 
 class DatedMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A warning or an error of the agent's log, or the reason for which the centre rejects its results."""
+    """A warning or error of the agent's log, or the centre's reason for rejection."""
 
     at: datetime
     message: str
@@ -54,7 +48,7 @@ def utc_now() -> datetime:
 
 
 class LastProblemHandler(logging.Handler):
-    """A log handler that remembers the newest warning or error, and counts the bugs: the records with a traceback."""
+    """Remembers the newest warning or error, and counts tracebacks as bugs."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -68,7 +62,7 @@ class LastProblemHandler(logging.Handler):
 
 
 class Journal:
-    """Any thread may write into it. `centre` returns the URL of the centre that is in use."""
+    """Any thread may write; `centre` returns the URL in use."""
 
     def __init__(self, centre: Callable[[], str], *, now: Callable[[], datetime] = utc_now) -> None:
         self.handler = LastProblemHandler()
@@ -80,7 +74,6 @@ class Journal:
 
     @contextlib.contextmanager
     def running(self, name: str) -> Iterator[None]:
-        """Note that something is being measured."""
         key = object()
         with self._lock:
             self._running[key] = RunningCycle(name=name, since=self._now())
@@ -93,7 +86,6 @@ class Journal:
     def state(
         self, health: Health, last_accepted_at: datetime | None, refusal: DatedMessage | None = None
     ) -> WorkerState:
-        """All of it, as it is now."""
         with self._lock:
             running = tuple(self._running.values())
         return WorkerState(
@@ -110,14 +102,14 @@ class Journal:
 
 
 def write_state(path: Path, state: WorkerState) -> None:
-    """Replace the file as a whole. It need not survive a power cut: the next follows within seconds."""
+    """Replace the file as a whole, without sync."""
     beside = path.with_suffix(".new")
     beside.write_bytes(msgspec.json.encode(state))
     beside.replace(path)
 
 
 def read_state(path: Path) -> WorkerState | None:
-    """The state that the agent showed last; None where there is none that can be read."""
+    """The newest state; None if unreadable."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=WorkerState)
     except (OSError, msgspec.DecodeError):

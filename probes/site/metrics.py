@@ -1,7 +1,6 @@
-"""`--metrics ADDRESS:PORT`: metrics of this agent for Prometheus, over HTTP. Off by default.
+"""`--metrics ADDRESS:PORT`: metrics for Prometheus, cached for seconds.
 
-They are read from the agent's files at each scrape, as by `probes.site.status`, and cached for a few seconds; the
-centre is not contacted. It is plain HTTP without a password: use an address on loopback or on a trusted network.
+Plain HTTP without a password: use loopback or a trusted network.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ Labels = Mapping[str, str]
 
 @contextlib.contextmanager
 def served(given: str, data: Path) -> Iterator[str]:
-    """Serve `/metrics` at ADDRESS:PORT while the context lasts; yields its URL. Raises `StartError` if listening
-    fails."""
+    """Serve `/metrics` during the context; yields its URL. Raises `StartError` if listening fails."""
     address, port = parse_address(given)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(AgentCollector(data))
@@ -50,7 +48,7 @@ def served(given: str, data: Path) -> Iterator[str]:
 
 
 def parse_address(given: str) -> tuple[str, int]:
-    """The address and the port of 127.0.0.1:9375 or [::1]:9375. Raises `StartError`."""
+    """Parse 127.0.0.1:9375 or [::1]:9375. Raises `StartError`."""
     try:
         parts = urlsplit(f"//{given}")
         address, port = parts.hostname, parts.port
@@ -62,8 +60,6 @@ def parse_address(given: str) -> tuple[str, int]:
 
 
 class AgentCollector(Collector):
-    """The agent of a data folder."""
-
     def __init__(self, data: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._data = data
         self._clock = clock
@@ -88,7 +84,7 @@ class AgentCollector(Collector):
 
 
 def families(status: AgentStatus) -> Iterator[Metric]:
-    """All metrics of an agent. Each has the label `site`, empty before there is a plan."""
+    """All metrics of an agent, with the label `site`, empty before a plan."""
     site = {"site": status.plan.site if status.plan is not None else ""}
     yield gauge("up", "Whether the agent works and the centre accepts its results", site, status.works)
     if status.plan is not None:

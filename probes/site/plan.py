@@ -1,8 +1,4 @@
-"""The plan of this site: fetched from the centre when it changes, stored on disk, and read there by the runners.
-
-The file is replaced as a whole, so a reader sees the old plan or the new one. The agent starts from it when the centre
-is unreachable. A running measurement keeps the plan that it began with; a new plan applies from the next cycle.
-"""
+"""The plan of this site, fetched when changed and kept on disk; a new plan applies from the next cycle."""
 
 from __future__ import annotations
 
@@ -17,15 +13,14 @@ from probes.site.delivery.backoff import BackOff
 from probes.site.delivery.centre import Centre, CentreError
 from probes.site.wire import Plan
 
+# A delivery's answer replaces a plan request this long: less than their interval, so that users wait no longer.
 TOLD_FOR_S = 9.0
-"""How long the word of a delivery's answer replaces a request for the plan: less than the time between two of them, so
-that a user's request waits no longer than without it."""
 
 logger = logging.getLogger(__name__)
 
 
 class PlanCache:
-    """The plan in a file. `current` reads it again only when the file was replaced."""
+    """The plan in a file, reread only when replaced."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -34,7 +29,7 @@ class PlanCache:
         self._plan: Plan | None = None
 
     def current(self) -> Plan | None:
-        """The plan; None before the first, or if its file cannot be read (which is logged)."""
+        """The plan; None before the first, or if unreadable."""
         with self._lock:
             stamp = self._file_stamp()
             if stamp != self._stamp:
@@ -65,7 +60,7 @@ class PlanCache:
 
 
 class PlanPuller:
-    """Asks the centre for the plan, with pauses after failures."""
+    """Fetches the plan from the centre, with pauses after failures."""
 
     def __init__(self, cache: PlanCache, centre: Centre, *, back_off: BackOff | None = None) -> None:
         self._cache = cache
@@ -73,12 +68,12 @@ class PlanPuller:
         self._back_off = back_off if back_off is not None else BackOff()
 
     def is_told_to_fetch(self) -> bool:
-        """Whether the newest delivery was answered with another version of the plan."""
+        """Whether the newest delivery was answered with another version."""
         current, told = self._cache.current(), self._centre.plan_told
         return told is not None and (current is None or told[0] != current.version)
 
     def run(self) -> bool:
-        """Fetch the plan if it changed, unless the centre has just told that it has not. Returns whether it did."""
+        """Fetch a changed plan; returns whether it did."""
         if not self._back_off.may_try():
             return False
         current, told = self._cache.current(), self._centre.plan_told

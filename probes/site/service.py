@@ -11,19 +11,18 @@ from probes.data_folder import SYSTEM_AGENT
 
 UNIT = "soundings-agent.service"
 UNIT_FOLDERS = (Path("/etc/systemd/system"), Path("/lib/systemd/system"), Path("/usr/lib/systemd/system"))
+# Exists where systemd is the init system (sd_booted(3)).
 SYSTEMD_RUNS = Path("/run/systemd/system")
-"""Exists where systemd is the init system (sd_booted(3))."""
 
 
 def is_installed() -> bool:
-    """Whether this machine has the service, and a systemd that runs."""
+    """Whether the service and a running systemd are here."""
     has_unit = any((folder / UNIT).exists() for folder in UNIT_FOLDERS)
     return has_unit and SYSTEMD_RUNS.is_dir() and shutil.which("systemctl") is not None
 
 
 def start_after_join(data: Path) -> str | None:
-    """Enable and start the service if `data` is its folder and root runs this. Returns a sentence for the
-    user; None where the service does not use this folder."""
+    """Enable and start the service as root for its `data`; a sentence for the user, or None."""
     if data.resolve() != SYSTEM_AGENT.resolve() or os.geteuid() != 0 or not is_installed():
         return None
     enabled = subprocess.run(["systemctl", "enable", "--quiet", UNIT], capture_output=True, text=True, check=False)

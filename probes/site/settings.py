@@ -1,8 +1,4 @@
-"""Settings of an agent at its start: address of the centre, paths of its files. They contain no secret.
-
-The supervisor checks the command line, or reads the file that `python -m probes site join` wrote, makes
-`AgentSettings` and hands them to the worker as JSON in an environment variable.
-"""
+"""Settings of an agent at its start, without secrets; handed to the worker as JSON in an environment variable."""
 
 from __future__ import annotations
 
@@ -17,10 +13,10 @@ import msgspec
 from probes.private_files import replace_privately
 
 VARIABLE = "SOUNDINGS_AGENT_SETTINGS"
+# Scheme of a centre behind a Unix socket, as unix:///run/soundings/web.sock.
 UNIX = "unix"
-"""Scheme of a centre behind a Unix socket, as unix:///run/soundings/web.sock."""
+# Limits of all agents of this machine that have none of their own.
 MACHINE_LIMITS = Path("/etc/soundings/limits.toml")
-"""Limits of all agents of this machine that have none of their own."""
 
 
 class SettingsError(Exception):
@@ -28,7 +24,7 @@ class SettingsError(Exception):
 
 
 class JoinedCentre(msgspec.Struct, frozen=True, kw_only=True):
-    """The centre that a data folder's site has joined; the token is in a file of its own."""
+    """The centre that a data folder's site has joined."""
 
     centre: str
     further_urls: tuple[str, ...] = ()
@@ -47,13 +43,13 @@ class StartOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The files are absolute paths. `identity` is sent to the centre."""
+    """Settings of an agent; its files are absolute paths."""
 
     centre: str
     further_urls: tuple[str, ...] = ()
     token_file: str
     data: str
-    identity: str | None = None
+    identity: str | None = None  # sent to the centre
     limits_file: str | None = None
     allow_plain_http: bool = False
 
@@ -71,12 +67,12 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def heartbeat_file(self) -> Path:
-        """Touched by the worker every few seconds; the supervisor restarts a worker without a heartbeat."""
+        """Touched by the worker every few seconds; the supervisor restarts a silent worker."""
         return Path(self.data) / "pulse"
 
     @property
     def state_file(self) -> Path:
-        """The state of the running agent, as `probes.site.journal.WorkerState`."""
+        """The running agent's `probes.site.journal.WorkerState`."""
         return state_file(Path(self.data))
 
     def environment(self) -> dict[str, str]:
@@ -92,12 +88,11 @@ def plan_file(data: Path) -> Path:
 
 
 def usage_file(data: Path) -> Path:
-    """The use of the limits, as `probes.site.limits.usage` writes it."""
     return data / "usage.json"
 
 
 def limits_file(data: Path, given: Path | None) -> Path | None:
-    """The limits file of the command line, else of the data folder, else of this machine; None without any."""
+    """The limits file of command line, data folder or machine, in this order; or None."""
     if given is not None:
         return given
     return next((file for file in (data / "limits.toml", MACHINE_LIMITS) if file.exists()), None)
@@ -108,17 +103,15 @@ def state_file(data: Path) -> Path:
 
 
 def lock_file(data: Path) -> Path:
-    """Locked by the supervisor while it runs; contains its process id."""
+    """Locked by the running supervisor; contains its process id."""
     return data / "agent.lock"
 
 
 def token_file(data: Path) -> Path:
-    """Where joining puts the token."""
     return data / "token"
 
 
 def identity_file(data: Path) -> Path:
-    """Which instance this folder is, as `probes.site.identity` keeps it."""
     return data / "identity.json"
 
 
@@ -127,12 +120,12 @@ def joined_file(data: Path) -> Path:
 
 
 def start_file(data: Path) -> Path:
-    """Where the supervisor keeps its `StartOptions`, for `site doctor`."""
+    """The supervisor's `StartOptions`, for `site doctor`."""
     return data / "start.json"
 
 
 def keep_start_options(settings: AgentSettings) -> None:
-    """Store the options of this start. Raises OSError."""
+    """Raises OSError."""
     options = StartOptions(
         centre=settings.centre,
         further_urls=settings.further_urls,
@@ -146,7 +139,7 @@ def keep_start_options(settings: AgentSettings) -> None:
 
 
 def read_start_options(data: Path) -> StartOptions | None:
-    """Options of the agent's latest start; None if it never started, the file is damaged, or the site joined since."""
+    """Options of the latest start; None if never started, damaged, or joined since."""
     try:
         options = msgspec.json.decode(start_file(data).read_bytes(), type=StartOptions)
         started_ns = start_file(data).stat().st_mtime_ns
@@ -157,7 +150,7 @@ def read_start_options(data: Path) -> StartOptions | None:
 
 
 def read_joined(data: Path) -> JoinedCentre | None:
-    """The centre that this data folder's site has joined; None if it has joined none. Raises `SettingsError`."""
+    """The centre that the site has joined, or None. Raises `SettingsError`."""
     path = joined_file(data)
     try:
         return msgspec.json.decode(path.read_bytes(), type=JoinedCentre)
@@ -168,7 +161,6 @@ def read_joined(data: Path) -> JoinedCentre | None:
 
 
 def from_environment() -> AgentSettings:
-    """The settings that the supervisor handed over."""
     try:
         return msgspec.json.decode(os.environ[VARIABLE], type=AgentSettings)
     except (KeyError, msgspec.DecodeError) as error:
@@ -176,7 +168,7 @@ def from_environment() -> AgentSettings:
 
 
 def split_urls(text: str) -> tuple[str, ...]:
-    """The URLs of one centre, as URL[,URL…], without repetitions. Raises `SettingsError` where one is empty."""
+    """The URLs of one centre, as URL[,URL…], without repetitions. Raises `SettingsError` if any is empty."""
     urls = tuple(dict.fromkeys(url.strip() for url in text.split(",")))
     if "" in urls:
         raise SettingsError(f"--centre {text}: a URL is empty; write https://HOST[:PORT],https://HOST[:PORT]")
@@ -184,7 +176,7 @@ def split_urls(text: str) -> tuple[str, ...]:
 
 
 def check_centre(url: str, allow_plain_http: bool) -> None:
-    """Raises `SettingsError` unless `url` is https, http to this very machine, or a Unix socket."""
+    """Raise `SettingsError` unless `url` is https, http to this very machine, or a Unix socket."""
     parts = urlsplit(url)
     if parts.scheme == UNIX:
         if parts.netloc or not parts.path.startswith("/"):

@@ -1,7 +1,6 @@
-"""`python -m probes site status`: agent, plan, running tests, queue and last error, from the data folder alone.
+"""`python -m probes site status`: the agent's state from the data folder alone.
 
-In: the agent's state file, its plan, its spool and its lock. Out: a few lines, or a JSON object. Exit status 0 if an
-agent runs and works, 1 if not, or if the centre refuses it.
+Exit status 0 if it works, 1 if not, or if the centre refuses it.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from probes.supervision.liveness import MAX_SILENCE_S
 
 
 class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Status of an agent. `process_id` is the supervisor's; fields are None if there is no such process or file."""
+    """Status of an agent; None without a process or file."""
 
     data: str
-    process_id: int | None
+    process_id: int | None  # the supervisor's
     state: WorkerState | None
     silent_s: float | None
     plan: Plan | None
@@ -51,7 +50,7 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when the agent works, 1 when it does not, or its folder cannot be read."""
+    """0 when the agent works, 1 otherwise."""
     now = datetime.now(UTC)
     try:
         status = read_status(args.data.resolve(), now)
@@ -78,14 +77,13 @@ def read_status(data: Path, now: datetime) -> AgentStatus:
 
 
 def as_json(status: AgentStatus) -> str:
-    """As JSON, with the version of the plan in place of the plan."""
+    """As JSON, with the plan's version instead of the plan."""
     fields = msgspec.to_builtins(status)
     fields["plan"] = None if status.plan is None else status.plan.version
     return msgspec.json.encode({**fields, "works": status.works}).decode()
 
 
 def lines(status: AgentStatus, now: datetime) -> list[str]:
-    """The status as lines of text."""
     fields = {
         "agent": _agent(status),
         "plan": "none yet" if status.plan is None else _plan(status.plan),
@@ -107,7 +105,6 @@ def lines(status: AgentStatus, now: datetime) -> list[str]:
 
 
 def _supervisor(lock: Path) -> int | None:
-    """The process that holds the lock of the data folder."""
     if not lock.exists():
         return None
     with lock.open() as file:
@@ -156,7 +153,6 @@ def _queued(spool: SpoolContents, state: WorkerState | None, now: datetime) -> s
 
 
 def _aside(spool: SpoolContents) -> str:
-    """Counts of quarantined results by their most frequent reasons."""
     reasons = "; ".join(f"{count} × {reason}" for reason, count in spool.set_aside_for)
     others = spool.set_aside - sum(count for _, count in spool.set_aside_for)
     return reasons + (f"; {others} for other reasons" if others else "")

@@ -1,9 +1,4 @@
-"""The agent's supervisor: starts the agent's worker, restarts it when it dies or hangs, and stops it.
-
-`probes.site.command` checks the options, and then replaces its process by
-`python -m probes.site.supervisor DATA HEARTBEAT CENTRE [METRICS]`, which runs for months and therefore imports little.
-The worker's settings are in the environment already.
-"""
+"""The agent's supervisor: starts, restarts and stops the worker; imports little, as it runs for months."""
 
 from __future__ import annotations
 
@@ -19,11 +14,11 @@ from probes.commands.ending import without_traceback
 from probes.supervision.liveness import MAX_SILENCE_S, FileHeartbeat, LivenessCheck
 from probes.supervision.supervise import StartError, StartInterrupted, Supervisor
 
+# The worker has many idle threads and frees its arrays after a cycle: 4 MB less.
 SMALL = {
     "MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "65536",
     "MALLOC_TRIM_THRESHOLD_": "131072",
 }  # fmt: skip
-"""The worker has many threads that do little, and after a cycle gives its arrays back: 4 MB less."""
 
 
 def main(arguments: list[str]) -> int:
@@ -46,7 +41,6 @@ def main(arguments: list[str]) -> int:
 
 
 def supervise(data: Path, heartbeat: Path, centre: str, stop: threading.Event) -> None:
-    """Start the agent's worker and supervise it until `stop` is set."""
     supervisor = Supervisor(data / "log", say, stop=stop)
     try:
         worker = supervisor.add(
@@ -64,7 +58,7 @@ def supervise(data: Path, heartbeat: Path, centre: str, stop: threading.Event) -
 
 @contextlib.contextmanager
 def _metrics(given: list[str], data: Path) -> Iterator[None]:
-    """Serve the metrics if an address is given. The module, and all that it needs, is loaded on use."""
+    """Serve the metrics if an address is given; loads the module on use."""
     if not given:
         yield
         return

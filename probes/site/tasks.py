@@ -1,9 +1,4 @@
-"""The agent's Celery application and its tasks, on a queue in memory, without a result backend.
-
-Tasks are thin: each calls one function of the agent. A task of a kind is a whole cycle of all targets. A slot is
-sent with an ETA within the next minute, so that a changed plan takes effect. After a restart of the worker it is sent
-again: the spool lets it be taken once.
-"""
+"""The agent's Celery application with thin tasks, on a queue in memory, without a result backend."""
 
 from __future__ import annotations
 
@@ -27,16 +22,12 @@ REMEMBER_REQUESTS_S = 3600.0
 
 
 class AgentApp(Celery):
-    """A Celery application that knows its agent; `probes.site.runner.schedule` reads the plan through it.
-
-    Its tasks are not shared: they close over the agent, and Celery would add them to each later application too.
-    """
+    """A Celery application that knows its agent; its tasks are not shared with later applications."""
 
     agent: Agent
 
 
 def make_app(agent: Agent) -> AgentApp:
-    """The application with its tasks, for one worker with a pool of threads and beat inside."""
     # No fixups: Celery would load Django into the agent where the environment names its settings.
     app = AgentApp("soundings-site", broker=local_queue.URL, set_as_current=True, fixups=[])
     app.agent = agent
@@ -85,7 +76,6 @@ def _add_chores(app: AgentApp, dispatch: Callable[[], None], take_up: Callable[[
 
 
 def _add_on_demand(app: AgentApp) -> Callable[[Plan], None]:
-    """Add the tasks that run on-demand pings and traces. Returns the function that enqueues the new ones of a plan."""
     pings, routes = RecentNumbers(), RecentNumbers()
 
     @app.task(name="site.on_demand_ping", shared=False)
@@ -108,15 +98,12 @@ def _add_on_demand(app: AgentApp) -> Callable[[Plan], None]:
 
 
 def _add_cycle(app: AgentApp, kind: CycleKind) -> None:
-    """Add the task that runs a cycle of a kind."""
-
     @app.task(name=task_name(kind), shared=False)
     def run_cycle(test: str) -> None:
         app.agent.cycle(kind, test)
 
 
 def _add_measurements(app: AgentApp) -> Callable[[], None]:
-    """Add the tasks of cycles and slots. Returns the function that enqueues the slots of the next minute."""
     agent = app.agent
     sent = RecentNumbers()
 

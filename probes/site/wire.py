@@ -6,11 +6,10 @@
     GET  /api/agent/enrol     -> Welcome
     POST /api/agent/enrol     EnrolmentRequest -> Enrolment
 
-The first three carry `Authorization: Bearer TOKEN` and who the agent is (`probes.site.identity`), the others no token;
-409 says that another agent holds the token. Each request says which version of this it speaks, each answer which ones
-the centre does (`Soundings-Protocols: lowest=1, highest=1, lowest-until=2028-12-31`); 426 says that it is none of them.
-Each answer has two headers with the centre's clock, when it took the request up and when it answered, in seconds since
-the epoch. Bodies are JSON, a Batch may be MessagePack; requests may be packed by gzip or zstd. Times are aware, UTC.
+The first three carry `Authorization: Bearer TOKEN` and `probes.site.identity`; 409: another agent holds the token.
+Requests name their protocol version, answers the supported versions (`Soundings-Protocols`; 426: none fits) and the
+centre's clock, in epoch seconds. Bodies are JSON, a Batch may be MessagePack; requests may be compressed by gzip or
+zstd. Times are aware, UTC.
 """
 
 from __future__ import annotations
@@ -42,32 +41,29 @@ from probes.site.health import Health
 from probes.stamp.spec import ReflectorPlan
 from probes.trace.spec import TraceReason, TraceSpec
 
+# Raised by every change that an older end would misunderstand. Since 2, a batch may have blocks.
 PROTOCOL = 2
-"""The version of all that is here, raised by every change that an older end would misunderstand. Since 2, a batch may
-have blocks."""
+# Lowest version that an agent speaks, with a centre that has not told its own.
 LOWEST_PROTOCOL = 1
-"""The lowest version that an agent speaks, with a centre that has not told which ones it does."""
 BLOCKS_SINCE = 2
 PROTOCOL_HEADER = "Soundings-Protocol"
 PROTOCOLS_HEADER = "Soundings-Protocols"
 IDENTITY_HEADER = "Soundings-Agent"
 RECEIVED_HEADER = "Soundings-Received-At"
 SENT_HEADER = "Soundings-Sent-At"
+# On a plan request: plan parts unknown to agents of the first versions, separated by commas.
 ABILITIES_HEADER = "Soundings-Abilities"
-"""On a request for the plan: the parts of a plan, separated by commas, that agents of the first versions do not
-know."""
+# On a delivery's answer: the version of the site's plan, unless the centre is older or must build it.
 PLAN_HEADER = "Soundings-Plan"
-"""On the answer to a delivery: the version of the site's plan. Without it the centre is older, or has to build the
-plan to know: only a request for the plan tells."""
 ON_DEMAND_PINGS = "on-demand-pings"
 ON_DEMAND_TRACES = "on-demand-traces"
 MOST_ON_DEMAND_PINGS = 100
+# In one batch.
 GAPS_AT_ONCE = 500
-"""In one batch."""
 
 
+# Slots of each kind by their JSON tag; throughput tests have none, as in first versions.
 SLOTS = {kind.task.__struct_config__.tag: kind.task for kind in SLOT_KINDS}
-"""The slots of each kind by the tag in their JSON; those of throughput tests have none, as before there were others."""
 
 
 class _SlotTag(msgspec.Struct):
@@ -84,37 +80,35 @@ def read_slot(body: bytes) -> Slot:
 
 
 class OnDemandPing(msgspec.Struct, frozen=True, kw_only=True):
-    """Pings that a user asked for: `count` echo requests to the destination of a path, sent once, as soon as the agent
-    reads this, and not after `begin_by` by the centre's clock. Their replies are reported while they arrive."""
+    """Pings that a user asked for, sent once, with replies reported as they arrive."""
 
     run_id: int
     path_id: int
     address: str
     family: Literal[4, 6]
-    begin_by: Moment
+    begin_by: Moment  # latest start, by the centre's clock
     source: str | None = None
-    count: int = 20
+    count: int = 20  # echo requests
     spacing_s: float = 0.2
     timeout_s: float = 2.0
     packet_bytes: int = 100
 
 
 class OnDemandPingReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of on-demand pings: `rtts_ms` has an entry for each request sent so far, None without a reply;
-    `awaited` are the indices of those that may still be answered. `outcome` is None until all have an answer or have
-    timed out. Each report replaces the one before."""
+    """The state of on-demand pings; each report replaces the last."""
 
     run_id: LargeCount
     started_at: Moment
+    # a value a request sent, None without a reply
     rtts_ms: Annotated[tuple[RttMs | None, ...], msgspec.Meta(max_length=MOST_ON_DEMAND_PINGS)] = ()
+    # indices that may still be answered
     awaited: Annotated[tuple[SmallCount, ...], msgspec.Meta(max_length=MOST_ON_DEMAND_PINGS)] = ()
-    outcome: Outcome | None = None
+    outcome: Outcome | None = None  # None until all have an answer or timed out
     detail: Text | None = None
 
 
 class OnDemandTrace(msgspec.Struct, frozen=True, kw_only=True):
-    """A trace that the centre asks for: run once, as soon as the agent reads this, and not after `begin_by` by the
-    centre's clock. `spec` has one target, with the path; the result has this reason, and the test `on-demand`."""
+    """A trace that the centre asks for, run once."""
 
     run_id: int
     reason: TraceReason
@@ -123,53 +117,45 @@ class OnDemandTrace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanOfKinds(msgspec.Struct, frozen=True, kw_only=True):
-    """All measurements of a site. `version` is a digest of the rest. A `Plan` has a field for each kind as well;
-    `on_demand_pings`, `on_demand_traces`, `stamp_reflector`, `request_response_server` and `destination_tests` are left
-    out of the JSON while there are none, as before there were any. `destination_tests` are in whole seconds since the
-    epoch, by the centre's clock."""
+    """All measurements of a site; `Plan` adds a field for each kind. Empty parts are left out of the JSON."""
 
-    version: str
+    version: str  # digest of the rest
     site: str
     mesh: str
     on_demand_pings: tuple[OnDemandPing, ...] | msgspec.UnsetType = msgspec.UNSET
     on_demand_traces: tuple[OnDemandTrace, ...] | msgspec.UnsetType = msgspec.UNSET
     stamp_reflector: ReflectorPlan | msgspec.UnsetType = msgspec.UNSET
     request_response_server: AnsweringPlan | msgspec.UnsetType = msgspec.UNSET
+    # whole seconds since the epoch, by the centre's clock
     destination_tests: dict[int, tuple[tuple[int, int], ...]] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def tests_at_destinations(self) -> dict[int, tuple[tuple[int, int], ...]]:
-        """Begin and end of throughput tests between the destination of a path and other sites, by path."""
+        """Begin and end of throughput tests between a path's destination and other sites, by path."""
         return {} if isinstance(self.destination_tests, msgspec.UnsetType) else self.destination_tests
 
     @property
     def reflector(self) -> ReflectorPlan | None:
-        """The STAMP reflector that this site is to run."""
         return None if isinstance(self.stamp_reflector, msgspec.UnsetType) else self.stamp_reflector
 
     @property
     def server(self) -> AnsweringPlan | None:
-        """The request-response server that this site is to run."""
         return None if isinstance(self.request_response_server, msgspec.UnsetType) else self.request_response_server
 
     @property
     def pings_to_send(self) -> tuple[OnDemandPing, ...]:
-        """The on-demand pings of this site."""
         return () if isinstance(self.on_demand_pings, msgspec.UnsetType) else self.on_demand_pings
 
     @property
     def traces_to_run(self) -> tuple[OnDemandTrace, ...]:
-        """The on-demand traces of this site."""
         return () if isinstance(self.on_demand_traces, msgspec.UnsetType) else self.on_demand_traces
 
     def of(self, kind: Kind) -> tuple[Any, ...]:
-        """The tasks, or slots, of a kind."""
         tasks: tuple[Any, ...] = getattr(self, kind.field)
         return tasks
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """All that is to begin at a time of its own."""
         return tuple(slot for kind in SLOT_KINDS for slot in self.of(kind))
 
     @property
@@ -179,7 +165,6 @@ class PlanOfKinds(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cycles(self) -> Iterator[tuple[CycleKind, CycleTask]]:
-        """All that is repeated, with its kind."""
         return ((kind, task) for kind in CYCLE_KINDS for task in self.of(kind))
 
 
@@ -210,22 +195,17 @@ else:
 
 
 class Delivered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A result to be delivered. `sequence` is its number in the agent's spool; `during_test`: a throughput
-    test ran on this host during the measurement, for a burst while all its packets were sent (agents that do not tell
-    packets apart: any of them). `clock_off_s` is the offset of this site's clock from the centre's at that time, where
-    it exceeded a second. `cycle` is that of the test which this is a result of, repeated every `every_s` seconds: the
-    one that was to begin at `cycle * every_s` since the epoch, by the centre's clock. A throughput or disk-to-disk test
-    has its slot instead."""
+    """A result to be delivered."""
 
-    sequence: SequenceNumber
+    sequence: SequenceNumber  # number in the agent's spool
     path_id: int
     test: TestName
     result: Result
-    slot_id: int | None = None
-    during_test: bool = False
-    clock_off_s: float | None = None
+    slot_id: int | None = None  # of a throughput or disk-to-disk test, instead of a cycle
+    during_test: bool = False  # of throughput on this host; a burst during all packets (old agents: any)
+    clock_off_s: float | None = None  # clock offset from the centre's, if above a second
     every_s: PositiveCount | None = None
-    cycle: Count | None = None
+    cycle: Count | None = None  # due at `cycle * every_s` since the epoch, by the centre's clock
 
 
 class BurstBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -259,8 +239,8 @@ class BurstBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 ToDeliver = Delivered | BurstBlock
 
+# Begin of the detail of a slot that had begun before its agent knew of it.
 PLANNED_LATE = "the agent got the plan with this slot"
-"""Begin of the detail of a slot that had begun before its agent knew of it."""
 
 
 class GapReason(StrEnum):
@@ -275,36 +255,31 @@ class GapReason(StrEnum):
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
-    """Cycles that were to begin in [since, until), by the centre's clock: where such a cycle of a path has no result,
-    this is why. Those of one test with one schedule, or of all where `test` and `every_s` are None."""
+    """Why cycles due in [since, until), by the centre's clock, have no result."""
 
     since: Moment
     until: Moment
     reason: GapReason
-    test: TestName | None = None
+    test: TestName | None = None  # None, with `every_s`, for all
     every_s: PositiveCount | None = None
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of cycles without a result. All that began before `until` and that the agent knew of are in this
-    batch or an earlier one, as a result or in a gap; None where more results wait."""
+    """Explanation of cycles without a result."""
 
-    until: Moment | None = None
+    until: Moment | None = None  # earlier known cycles are all accounted for; None if more results wait
     gaps: Annotated[tuple[Gap, ...], msgspec.Meta(max_length=GAPS_AT_ONCE)] = ()
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
-    """Results delivered together. `spool` names the agent's spool file for its life, `number` counts its batches
-    from 1 without gaps; a batch that is sent again has the same number and the same results. Number 0 has none and
-    only asks whether the centre can read our batches. `blocks` have results too; they are left out where there are
-    none, or where the centre speaks an earlier version of the protocol."""
+    """Results delivered together; a resent batch has the same number and results."""
 
-    spool: str
-    number: int
+    spool: str  # name of the agent's spool file for its life
+    number: int  # from 1 without gaps; 0 only asks for readability
     agent_version: str
     sent_at: datetime
     results: tuple[Delivered, ...]
-    blocks: tuple[BurstBlock, ...] | msgspec.UnsetType = msgspec.UNSET
+    blocks: tuple[BurstBlock, ...] | msgspec.UnsetType = msgspec.UNSET  # left out if none, or for an earlier protocol
     queued: int = 0
     dropped: int = 0
     health: Health | None = None
@@ -316,13 +291,12 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sequences(self) -> list[int]:
-        """The numbers of all its results."""
         singles = [delivered.sequence for delivered in self.results]
         return singles + [sequence for block in self.all_blocks for sequence in block.sequences]
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """A result that the centre will never take, and why. The agent sets it aside and does not send it again."""
+    """A result that the centre will never take, and why; the agent quarantines it."""
 
     sequence: int
     reason: str
@@ -344,14 +318,12 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EnrolmentRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A site's request to join, with its one-time code."""
-
     code: str
     agent_version: str
 
 
 class Enrolment(msgspec.Struct, frozen=True, kw_only=True):
-    """The site of a one-time code, and its token, which the centre never shows again."""
+    """The site of a one-time code, and its token, which the centre shows once."""
 
     site: str
     token: str

@@ -1,7 +1,6 @@
-"""The agent's worker process: `python -m probes.site.worker`, started by `probes.site.supervisor`.
+"""The agent's worker process: a Celery worker with a thread pool and beat in a thread.
 
-A Celery worker with a pool of threads, and beat in another thread, so that an agent is a single Python process beside
-its supervisor. Settings come through the environment. It logs to standard error.
+Settings come through the environment.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ from probes.site.settings import SettingsError, from_environment
 from probes.site.spool.spool import SpoolError
 from probes.site.tasks import make_app
 
+# Each test with cycles that fill their period occupies two for a part of it.
 THREADS = 64
-"""Each test whose cycles fill their period occupies two for a part of it."""
 STOP_GRACE_S = 1.0
 
 
@@ -44,18 +43,18 @@ class BeatThread(bootsteps.StartStopStep):
 
 
 def leave_soon(**_: Any) -> None:
-    """End without waiting for the cycles that run: they can take a minute, and the spool needs no goodbye."""
+    """End without waiting for running cycles: the spool needs no shutdown."""
     timer = threading.Timer(STOP_GRACE_S, os._exit, (0,))
     timer.daemon = True
     timer.start()
 
 
 def keep_logging(**_: Any) -> None:
-    """Logging is set up already. Where nobody says so, Celery raises it to warnings, and adds a handler of its own."""
+    """Keep logging set up: Celery would raise the level and add a handler."""
 
 
 def leave_now(death: threading.ExceptHookArgs) -> None:
-    """Exit when a thread died of a bug (beat's, for example): the supervisor then restarts the whole agent."""
+    """Exit when a thread died of a bug: the supervisor restarts the agent."""
     logging.getLogger(__name__).critical("a thread died", exc_info=death.exc_value)
     os._exit(1)
 

@@ -1,4 +1,4 @@
-"""The directions of all bursts of a session: loss by counters, delays, and the clocks' offset, row by row."""
+"""Directions of a session's bursts: loss by counters, delays, and clock offset, row by row."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from probes.stamp.spec import ClockBound, StampDirection
 
 MS_PER_S = 1000.0
 
+# Monotonic arrival of a reply, turn of its packet, counter and receive time of the reflector.
 Arrival = tuple[int, int, int, int]
-"""Monotonic arrival of a reply, turn of its packet, counter and receive time of the reflector."""
 
 
 class BurstDirections:
-    """Counts and delays of each row of a session. `closers` are the replies to closing packets of a row, if any;
-    packets `under_load` are left out, unless all of a row are."""
+    """Counts and delays of each row of a session.
+
+    `closers` are replies to closing packets. Packets `under_load` are left out, unless all are.
+    """
 
     def __init__(
         self,
@@ -61,7 +63,7 @@ class BurstDirections:
         ]
 
     def fields(self, row: int, reverse_ttl: int | None) -> dict[str, Any]:
-        """The fields of a `StampBurst` that tell its directions."""
+        """The direction fields of a `StampBurst`."""
         counts, offset = self.counts(row), self._offsets[row]
         forward = StampDirection(
             lost=counts.forward_lost,
@@ -92,14 +94,13 @@ class BurstDirections:
         }
 
     def notes(self, row: int) -> list[str]:
-        """Notes that qualify the figures of a row."""
+        """Notes that qualify a row's figures."""
         offset = self._offsets[row]
         if offset is not None and not offset.clocks_agree:
             return ["the clocks of the two hosts differ by more than the errors they claim"]
         return []
 
     def counts(self, row: int) -> CountedDirections:
-        """The counts of a row."""
         if self._plain_rows[row]:
             sent = self._results.sent.shape[1]
             return CountedDirections(True, 0, sent, 0, 0, 0, 0, 0, 0)
@@ -116,7 +117,7 @@ class BurstDirections:
         return self._without_load(row, count_directions(len(sent), [*replies, *closing]))
 
     def _without_load(self, row: int, counts: CountedDirections) -> CountedDirections:
-        """The counts without packets under load. A loss is theirs or not only where all losses have one direction."""
+        """Counts without load; ambiguous unless losses have one direction."""
         left_out = self._left_out[row]
         if not left_out.any():
             return counts
@@ -130,7 +131,7 @@ class BurstDirections:
         return replace(counts, forward_lost=0, reverse_lost=0, undecided=lost)
 
     def _find_plain_rows(self) -> Bools:
-        """Rows in which every packet was answered once, in order, by a counter of the reflector's own."""
+        """Rows with each packet answered once, in order, by the reflector's counter."""
         figures, results = self._figures, self._results
         plain = results.sent.all(axis=1) & (results.replies == 1).all(axis=1)
         plain &= (np.diff(figures.counter, axis=1) == 1).all(axis=1) & (np.diff(results.arrived_ns, axis=1) > 0).all(
@@ -163,9 +164,9 @@ class BurstDirections:
 
 
 def without_dwell(results: EchoResults, figures: ReplyFigures, timeout_s: float) -> EchoResults:
-    """The results with round trips less the time that packets spent in the reflector, by its own clock alone.
+    """RTTs less the time in the reflector, by its clock.
 
-    A reply is in time if the network was: a busy reflector is no loss.
+    A busy reflector is no loss.
     """
     known = (figures.far_received_ns > 0) & (figures.far_sent_ns >= figures.far_received_ns)
     dwell_ms = np.where(known, (figures.far_sent_ns - figures.far_received_ns) / NS_PER_MS, 0.0)
@@ -176,7 +177,6 @@ def without_dwell(results: EchoResults, figures: ReplyFigures, timeout_s: float)
 
 
 def arrived_replies(results: EchoResults, figures: ReplyFigures, row: int) -> list[Arrival]:
-    """The first reply to each packet of a row."""
     turns = np.flatnonzero(figures.counter[row] != UNKNOWN)
     columns = (results.arrived_ns[row], figures.counter[row], figures.far_received_ns[row])
     arrived_ns, counters, received_ns = (column[turns].tolist() for column in columns)
@@ -184,7 +184,7 @@ def arrived_replies(results: EchoResults, figures: ReplyFigures, row: int) -> li
 
 
 def closing_replies(rows: Int64s, session: StampSession) -> dict[int, list[ArrivedReply]]:
-    """The replies to the closing packets of these rows, in order of arrival."""
+    """Replies to these rows' closing packets, in order of arrival."""
     results, figures = session.results(), session.figures()
     return {
         row: [

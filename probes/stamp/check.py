@@ -12,7 +12,6 @@ from probes.stamp.spec import ReflectorPlan, StampTask
 
 
 def check_stamp(limits: StampLimits, tasks: Sequence[StampTask]) -> Iterator[CheckResult]:
-    """Check what tests need, if the plan has any."""
     if not tasks:
         return
     clock = own_clock()
@@ -27,7 +26,6 @@ def check_stamp(limits: StampLimits, tasks: Sequence[StampTask]) -> Iterator[Che
 
 
 def check_reflector(limits: StampLimits, reflector: ReflectorPlan | None) -> Iterator[CheckResult]:
-    """Check the port of the reflector that the plan wants, unless the limits forbid it."""
     if reflector is not None and limits.reflect:
         yield _check_port(reflector.port)
 

@@ -1,7 +1,6 @@
-"""The error bound of this host's clock: chrony's where it runs, else the kernel's (adjtimex).
+"""The error bound of this host's clock by chrony, else by adjtimex.
 
-Both bound the error against the reference, as its servers claim: root dispersion and half of the root delay (RFC 5905,
-section 11.1), for chrony with the correction that is still to be applied.
+Root dispersion and half of the root delay (RFC 5905, section 11.1), for chrony plus the remaining correction.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class _Timex(ctypes.Structure):
 
 
 def own_clock() -> ClockBound | None:
-    """The state of this host's clock; None where the system does not tell."""
+    """State of this host's clock; None if unknown."""
     return _chrony() or _kernel()
 
 
@@ -54,7 +53,7 @@ def _kernel() -> ClockBound | None:
 
 
 def from_adjtimex(answer: int, status: int, maxerror_us: int) -> ClockBound:
-    """The bound that adjtimex(2) tells. A clock that is not synchronised claims none."""
+    """Bound from adjtimex(2); an unsynchronised clock has none."""
     is_synchronised = answer != TIME_ERROR and not status & STA_UNSYNC
     return ClockBound(
         is_synchronised=is_synchronised,
@@ -77,7 +76,7 @@ def _chrony() -> ClockBound | None:
 
 
 def from_chrony(line: str) -> ClockBound | None:
-    """The bound that `chronyc -c tracking` tells; None if it is no such line."""
+    """Bound from `chronyc -c tracking`; None for other lines."""
     columns = line.strip().split(",")
     if len(columns) < CHRONY_FIELDS:
         return None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from probes.stamp.spec import StampSpec
 
+# Packets to a target whose last packets went unanswered, to read the reflector's counter.
 CLOSING_PACKETS = 3
-"""Packets to a target whose last ones went unanswered, to read the reflector's counter."""
 LONGEST_CLOSING_SPACING_S = 1.0
 
 

@@ -1,4 +1,4 @@
-"""`python -m probes stamp HOST…`: measure each direction to reflectors; with `--reflect`, be a reflector.
+"""Run `python -m probes stamp HOST…`.
 
 Exit status: 0 measured (total loss included), 1 if any host could not be measured, 2 usage.
 """
@@ -31,7 +31,6 @@ USAGE = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `stamp` to `parser`."""
     defaults = StampSpec(targets=())
     parser.epilog = "Exit status: 0 measured (total loss included), 1 a host could not be measured, 2 usage."
     parser.add_argument("host", nargs="*", type=host_argument, metavar="HOST", help="reflector: host name or address")
@@ -68,7 +67,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and print, or reflect. Returns the exit status."""
     try:
         key = None if args.key_file is None else read_key(args.key_file)
     except ValueError as error:

@@ -1,7 +1,6 @@
-"""A STAMP cycle: assigns targets to sockets, sends, and makes a `StampBurst` of each target's replies.
+"""A STAMP cycle: assigns targets to sockets, sends, and makes `StampBurst`s of replies.
 
-Targets with the same family, source address, egress and mode share a socket; targets with the same address, port and
-key share the packets. Takes resolved names.
+Targets with the same address, port and key share packets. Takes resolved names.
 """
 
 from __future__ import annotations
@@ -32,18 +31,19 @@ from probes.stamp.request_format import RequestFormat
 from probes.stamp.spec import StampBurst, StampSpec
 
 MS_PER_S = 1000.0
+# A host answers so if no program has the port; the path is not at fault.
 NOTHING_LISTENS = "port_unreachable"
-"""A host answers so if no program has the port; the path is not at fault."""
 
 
 def no_reflector(port: int) -> str:
-    """The reason why a target without a reflector is not measured."""
     return f"no reflector listens on UDP port {port}; start it there, or correct the port"
 
 
 def stopped_reflector(port: int, answered: int) -> str:
-    """The reason why a target whose reflector ran for a part of the cycle is not measured: which of the other packets
-    were lost nobody knows, since a host answers few of them that nothing listens."""
+    """Why a target whose reflector ran partly is not measured.
+
+    Few packets to closed ports are answered, so losses are unknown.
+    """
     return (
         f"the reflector on UDP port {port} started or stopped within the cycle: {answered} packet"
         f"{' was' if answered == 1 else 's were'} answered, to others the host replied that nothing listens"
@@ -52,13 +52,12 @@ def stopped_reflector(port: int, answered: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _SharedSocket:
-    """The targets that share a socket: `rows` has, for each distinct reflector, the targets with it; `sources` our own
-    address of packets to it."""
+    """The targets that share a socket."""
 
     family: int
-    rows: tuple[tuple[int, ...], ...]
+    rows: tuple[tuple[int, ...], ...]  # targets of each distinct reflector
     addresses: tuple[SocketAddress, ...]
-    sources: tuple[str | None, ...]
+    sources: tuple[str | None, ...]  # our own address of packets to each
     identities: Identities
     layout: RequestFormat
     channel: StampChannel
@@ -66,7 +65,7 @@ class _SharedSocket:
 
 
 class StampCycle:
-    """The sockets and sessions of a cycle. A context manager that closes the sockets."""
+    """Sockets and sessions of a cycle; a context manager."""
 
     def __init__(
         self,
@@ -90,12 +89,11 @@ class StampCycle:
             raise
 
     def close(self) -> None:
-        """Close the sockets."""
         for shared in self._sockets:
             shared.channel.close()
 
     def run(self, deadline: Deadline) -> tuple[StampBurst, ...]:
-        """Send all packets, await the replies, send closing packets where needed. Returns a burst for each target."""
+        """Send all packets, and closing packets where needed; a burst for each target."""
         run_sessions([shared.session for shared in self._sockets], deadline, self._spec.timeout_s)
         results = [shared.session.results() for shared in self._sockets]
         self._tell_last_send_times(results, deadline)
@@ -107,8 +105,7 @@ class StampCycle:
     def _group_targets(
         self, answers: Mapping[Name, Resolution]
     ) -> dict[tuple[int, str | None, Egress, bool], list[int]]:
-        """Group the targets by family, source address, egress and mode; those without an address get their outcome
-        here."""
+        """Group the targets; those without an address get their outcome here."""
         together: dict[tuple[int, str | None, Egress, bool], list[int]] = defaultdict(list)
         for index, target in enumerate(self._spec.targets):
             answer = answers[target.address, target.family]
@@ -157,7 +154,7 @@ class StampCycle:
         return StampSession(channel, addresses, pattern, layout, identities, dscp=self._spec.dscp, error_s=error_s)
 
     def _tell_last_send_times(self, results: Sequence[EchoResults], deadline: Deadline) -> None:
-        """Send a packet to each target that replied to the last one and tells send times late: the last is told too."""
+        """Send a packet to learn the last send time of late-reporting reflectors."""
         rows_of: list[Int64s] = []
         for shared, echo_results in zip(self._sockets, results, strict=True):
             told = np.zeros(len(shared.rows), np.bool_)
@@ -172,8 +169,7 @@ class StampCycle:
     def _close_bursts(
         self, results: Sequence[EchoResults], deadline: Deadline
     ) -> list[tuple[Int64s, StampSession] | None]:
-        """Send closing packets to the targets that replied, but not to the last packet. Returns, for each socket, the
-        rows and the session of those."""
+        """Send closing packets where the last was unanswered; rows and session by socket."""
         rows_of: list[Int64s] = []
         for echo_results in results:
             answered = echo_results.replies > 0
@@ -182,7 +178,6 @@ class StampCycle:
         return [None if session is None else (rows, session) for rows, session in zip(rows_of, sessions, strict=True)]
 
     def _send_closing(self, rows_of: Sequence[Int64s], count: int, deadline: Deadline) -> list[StampSession | None]:
-        """Send `count` packets to these rows of each socket that are not counted, if the deadline leaves time."""
         spec = self._spec
         sessions: list[StampSession | None] = []
         for shared, rows in zip(self._sockets, rows_of, strict=True):

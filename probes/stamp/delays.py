@@ -1,6 +1,6 @@
-"""Delays of each direction of many bursts at once, and the interval of the clocks' offset.
+"""Delays of each direction, and the interval of the clock offset.
 
-Arrays have shape (targets, packets); times are Unix nanoseconds of the clock of their end.
+Arrays have shape (targets, packets); times are Unix nanoseconds of their end's clock.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy.typing as npt
 from probes.packets.arrays import Bools, Int64s
 
 NS_PER_MS = 1_000_000
+# By linear interpolation between order statistics.
 PERCENTILES = {"median_ms": 0.5, "p95_ms": 0.95}
-"""By linear interpolation between order statistics."""
 
 Floats = npt.NDArray[np.float64]
 Figures = dict[str, float | None]
@@ -23,7 +23,7 @@ NO_DELAY: Figures = {}
 
 @dataclass(frozen=True, slots=True)
 class RawDelays:
-    """Raw delays in ms, NaN where unknown: receive time less send time, each by the clock of its end."""
+    """Raw delays in ms, NaN where unknown: receive less send time, by each end's clock."""
 
     forward_ms: Floats
     reverse_ms: Floats
@@ -37,7 +37,7 @@ class RawDelays:
         arrived_ns: Int64s,
         counted: Bools,
     ) -> RawDelays:
-        """The delays of the packets `counted`, all of them answered in time."""
+        """Delays of packets `counted`, all answered in time."""
         known = counted & (far_received_ns > 0)
         forward_ms = np.where(known, (far_received_ns - left_ns) / NS_PER_MS, np.nan)
         known = counted & (far_sent_ns > 0)
@@ -45,7 +45,7 @@ class RawDelays:
 
 
 def summaries(delays_ms: Floats) -> list[Figures]:
-    """Minimum, median, 95th percentile, maximum and IPDV of each row, in ms; empty for a row without any delay."""
+    """Minimum, median, 95th percentile, maximum and IPDV of each row, in ms."""
     ordered = np.sort(delays_ms, axis=1)
     counts = (~np.isnan(ordered)).sum(axis=1)
     columns: dict[str, Floats] = {"min_ms": ordered[:, 0], "max_ms": _at(ordered, np.maximum(counts - 1, 0))}
@@ -71,21 +71,19 @@ def _at(ordered: Floats, places: Int64s) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class OffsetInterval:
-    """Bounds of the reflector's clock less our own. `clocks_agree`: False if the errors that the clocks claim exclude
-    every offset that lets no delay be negative; they are then left out."""
+    """Bounds of the reflector's clock less our own."""
 
     lo_ms: float
     hi_ms: float
-    clocks_agree: bool = True
+    clocks_agree: bool = True  # False if claimed clock errors contradict non-negative delays; then unused
 
 
 def offset_interval(
     min_forward_ms: float | None, min_reverse_ms: float | None, claimed_ms: float | None
 ) -> OffsetInterval | None:
-    """The offsets that let no delay be negative, within the sum of the errors that both clocks claim, if any.
+    """Offsets without negative delays, within the claimed clock errors, if any.
 
-    A raw delay forward is the true delay plus the offset, a raw delay reverse the true delay less the offset. None
-    without raw delays of both directions.
+    Raw delays are the true plus (forward) or less (reverse) the offset. None without both.
     """
     if min_forward_ms is None or min_reverse_ms is None:
         return None

@@ -1,12 +1,8 @@
-"""Loss, duplicates and reordering of each direction, from sequence numbers alone. No clock is compared with another.
+"""Loss, duplicates and reordering of each direction, from sequence numbers alone.
 
-The sender numbers its packets, a stateful reflector its replies. A counter value that never came back is a reply lost
-on the way back; of the packets without a reply, the others were lost on the way there. After the last reply nobody can
-tell: such packets are undecided, unless a closing packet was answered, whose counter covers those before it. Undecided
-are those around a restart of the reflector too, and the first ones, if it may have been started after them.
-
-A packet that was duplicated on the way there, of which a reply was lost, looks like two packets: forward loss then
-counts one too few.
+A counter value that never came back is reverse loss; other unanswered packets are forward loss. Undecided: packets
+after the last reply, around a reflector restart, or before its possible start. A forward duplicate with a lost reply
+hides a forward loss.
 """
 
 from __future__ import annotations
@@ -20,29 +16,27 @@ from typing import NamedTuple
 COUNTERS = 1 << 32
 HALF = COUNTERS >> 1
 FEWEST_BEFORE_A_START = 3
+# Unanswered first packets are loss if at least this likely by later loss; else the reflector may have started then.
 CHANCE_OF_A_START = 0.01
-"""Unanswered packets at the beginning are loss if so many in succession are at least this likely, by the loss of the
-packets after them; otherwise the reflector may have been started then."""
+# Packets that reached the reflector this far apart were counted in the order of arrival.
 NOT_A_RACE_NS = 1_000_000
-"""Packets that reached the reflector this far apart were counted in the order of arrival."""
 
 
 class ArrivedReply(NamedTuple):
-    """A reply: the turn of the packet it answers, the reflector's counter and receive time (0 if it told none)."""
+    """A reply."""
 
-    turn: int
-    counter: int
-    far_received_ns: int
+    turn: int  # of the packet that it answers
+    counter: int  # the reflector's
+    far_received_ns: int  # 0 if not reported
 
 
 @dataclass(frozen=True, slots=True)
 class CountedDirections:
-    """The counts of a burst; those of a direction are None without a counter. `reflected`: packets that reached the
-    reflector, duplicates included, as far as its counter was read."""
+    """The counts of a burst; a direction's are None without a counter."""
 
     is_stateful: bool | None
     undecided: int
-    reflected: int | None = None
+    reflected: int | None = None  # packets at the reflector, duplicates included, as far as counted
     forward_lost: int | None = None
     reverse_lost: int | None = None
     forward_duplicates: int | None = None
@@ -52,9 +46,9 @@ class CountedDirections:
 
 
 def count_directions(sent: int, replies: Sequence[ArrivedReply]) -> CountedDirections:
-    """Count the packets of turns 0 to `sent`; replies to later turns are those of closing packets.
+    """Count packets of turns 0 to `sent`; later turns are closing packets.
 
-    `replies` are in order of arrival, late ones included, of a reflector that counts.
+    `replies` are in arrival order, late ones included.
     """
     answered = {reply.turn for reply in replies if reply.turn < sent}
     unanswered = sent - len(answered)
@@ -86,15 +80,13 @@ def count_directions(sent: int, replies: Sequence[ArrivedReply]) -> CountedDirec
 
 
 class _Loss:
-    """The losses of the runs added so far, in packets; `missing` counts replies that the reflector sent and that never
-    came, which may be more, since a packet may have several."""
+    """Losses so far; `missing` counts replies that never came, maybe several per packet."""
 
     def __init__(self) -> None:
         self.forward = self.reverse = self.undecided = self.missing = 0
 
     def add_run(self, run: list[ArrivedReply], before: int, sent: int, answered: set[int]) -> int:
-        """Add the replies between two restarts of the reflector; `before` is the last turn of the run before. Returns
-        the last turn that this run covers."""
+        """Add replies between restarts; return the last turn covered."""
         body = [reply for reply in run if reply.turn < sent]
         closing = [reply for reply in run if reply.turn >= sent]
         last_turn = max((reply.turn for reply in body), default=before)
@@ -121,20 +113,19 @@ class _Loss:
         return covered_turn
 
     def _may_have_started(self, uncounted: int, lost: int, sent: int) -> bool:
-        """Whether the reflector may have been started within a burst, after `uncounted` packets; `lost` are those lost
-        forward of `sent` packets after these."""
+        """Whether the reflector may have started after `uncounted` packets; `lost` of `sent` later."""
         loss_ratio = (lost + 1) / (sent + 2)
         return uncounted >= FEWEST_BEFORE_A_START and loss_ratio**uncounted < CHANCE_OF_A_START
 
     def _add_gap(self, missing: int, since: int, until: int, answered: set[int]) -> None:
-        """Add packets between two replies, of which the reflector answered `missing`."""
+        """Add packets between two replies, with `missing` answered ones."""
         lost = _unanswered(since, until, answered)
         self.missing += missing
         self.reverse += min(missing, lost)
         self.forward += max(0, lost - missing)
 
     def _add_start(self, counter: int, since: int, until: int, answered: set[int]) -> None:
-        """Add packets before the first reply of a run, of which the reflector counted `counter` since its start."""
+        """Add packets before a run's first reply, with `counter` counted."""
         lost = _unanswered(since, until, answered)
         certain = counter if counter <= lost else 0
         self.missing += certain
@@ -142,7 +133,7 @@ class _Loss:
         self.undecided += lost - certain
 
     def _add_tail(self, missing: int, since: int, sent: int, closing_turn: int, answered: set[int]) -> None:
-        """Add packets after the last reply, by the counter of a closing packet's reply."""
+        """Add packets after the last reply, by a closing reply's counter."""
         lost = _unanswered(since, sent, answered)
         closers = closing_turn - sent
         if missing == 0:
@@ -160,7 +151,7 @@ def _unanswered(since: int, until: int, answered: set[int]) -> int:
 
 
 def _first_of_each(replies: Sequence[ArrivedReply]) -> list[ArrivedReply]:
-    """The replies without those that arrived twice. Counters continue beyond 32 bits where they wrap."""
+    """Drop repeated arrivals; counters continue beyond 32 bits."""
     reference = replies[0].counter
     seen: dict[tuple[int, int], ArrivedReply] = {}
     for reply in replies:
@@ -173,10 +164,7 @@ def _first_of_each(replies: Sequence[ArrivedReply]) -> list[ArrivedReply]:
 
 
 def _runs(replies: Sequence[ArrivedReply]) -> list[list[ArrivedReply]]:
-    """The replies between restarts of the reflector, each run in the order of its counter.
-
-    In the order in which packets reached the reflector its counter only rises, unless it was started anew.
-    """
+    """Split replies at restarts, between which the reflector's counter only rises."""
     is_timed = all(reply.far_received_ns for reply in replies)
     if is_timed:
         ordered = sorted(replies, key=lambda reply: (reply.far_received_ns, reply.counter))
@@ -194,7 +182,7 @@ def _runs(replies: Sequence[ArrivedReply]) -> list[list[ArrivedReply]]:
 
 
 def _by_turn(run: Sequence[ArrivedReply]) -> list[ArrivedReply]:
-    """The first arrival of each packet at the reflector, in the order of arrival."""
+    """Each packet's first arrival at the reflector, in order."""
     first: dict[int, ArrivedReply] = {}
     for reply in run:
         first.setdefault(reply.turn, reply)
@@ -202,7 +190,7 @@ def _by_turn(run: Sequence[ArrivedReply]) -> list[ArrivedReply]:
 
 
 def _reverse_reordered(replies: Sequence[ArrivedReply], runs: Sequence[Sequence[ArrivedReply]]) -> int:
-    """Replies that arrived after a reply that the reflector sent later; copies count once, where they come first."""
+    """Replies overtaken on the way back; copies count once, at their first."""
     place = {
         (reply.turn, reply.counter % COUNTERS): position
         for position, reply in enumerate(reply for run in runs for reply in run)

@@ -1,4 +1,4 @@
-"""The kind `stamp`: loss and delay of each direction of a path, by STAMP; all paths of a cycle together."""
+"""The kind `stamp`: loss and delay of each direction, by STAMP."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _run(probe: Any, spec: StampSpec, deadline: Deadline, load_periods: LoadPeri
 
 
 def longest_s(spec: StampSpec) -> float:
-    """The deadline of a cycle."""
+    """Deadline of a cycle."""
     return spec.duration_s + closing_s(spec) + spec.late_s + DEADLINE_SLACK_S
 
 

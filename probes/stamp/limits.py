@@ -1,4 +1,4 @@
-"""[stamp] of limits.toml: the packets that a site sends and, as a reflector, answers."""
+"""Table [stamp] of limits.toml: limits on packets as sender and as reflector."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ class StampLimits(msgspec.Struct, frozen=True, kw_only=True):
     hours: Hours = ALL_DAY
 
     def forbids_targets(self, spec: StampSpec, addresses: Sequence[str], running_per_s: float) -> list[str | None]:
-        """The rule against each of these addresses, which may be measured otherwise, or None. `running_per_s` is the
-        rate of the cycles that run."""
+        """The rule against each address, or None, beside `running_per_s`."""
         per_target = 1 / spec.spacing_s
         if spec.spacing_s < self.min_spacing_s - FLOAT_SLACK:
             rule = (

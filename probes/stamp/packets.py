@@ -1,7 +1,6 @@
-"""Layouts of STAMP packets (RFC 8762, sections 4.2 and 4.3; RFC 8972, sections 3 and 4) as NumPy types. No I/O.
+"""Layouts of STAMP packets (RFC 8762, sections 4.2 and 4.3; RFC 8972, sections 3 and 4). No I/O.
 
-All integers are in network order. A timestamp is 64 bits: NTP's format (seconds since 1900 and a fraction of 32 bits)
-or, where bit Z of the error estimate is set, PTP's (seconds since 1970 and nanoseconds).
+Timestamps are NTP's or, with bit Z of the error estimate, PTP's.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from probes.packets.arrays import Bools, Bytes, Int64s
 OPEN_BYTES = 44
 AUTHENTICATED_BYTES = 112
 HMAC_BYTES = 16
+# Bytes of an authenticated packet that its HMAC covers (RFC 8762, section 4.4).
 HMACED_BYTES = 96
-"""Bytes of an authenticated packet that its HMAC covers (RFC 8762, section 4.4)."""
+# A TWAMP-Light packet without padding: sequence number, timestamp, error estimate (RFC 5357, section 4.1.2).
 SHORTEST_REQUEST_BYTES = 14
-"""A TWAMP-Light packet without padding: sequence number, timestamp, error estimate (RFC 5357, section 4.1.2)."""
+# Up to the sender's error estimate; some reflectors leave out what follows.
 SHORTEST_REPLY_BYTES = 38
-"""Up to the sender's error estimate; some reflectors leave out what follows."""
 
 NS_PER_S = 1_000_000_000
+# 1970 in seconds since 1900.
 NTP_EPOCH_S = 2_208_988_800
-"""1970 in seconds since 1900."""
 NTP_ERA_S = 1 << 32
 NTP_HALF_ERA_S = 1 << 31
 
@@ -50,6 +49,7 @@ def _layout(size: int, **fields: tuple[int, str]) -> np.dtype[np.void]:
     )
 
 
+# A sender's packet, by whether it is authenticated.
 REQUEST = {
     False: _layout(OPEN_BYTES, sequence=(0, ">u4"), sent=(4, ">u8"), estimate=(12, ">u2"), ssid=(14, ">u2")),
     True: _layout(
@@ -61,8 +61,8 @@ REQUEST = {
         hmac=(96, f"({HMAC_BYTES},)u1"),
     ),
 }
-"""A sender's packet, by whether it is authenticated."""
 
+# A reflector's reply, by whether it is authenticated.
 REPLY = {
     False: _layout(
         OPEN_BYTES,
@@ -90,10 +90,9 @@ REPLY = {
         hmac=(96, f"({HMAC_BYTES},)u1"),
     ),
 }
-"""A reflector's reply, by whether it is authenticated."""
 
+# A shorter unauthenticated reply has no TTL of the sender's packet.
 SENDER_TTL_END = 41
-"""A reply in the clear that is shorter than this has no TTL of the sender's packet."""
 
 
 def base_bytes(is_authenticated: bool) -> int:
@@ -102,7 +101,7 @@ def base_bytes(is_authenticated: bool) -> int:
 
 
 def fields(rows: Bytes, layout: np.dtype[np.void]) -> npt.NDArray[np.void]:
-    """The fields of the packet at the beginning of each C-contiguous row, as a view."""
+    """View the packets that begin the C-contiguous rows."""
     view: npt.NDArray[np.void] = np.ndarray(
         len(rows), layout, buffer=rows, strides=(rows.strides[0],) if len(rows) else None
     )
@@ -110,7 +109,7 @@ def fields(rows: Bytes, layout: np.dtype[np.void]) -> npt.NDArray[np.void]:
 
 
 def to_ntp(unix_ns: Int64s) -> Uint64s:
-    """NTP timestamps of Unix times in nanoseconds, rounded up, so that `to_unix_ns` returns the same nanosecond."""
+    """Convert Unix ns to NTP, rounded up so that `to_unix_ns` is exact."""
     seconds, rest_ns = np.divmod(unix_ns, NS_PER_S)
     fraction = ((rest_ns.astype(np.uint64) << np.uint64(32)) + np.uint64(NS_PER_S - 1)) // np.uint64(NS_PER_S)
     within_era = ((seconds + NTP_EPOCH_S) % NTP_ERA_S).astype(np.uint64)
@@ -118,9 +117,9 @@ def to_ntp(unix_ns: Int64s) -> Uint64s:
 
 
 def to_unix_ns(stamps: Uint64s, estimates: npt.NDArray[Any]) -> Int64s:
-    """Unix times in nanoseconds of timestamps; 0 for none. Bit Z of the error `estimates` tells their format.
+    """Convert to Unix ns, 0 for none, by bit Z of `estimates`.
 
-    NTP seconds below half an era are taken for the era from 2036 on (RFC 4330, section 3).
+    NTP seconds below half an era are after 2036 (RFC 4330, section 3).
     """
     stamps = stamps.astype(np.uint64)
     high, low = (stamps >> np.uint64(32)).astype(np.int64), (stamps & np.uint64(0xFFFFFFFF)).astype(np.uint64)
@@ -132,7 +131,7 @@ def to_unix_ns(stamps: Uint64s, estimates: npt.NDArray[Any]) -> Int64s:
 
 
 def encode_estimate(error_s: float | None) -> int:
-    """The error estimate of a clock (RFC 4656, section 4.1.2), rounded up; None for a clock without a bound."""
+    """Encode an error estimate, rounded up (RFC 4656, section 4.1.2)."""
     if error_s is None:
         # The multiplier must not be 0.
         return 1
@@ -144,7 +143,7 @@ def encode_estimate(error_s: float | None) -> int:
 
 
 def decode_estimate(estimate: int) -> float | None:
-    """Error in seconds of an error estimate; None if the clock is not synchronised, or the estimate invalid."""
+    """Decode to seconds; None if unsynchronised or invalid."""
     multiplier = estimate & 0xFF
     if not estimate & SYNCHRONISED or multiplier == 0:
         return None
@@ -157,11 +156,10 @@ def digest(key: bytes, data: bytes) -> bytes:
 
 
 def is_authentic(key: bytes, packet: bytes) -> bool:
-    """Whether the HMAC of an authenticated packet is valid."""
+    """Whether an authenticated packet's HMAC is valid."""
     expected = digest(key, packet[:HMACED_BYTES])
     return hmac.compare_digest(expected, packet[HMACED_BYTES:AUTHENTICATED_BYTES])
 
 
 def has_reply_length(lengths: Int64s, is_authenticated: bool) -> Bools:
-    """Which packets are long enough for a reply."""
     return lengths >= (AUTHENTICATED_BYTES if is_authenticated else SHORTEST_REPLY_BYTES)

@@ -1,4 +1,4 @@
-"""Measures paths by STAMP: takes a `StampSpec`, returns a `StampBurst` for each target, each with an outcome."""
+"""Measures paths by STAMP: a `StampBurst` with an outcome for each target."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from probes.stamp.spec import LARGEST_PACKET_BYTES, StampBurst, StampSpec
 
 MIN_SPACING_S = 0.01
 MAX_COUNT = 10_000
+# Threads of `measure_each`; with more targets, several share a thread and are complete together.
 MOST_CYCLES = 32
-"""Threads of `measure_each`; with more targets, several share a thread and are complete together."""
 
 
 def problems(spec: StampSpec) -> list[str]:
-    """Values of a spec that are out of range, each with the valid range; empty if all are valid."""
+    """Values out of range, each with the valid range."""
     bounds: tuple[tuple[str, float, float, float], ...] = (
         ("packet_bytes", spec.packet_bytes, OPEN_BYTES, LARGEST_PACKET_BYTES),
         ("count", spec.count, 1, MAX_COUNT),
@@ -47,10 +47,9 @@ def measure(
     load_periods: LoadPeriods | None = None,
     arrivals: PeerArrivals | None = None,
 ) -> tuple[StampBurst, ...]:
-    """Measure all targets at once. Returns a burst for each, in their order.
+    """Measure all targets at once. Raises ProbeError only for an invalid spec.
 
-    `arrivals` are those at a reflector of this process, if it has one: each burst tells those of its target.
-    Raises ProbeError only for an invalid spec. A target that cannot be measured has a burst with its outcome.
+    `arrivals` are at this process's reflector.
     """
     wrong = problems(spec)
     if wrong:
@@ -63,7 +62,6 @@ def measure(
 
 
 def _with_arrivals(bursts: tuple[StampBurst, ...], spec: StampSpec, arrivals: PeerArrivals) -> tuple[StampBurst, ...]:
-    """The bursts with the packets of their targets that our own reflector received since the cycle before."""
     reader = spec.packet_bytes, spec.count, spec.spacing_s, spec.dscp
     addresses = {burst.address for burst in bursts if burst.address is not None}
     arrived = arrivals.since_last(reader, addresses)
@@ -74,8 +72,6 @@ def _with_arrivals(bursts: tuple[StampBurst, ...], spec: StampSpec, arrivals: Pe
 
 
 def measure_each(spec: StampSpec, deadline: Deadline) -> Iterator[StampBurst]:
-    """Measure all targets at once, and yield the burst of a target as soon as it is complete."""
-
     def measured(number: int) -> tuple[StampBurst, ...]:
         share = spec.targets[number::MOST_CYCLES]
         return measure(msgspec.structs.replace(spec, targets=share), deadline)
@@ -87,14 +83,12 @@ def measure_each(spec: StampSpec, deadline: Deadline) -> Iterator[StampBurst]:
 
 
 class StampProbe:
-    """Measures with batched UDP packets and kernel timestamps (`probes.contract.Probe`). `arrivals` are those at the
-    reflector of this process, if it has one."""
+    """Measures with batched UDP packets and kernel timestamps (`probes.contract.Probe`)."""
 
     def __init__(self) -> None:
         self.arrivals = PeerArrivals()
 
     def can_run(self, spec: StampSpec) -> list[str]:
-        """Reasons it cannot run, each with a fix."""
         reasons = problems(spec)
         if sys.platform != "linux" or sys.maxsize < 2**32:
             return [*reasons, "stamp: kernel timestamps need 64-bit Linux"]
@@ -113,7 +107,6 @@ class StampProbe:
     def run(
         self, spec: StampSpec, deadline: Deadline, load_periods: LoadPeriods | None = None
     ) -> tuple[StampBurst, ...]:
-        """As `measure`."""
         return measure(spec, deadline, load_periods=load_periods, arrivals=self.arrivals)
 
 

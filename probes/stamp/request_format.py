@@ -1,8 +1,6 @@
-"""The packets that a sender makes: which extensions they have, and where. No I/O.
+"""The layout of a sender's packets with their extensions. No I/O.
 
-With room for them, a packet has a Class of Service TLV (the DSCP at the far end), a Follow-Up Telemetry TLV (true send
-times of replies), an Extra Padding TLV up to its size, and, if authenticated, an HMAC TLV over all of them at its end:
-reflectors return TLVs in the same places, but some move an HMAC TLV there.
+An HMAC TLV is at the end, where some reflectors move it.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ SEQUENCE_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class RequestFormat:
-    """The layout of the packets of a session: `packet_bytes` of UDP payload."""
+    """The layout of a session's packets: `packet_bytes` of UDP payload."""
 
     is_authenticated: bool
     packet_bytes: int
@@ -30,7 +28,7 @@ class RequestFormat:
 
     @classmethod
     def of_size(cls, packet_bytes: int, *, is_authenticated: bool) -> RequestFormat:
-        """Packets of this size; authenticated ones are larger where it takes less than they need."""
+        """Lay out this size, or more if authentication needs it."""
         base = base_bytes(is_authenticated)
         extensions = EXTENSION_BYTES + (HMAC_BYTES if is_authenticated else 0)
         if packet_bytes < base_bytes(False) + EXTENSION_BYTES:
@@ -51,12 +49,12 @@ class RequestFormat:
 
     @property
     def hmac_at(self) -> int:
-        """Where the HMAC TLV of an authenticated packet begins, and what it covers ends."""
+        """Where the HMAC TLV begins and its coverage ends."""
         return self.packet_bytes - HMAC_BYTES
 
     @property
     def head_bytes(self) -> int:
-        """Length of what is written into each packet; the rest is padding that all share."""
+        """Length before the shared padding."""
         return self.base_bytes + len(self.extensions(0))
 
     @property
@@ -64,7 +62,7 @@ class RequestFormat:
         return self.packet_bytes - self.head_bytes
 
     def extensions(self, dscp: int) -> bytes:
-        """The bytes behind the base packet, without padding at the end; the value of an HMAC TLV is zero."""
+        """Extensions without end padding; HMAC values are zero."""
         if not self.has_extensions:
             return b""
         mac = tlv.header(tlv.HMAC, tlv.HMAC_TLV_BYTES) + bytes(tlv.HMAC_TLV_BYTES) if self.is_authenticated else b""
@@ -74,7 +72,6 @@ class RequestFormat:
         return before + padding + (bytes(padding_bytes) + mac if self.is_authenticated else b"")
 
     def sign(self, key: bytes, head: bytearray) -> None:
-        """Write the HMACs of an authenticated packet."""
         if self.has_extensions:
             value_at = self.hmac_at + tlv.HEADER.size
             covered = bytes(head[:SEQUENCE_BYTES] + head[self.base_bytes : self.hmac_at])
@@ -82,7 +79,7 @@ class RequestFormat:
         head[HMACED_BYTES:AUTHENTICATED_BYTES] = digest(key, bytes(head[:HMACED_BYTES]))
 
     def has_valid_extensions(self, key: bytes, reply: bytes) -> bool:
-        """Whether the HMAC TLV of a reply verifies; flags are part of what it covers."""
+        """Whether a reply's HMAC TLV verifies, flags included."""
         value_at = self.hmac_at + tlv.HEADER.size
         covered = reply[:SEQUENCE_BYTES] + reply[self.base_bytes : self.hmac_at]
         return hmac.compare_digest(digest(key, covered), reply[value_at : value_at + tlv.HMAC_TLV_BYTES])

@@ -1,8 +1,6 @@
-"""The fields of a STAMP measurement: its request (`StampSpec`), its result (`StampBurst`) and the reflector's part of a
-plan (`ReflectorPlan`).
+"""Messages of a STAMP measurement (RFC 8762, RFC 8972).
 
-STAMP (RFC 8762, extensions in RFC 8972) is a UDP packet each way. The sender numbers its packets; a stateful reflector
-numbers its replies, which tells loss on the way there (forward) from loss on the way back (reverse) without any clock.
+A stateful reflector's numbers distinguish forward from reverse loss without clocks.
 """
 
 from __future__ import annotations
@@ -29,12 +27,12 @@ from probes.packets.egress import Egress, PacketTarget
 from probes.packets.spec import JITTER_RATIO, Burst, Pattern, Stamp
 from probes.peers import SharedKey
 
+# RFC 8762, section 4.1.
 STAMP_PORT = 862
-"""RFC 8762, section 4.1."""
+# An unauthenticated packet without extensions (RFC 8762, section 4.2.1).
 SMALLEST_PACKET_BYTES = 44
-"""An unauthenticated packet without extensions (RFC 8762, section 4.2.1)."""
+# Of jumbo frames.
 LARGEST_PACKET_BYTES = 9000
-"""Of jumbo frames."""
 
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 Dscp = Annotated[int, Meta(ge=0, le=63)]
@@ -42,15 +40,11 @@ HopLimit = Annotated[int, Meta(ge=0, le=255)]
 
 
 class StampTarget(PacketTarget, frozen=True, kw_only=True):
-    """A reflector. The DSCP of the packets is that of the spec.
-
-    With a `key`, packets are authenticated both ways; without, they are open, as those of routers are.
-    `is_path_series`: the path has no ping test, so this test's round trips are the path's loss and RTT.
-    """
+    """A reflector. The DSCP of the packets is that of the spec."""
 
     port: Port = STAMP_PORT
-    key: SharedKey | None = None
-    is_path_series: bool = False
+    key: SharedKey | None = None  # packets are authenticated both ways; without, open
+    is_path_series: bool = False  # the path has no ping test, so round trips are its series
 
 
 class StampSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +72,7 @@ class StampSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def duration_s(self) -> float:
-        """Maximum duration of a cycle, excluding name resolution and the packets that are not counted."""
+        """Maximum duration, excluding name resolution and uncounted packets."""
         jitter_s = JITTER_RATIO * self.spacing_s if self.is_even else 0.0
         return self.count * self.spacing_s + jitter_s + self.timeout_s + self.late_s
 
@@ -92,14 +86,12 @@ class StampTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StampPeer(msgspec.Struct, frozen=True, kw_only=True):
-    """A host whose packets our reflector answers: its address or name, and the key of the pair, which its packets then
-    must be authenticated with. `egress` is the interface and the namespace in which the host of ours that it measures
-    receives and answers them, left out of the JSON where that is any; the DSCP is that of each packet."""
+    """A host whose packets our reflector answers."""
 
-    address: str
+    address: str  # address or name
     family: Literal[4, 6] = 4
-    key: SharedKey | None = None
-    egress: Egress | msgspec.UnsetType = msgspec.UNSET
+    key: SharedKey | None = None  # the pair's, with which its packets must be authenticated
+    egress: Egress | msgspec.UnsetType = msgspec.UNSET  # interface and namespace of its target; left out for any
 
 
 class ReflectorPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,37 +104,28 @@ class ReflectorPlan(msgspec.Struct, frozen=True, kw_only=True):
 class StampDirection(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """A direction of a burst: forward from us to the reflector, or reverse.
 
-    `lost` counts packets of which none reached the reflector (forward), or no reply came back (reverse); None if the
-    reflector keeps no counter. `duplicates` and `reordered` (RFC 4737) count arrivals at the end of this direction, as
-    far as replies tell. `ttl` and `dscp` are those of the first packet at the end of this direction.
-
-    Delays are of the packets answered in time: receive time less send time, each by the clock of its end, so that all
-    contain the offset of the two clocks and may be negative. Differences between them do not: `p95_ms - min_ms` is the
-    delay variation of RFC 5481 (PDV), `ipdv_ms` the mean absolute difference of consecutive packets (RFC 3393). All are
-    None without timestamps of the reflector. `delay_ms` of a `StampBurst` gives the interval of the true delay.
+    Delays of packets answered in time contain the clock offset, may be negative, and are None without the reflector's
+    timestamps. `p95_ms - min_ms` is PDV (RFC 5481).
     """
 
-    lost: SmallCount | None = None
-    duplicates: SmallCount | None = None
+    lost: SmallCount | None = None  # packets not arrived, or replies not returned; None without counter
+    duplicates: SmallCount | None = None  # at the end of this direction, as is `reordered` (RFC 4737)
     reordered: SmallCount | None = None
-    ttl: HopLimit | None = None
+    ttl: HopLimit | None = None  # of the first packet at the end of this direction, as `dscp`
     dscp: Dscp | None = None
     min_ms: Real | None = None
     median_ms: Real | None = None
     p95_ms: Real | None = None
     max_ms: Real | None = None
-    ipdv_ms: Amount | None = None
+    ipdv_ms: Amount | None = None  # mean absolute difference of consecutive packets (RFC 3393)
 
 
 class ClockBound(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """The state of an end's clock. `error_ms` bounds its error as the end itself claims; None if it claims nothing.
-
-    `source` is `chrony` or `kernel` (adjtimex) of our own clock, `packet` (the error estimate of RFC 8762) of the
-    reflector's.
-    """
+    """The state of an end's clock. `error_ms` bounds its error as the end itself claims; None if it claims nothing."""
 
     is_synchronised: bool
     error_ms: Amount | None = None
+    # our `chrony` or `kernel` (adjtimex), or the reflector's `packet` (RFC 8762)
     source: Literal["chrony", "kernel", "packet"] = "packet"
 
 
@@ -212,13 +195,17 @@ class StampBurst(
 
     @property
     def is_under_load(self) -> bool:
-        """Whether all packets were sent while a throughput test of ours ran."""
+        """Whether all were sent during our throughput test."""
         return self.loaded_rtts_ms == ()
 
     def delay_interval_ms(
         self, direction: Literal["forward", "reverse"], raw_ms: float | None
     ) -> tuple[float, float] | None:
-        """The interval of the true delay of a raw delay of this burst, such as `forward.median_ms`; None if unknown."""
+        """Interval of the true delay of a raw delay; None if unknown.
+
+        Forward [raw - offset_hi_ms, raw - offset_lo_ms], reverse [raw + offset_lo_ms, raw + offset_hi_ms], never
+        negative.
+        """
         if raw_ms is None or self.offset_lo_ms is None or self.offset_hi_ms is None:
             return None
         if direction == "forward":
@@ -230,7 +217,7 @@ class StampBurst(
 
     @property
     def path_burst(self) -> Burst:
-        """The round trips as a burst of pings, for a path whose series they are."""
+        """The round trips as a burst, for paths with this series."""
         return Burst(
             target=self.target,
             address=self.address,

@@ -1,4 +1,4 @@
-"""The table of `python -m probes stamp`: a row for each host, printed when it is complete, and remarks below."""
+"""The table of `python -m probes stamp`: a row for each complete host, and remarks below."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ DIRECTIONS: tuple[Literal["forward", "reverse"], ...] = ("forward", "reverse")
 
 
 class DirectionsTable:
-    """Rows with columns of a fixed width, with a header before the first."""
+    """Rows of fixed-width columns, with a header before the first."""
 
     def __init__(self, hosts: Sequence[str]) -> None:
         self._host_columns = max(len("host"), *map(len, hosts))
         self._has_header = False
 
     def lines(self, burst: StampBurst) -> Iterator[str]:
-        """The row of a burst, and remarks."""
         if not self._has_header:
             self._has_header = True
             yield self._line("host", *HEADINGS)
@@ -61,7 +60,6 @@ def _ms(value: float | None) -> str:
 
 
 def _interval(burst: StampBurst, direction: Literal["forward", "reverse"]) -> str:
-    """The interval of the median delay of a direction."""
     raw_ms = (burst.forward if direction == "forward" else burst.reverse).median_ms
     interval = burst.delay_interval_ms(direction, raw_ms)
     return "–" if interval is None else f"{interval[0]:.3f}–{interval[1]:.3f}"
@@ -74,7 +72,6 @@ def _variation_ms(direction: StampDirection) -> float | None:
 
 
 def _remarks(burst: StampBurst) -> list[str]:
-    """Remarks that the row does not show."""
     if burst.outcome is not Outcome.MEASURED:
         return [f"{burst.outcome.value}: {burst.detail}"]
     remarks = []
@@ -103,7 +100,7 @@ def _remarks(burst: StampBurst) -> list[str]:
 
 
 def as_json(burst: StampBurst) -> dict[str, Any]:
-    """The burst as `--json` prints it: its fields, the loss, and the interval of the median delay of each direction."""
+    """Convert for `--json`, with loss and delay intervals."""
     # Fields with their default value too: a program should not have to know them.
     fields = {name: getattr(burst, name) for name in burst.__struct_fields__}
     plain: dict[str, Any] = msgspec.to_builtins(fields)

@@ -1,7 +1,6 @@
-"""Extensions of STAMP packets: TLVs behind the base packet (RFC 8972, section 4). No I/O.
+"""STAMP extensions: TLVs behind the base packet (RFC 8972, section 4). No I/O.
 
-A TLV is an octet of flags, its type, the length of its value, and the value. The sender sets flag U; a reflector that
-knows the type clears it.
+The sender sets flag U; a reflector that knows the type clears it.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from dataclasses import dataclass
 HEADER = struct.Struct(">BBH")
 UNRECOGNISED = 0x80
 MALFORMED = 0x40
+# Flag I: the HMAC TLV did not verify.
 UNVERIFIED = 0x20
-"""Flag I: the HMAC TLV did not verify."""
 
 EXTRA_PADDING = 1
 CLASS_OF_SERVICE = 4
@@ -24,21 +23,21 @@ CLASS_OF_SERVICE_BYTES = 4
 FOLLOW_UP_BYTES = 16
 HMAC_TLV_BYTES = 16
 FOLLOW_UP_VALUE = struct.Struct(">IQB3x")
+# How the follow-up timestamp was made (RFC 8972, section 4.3): by software of the host, here its kernel.
 SOFTWARE_STAMP = 2
-"""How the follow-up timestamp was made (RFC 8972, section 4.3): by software of the host, here its kernel."""
+# RP of a Class of Service TLV: the reply does not have the requested DSCP.
 NO_REVERSE_DSCP = 1
-"""RP of a Class of Service TLV: the reply does not have the DSCP asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tlv:
-    """A TLV at offset `at` of its packet. `is_whole`: its value lies within the packet."""
+    """A TLV at offset `at` of its packet."""
 
     at: int
     flags: int
     type: int
     length: int
-    is_whole: bool
+    is_whole: bool  # its value lies within the packet
 
     @property
     def value_at(self) -> int:
@@ -50,7 +49,7 @@ class Tlv:
 
 
 def parse(packet: bytes | memoryview, base_bytes: int) -> list[Tlv]:
-    """The TLVs behind the base packet, up to the first that is malformed. Zeros are padding, no TLV."""
+    """List the TLVs behind the base packet, up to padding or a malformed TLV."""
     found: list[Tlv] = []
     at = base_bytes
     while at + HEADER.size <= len(packet):
@@ -66,15 +65,15 @@ def parse(packet: bytes | memoryview, base_bytes: int) -> list[Tlv]:
 
 
 def header(kind: int, length: int) -> bytes:
-    """The header of a TLV that a sender writes."""
+    """The header of a sender's TLV."""
     return HEADER.pack(UNRECOGNISED, kind, length)
 
 
 def class_of_service(dscp: int) -> bytes:
-    """A Class of Service TLV that asks for replies with this DSCP (RFC 8972, section 4.4)."""
+    """Request replies with this DSCP (RFC 8972, section 4.4)."""
     return header(CLASS_OF_SERVICE, CLASS_OF_SERVICE_BYTES) + struct.pack(">HH", dscp << 10, 0)
 
 
 def follow_up() -> bytes:
-    """A Follow-Up Telemetry TLV for the reflector to fill in (RFC 8972, section 4.7)."""
+    """A TLV for the reflector to fill in (RFC 8972, section 4.7)."""
     return header(FOLLOW_UP, FOLLOW_UP_BYTES) + bytes(FOLLOW_UP_BYTES)

@@ -1,9 +1,4 @@
-"""Checks whether supervised processes are alive, each in its own thread.
-
-A `LivenessCheck` has the check and the maximum silence; a `Watch` runs it repeatedly and tells whether it succeeded
-recently. A check that hangs counts as silence; it delays neither the supervisor nor the checks of other processes.
-`probes.supervision.supervise` decides how to react.
-"""
+"""Checks whether supervised processes are alive, each in its own thread; a hanging check counts as silence."""
 
 from __future__ import annotations
 
@@ -19,16 +14,15 @@ MAX_SILENCE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class LivenessCheck:
-    """A liveness check. `is_alive` returns whether the process is alive; it may be slow. After `limit_s` without
-    success, the process is considered hung."""
+    """A liveness check."""
 
-    is_alive: Callable[[], bool]
-    limit_s: float
+    is_alive: Callable[[], bool]  # may be slow
+    limit_s: float  # without success for longer the process is hung
     every_s: float = CHECK_EVERY_S
 
 
 class FileHeartbeat:
-    """Check that a process has touched its heartbeat file since the last call."""
+    """Check that a heartbeat file was touched since the last call."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -57,13 +51,11 @@ class Watch:
         threading.Thread(target=self._run, name=f"watch {name}", daemon=True).start()
 
     def was_alive(self) -> bool:
-        """Whether a check succeeded since the last call."""
         was_alive = self._is_alive.is_set()
         self._is_alive.clear()
         return was_alive
 
     def end(self) -> None:
-        """Stop checking, without waiting for a check in progress."""
         self._has_ended.set()
 
     def _run(self) -> None:

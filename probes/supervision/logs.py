@@ -1,8 +1,6 @@
-"""Rotates the log of a running process by copying and truncating it.
+"""Rotate the log of a running process by copying and truncating it.
 
-The process keeps the file open for appending: its contents are copied to `NAME.log.1`, the previous copy becomes
-`NAME.log.2`, and the file is truncated. A line written between the last read and the truncation, within microseconds,
-is lost. The process writes to the file directly, so that it keeps logging if its supervisor is killed or stopped.
+Lines written in between, within microseconds, are lost.
 """
 
 from __future__ import annotations
@@ -11,15 +9,15 @@ import os
 from pathlib import Path
 
 LARGEST_BYTES = 2_000_000
+# 6 MB per process with the log itself: days of warnings, or the beginning of a flood.
 COPIES = 2
-"""6 MB per process including the log itself: days of warnings, or the beginning of a fault that floods the log."""
 CHUNK_BYTES = 1 << 16
 
 
 def rotate(log: Path, largest_bytes: int = LARGEST_BYTES, copies: int = COPIES) -> bool:
-    """Truncate the log if it is too large, after copying its last `largest_bytes`. Returns whether it did.
+    """Truncate a too large log after copying its last `largest_bytes`; returns whether it did.
 
-    Raises `OSError` if it cannot be copied, as on a full disk. The log is truncated even then, to free space.
+    Raises `OSError` if it cannot be copied; truncated even then.
     """
     try:
         if log.stat().st_size <= largest_bytes:

@@ -1,7 +1,4 @@
-"""Reads information on processes: descendants of a process, its CPU time, whether it is stopped. Linux only.
-
-The source is /proc. Processes that end during the scan are left out.
-"""
+"""Read a process's descendants, CPU time and stopped state from Linux's /proc."""
 
 from __future__ import annotations
 
@@ -9,10 +6,10 @@ import os
 from pathlib import Path
 
 PROC = Path("/proc")
+# proc_pid_stat(5): stopped by a signal. A stop by a debugger is `t` and does not count.
 STOPPED = "T"
-"""proc_pid_stat(5): stopped by a signal. A stop by a debugger is `t` and does not count."""
+# proc_pid_stat(5): utime, stime, cutime and cstime, counted from the state.
 CPU_TIMES = slice(11, 15)
-"""proc_pid_stat(5): utime, stime, cutime and cstime, counted from the state."""
 
 
 def descendants(pid: int) -> list[int]:
@@ -27,12 +24,11 @@ def descendants(pid: int) -> list[int]:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether the process is stopped by a signal, such as SIGSTOP."""
     return _stat(pid)[:1] == [STOPPED]
 
 
 def cpu_time_s(pid: int) -> float:
-    """CPU time of a process and its descendants, those that have ended included."""
+    """CPU time of a process and its descendants, even after their end."""
     ticks = sum(int(field) for member in (pid, *descendants(pid)) for field in _stat(member)[CPU_TIMES])
     return ticks / os.sysconf("SC_CLK_TCK")
 
@@ -44,7 +40,6 @@ def machine_load() -> str:
 
 
 def _stat(pid: int) -> list[str]:
-    """Fields of /proc/PID/stat from the state on; empty where the process has ended."""
     try:
         # The program name is in parentheses and may contain any character.
         return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()

@@ -1,4 +1,4 @@
-"""Private folders for the Unix sockets of supervised processes, whose paths the kernel limits to 107 bytes."""
+"""Private folders for Unix sockets, as the kernel limits their paths to 107 bytes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ LONGEST_SOCKET_DIR_BYTES = 85
 
 
 def socket_dir(directory: Path) -> Path:
-    """Folder for the Unix sockets of processes in `directory`: inside it, unless socket paths would exceed the kernel's
-    limit of 107 bytes."""
+    """Folder for sockets: inside `directory`, unless paths would exceed 107 bytes."""
     inside = directory / "socket"
     if len(os.fsencode(inside)) <= LONGEST_SOCKET_DIR_BYTES:
         return inside
@@ -25,8 +24,7 @@ def socket_dir(directory: Path) -> Path:
 
 
 def make_socket_dir(directory: Path) -> Path:
-    """Create the private `socket_dir` of `directory`. Raises `StartError` if it is outside and another user
-    owns that path."""
+    """Create the private `socket_dir`. Raises `StartError` if it is outside and another user's."""
     folder = socket_dir(directory)
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.parent != directory:

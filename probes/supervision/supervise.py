@@ -1,9 +1,6 @@
-"""Supervises processes: starts them, restarts those that die or hang, stops them all.
+"""Supervise processes: start, restart and stop them, each a process group with a private log.
 
-Used by a site's agent (its Redis, its Celery worker) and by `manage.py up`. Each child is a process group with a
-private log file, which is rotated (`probes.supervision.logs`); children are stopped by process id, last started first,
-and by the kernel if this process is killed. The caller defines the command, when it is ready, and its liveness check
-(`probes.supervision.liveness`).
+The kernel stops children if this process is killed.
 """
 
 from __future__ import annotations
@@ -31,20 +28,20 @@ STEADY_AFTER_S = 60.0
 STOP_GRACE_S = 10.0
 POLL_S = 1.0
 READY_POLL_S = 0.05
+# Readiness checks after `REPORT_WAIT_EVERY_S`; each may cost CPU time, but less than a start.
 SLOW_READY_POLL_S = 1.0
-"""Interval of readiness checks after `REPORT_WAIT_EVERY_S`; each may cost the child CPU time, but less than a start."""
 REPORT_WAIT_EVERY_S = 10.0
+# CPU time within `REPORT_WAIT_EVERY_S` that shows that a child is still starting: 1% of a CPU.
 PROGRESS_CPU_S = 0.1
-"""CPU time within `REPORT_WAIT_EVERY_S` that shows that a child is still starting: 1% of a CPU."""
 LONGEST_START_S = 600.0
+# Interval of the checks of liveness and log sizes.
 LOOK_EVERY_S = 1.0
-"""Interval of the checks of liveness and log sizes."""
+# Maximum time between two checks that counts as a child's silence: this process may have been stopped.
 LONGEST_LOOK_S = 5.0
-"""Maximum time between two checks that counts as a child's silence: this process may itself have been stopped."""
+# Interval of the checks for stopped processes; each reads a file of every thread of every descendant.
 STOPPED_EVERY_S = 5.0
-"""Interval of the checks for stopped processes; each reads a file of every thread of every descendant."""
+# A process stopped (SIGSTOP) for this long is killed; a busy process is never in that state.
 STOPPED_LIMIT_S = 30.0
-"""A process stopped (SIGSTOP) for this long is killed; a busy process is never in that state."""
 
 
 class StartError(Exception):
@@ -57,8 +54,6 @@ class StartInterrupted(StartError):
 
 @dataclass(slots=True)
 class Child:
-    """A supervised process: its command and its state."""
-
     name: str
     argv: Sequence[str]
     log: Path
@@ -79,7 +74,6 @@ class Child:
         return self.process is not None and self.process.poll() is None
 
     def last_lines(self, count: int = 5) -> str:
-        """Path and last lines of its log, for error messages."""
         lines: list[str] = []
         if self.log.exists():
             with self.log.open("rb") as log:
@@ -89,11 +83,9 @@ class Child:
 
 
 class Supervisor:
-    """Starts children immediately, restarts them with exponential backoff, stops them in reverse order.
+    """Starts children, restarts them with exponential backoff, stops them in reverse order.
 
-    `report` is called with a line of text for each event; `stop` ends a wait for a child. Children die with the
-    *thread* that started them (so the kernel's parent-death signal works): `add` and `run_until` belong to the main
-    thread.
+    Children die with the *thread* that started them: call `add` and `run_until` in the main thread.
     """
 
     def __init__(
@@ -125,8 +117,7 @@ class Supervisor:
         stop_signal: signal.Signals = signal.SIGTERM,
         liveness: LivenessCheck | None = None,
     ) -> Child:
-        """Start a process and keep it running. `env` is added to our environment. Without a `liveness` check
-        it is restarted only after it has ended or was stopped by a signal."""
+        """Start a process and keep it running; without `liveness` it restarts only after ending."""
         child = Child(
             name=name,
             argv=argv,
@@ -143,11 +134,9 @@ class Supervisor:
         return child
 
     def wait_ready(self, child: Child, ready: Callable[[], bool], timeout_s: float) -> None:
-        """Wait until `ready()` is true, and report every ten seconds that it is not.
+        """Wait until `ready()`, up to `LONGEST_START_S` for a child that computes.
 
-        A child that computes may take up to `LONGEST_START_S`, since a busy machine delays it. Raises `StartError` when
-        a child that is idle, or that keeps dying, is not ready within `timeout_s`, and `StartInterrupted` when `stop`
-        is set.
+        Raises `StartError` if not ready within `timeout_s`, and `StartInterrupted` when `stop` is set.
         """
         startup = _Startup(child, timeout_s)
         while not ready():
@@ -157,7 +146,6 @@ class Supervisor:
                 raise StartInterrupted(f"{child.name}: stopped before it was ready")
 
     def run_until(self, stop: threading.Event) -> None:
-        """Supervise the children until `stop` is set."""
         while not stop.wait(POLL_S):
             self.look_after()
 
@@ -184,7 +172,6 @@ class Supervisor:
                 self.report(f"{child.name} started again (restart {child.restarts})")
 
     def _end_stopped(self, elapsed_s: float) -> None:
-        """Kill descendants that were stopped for too long, whichever process started them."""
         stopped = {
             pid: child
             for child in self.children
@@ -199,7 +186,6 @@ class Supervisor:
                 _kill(pid)
 
     def _end_silent(self, elapsed_s: float) -> None:
-        """Kill children whose liveness check has failed for too long, with all their descendants."""
         for child in self.children:
             if child.watch is None or child.liveness is None or not child.running:
                 continue
@@ -229,7 +215,6 @@ class Supervisor:
         self.report(f"{child.name} ended with status {code}; see {child.log}")
 
     def stop(self) -> None:
-        """Stop all children, last started first; kill those that do not stop in time."""
         for child in reversed(self.children):
             if child.watch is not None:
                 child.watch.end()
@@ -242,7 +227,7 @@ class Supervisor:
 
 
 class _Startup:
-    """Progress of a child that is not ready yet, by its CPU time, and the time when to give up on it."""
+    """Progress of a starting child by CPU time, and when to give up."""
 
     def __init__(self, child: Child, timeout_s: float) -> None:
         self.poll_s = READY_POLL_S
@@ -253,7 +238,7 @@ class _Startup:
         self._began_at = self._progress_at = self._checked_at = time.monotonic()
 
     def check(self, report: Callable[[str], None]) -> None:
-        """Report the progress every `REPORT_WAIT_EVERY_S`. Raises `StartError` when there is none."""
+        """Report the progress every `REPORT_WAIT_EVERY_S`. Raises `StartError` without any."""
         now = time.monotonic()
         if now - self._checked_at >= REPORT_WAIT_EVERY_S:
             self._checked_at = now
@@ -265,7 +250,6 @@ class _Startup:
             raise StartError(f"{self._state(now)}; gave up; {self._child.last_lines()}")
 
     def _is_computing(self) -> bool:
-        """Whether the child used CPU time since the last call and was never restarted: a restart is no progress."""
         if self._child.process is None or self._child.restarts != self._restarts:
             return False
         before_s, self._cpu_s = self._cpu_s, cpu_time_s(self._child.process.pid)
@@ -283,7 +267,6 @@ class _Startup:
 
 
 def _start(child: Child) -> None:
-    """Start the process of `child`, with its output appended to its log."""
     prctl = ctypes.CDLL(None, use_errno=True).prctl
 
     def die_with_parent() -> None:
@@ -311,7 +294,6 @@ def _start(child: Child) -> None:
 
 
 def _signal_group(child: Child, number: signal.Signals) -> None:
-    """Signal the child's process group, if it still exists."""
     if child.process is None:
         return
     with contextlib.suppress(ProcessLookupError):
@@ -319,7 +301,7 @@ def _signal_group(child: Child, number: signal.Signals) -> None:
 
 
 def _kill_tree(child: Child) -> None:
-    """Kill the child, its process group and all descendants: PostgreSQL's processes have their own groups."""
+    """Kill the child, its group and all descendants, which may have own groups."""
     if child.process is None:
         return
     below = descendants(child.process.pid)

@@ -1,4 +1,4 @@
-"""`python -m probes tcp-ping HOST… --port N`: time TCP handshakes without a centre, as a table or as JSON lines.
+"""Run `python -m probes tcp-ping HOST… --port N`.
 
 Exit status: 0 measured (total loss included), 1 if any target could not be measured, 2 usage.
 """
@@ -19,12 +19,11 @@ from probes.quantities import counted
 from probes.tcp_ping.probe import TcpPingProbe, problems
 from probes.tcp_ping.spec import LONGEST_TIMEOUT_S, TcpPingSpec, TcpPingTarget, measured_by
 
+# Margin beyond the planned duration, for a busy host.
 SPARE_S = 5.0
-"""Margin beyond the planned duration, for a busy host."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `tcp-ping` to `parser`."""
     parser.epilog = "Exit status: 0 measured (total loss included), 1 a host could not be measured, 2 usage."
     parser.add_argument("host", nargs="+", type=host_argument, metavar="HOST", help="host name or address")
     parser.add_argument("--port", type=int, required=True, metavar="N", help="TCP port; it may be closed")
@@ -45,7 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and print. Returns the exit status."""
     spec = TcpPingSpec(
         targets=tuple(TcpPingTarget(**target_fields(args, host, dscp=args.dscp)) for host in args.host),
         port=args.port,

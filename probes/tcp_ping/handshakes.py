@@ -1,9 +1,6 @@
-"""Times TCP handshakes: non-blocking connects to many hosts, paced, each closed at once without data.
+"""Times TCP handshakes: paced non-blocking connects, closed at once without data.
 
-In: socket addresses, a port and the times at which to connect. Out: `HandshakeResults`, arrays of shape (targets,
-handshakes). The time of an accepted handshake is the kernel's own sample of the RTT, from SYN to SYN/ACK (`tcpi_rtt`).
-The kernel keeps none of a refused one, which is timed by this program, from the connect call to the RST. A handshake
-whose SYN was sent again is lost: nobody can tell which SYN was answered (Karn's algorithm, RFC 6298, section 3).
+Accepted: `tcpi_rtt`; refused: timed here. A retransmitted SYN counts as lost (Karn's algorithm, RFC 6298, section 3).
 """
 
 from __future__ import annotations
@@ -31,13 +28,13 @@ from probes.packets.spec import IcmpError
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
 TCP_INFO_BYTES = 104
+# Places of `tcpi_rtt` (in microseconds) and `tcpi_total_retrans` in `struct tcp_info` (linux/tcp.h).
 RTT_AT, TOTAL_RETRANSMITS_AT = 68, 100
-"""Places of `tcpi_rtt` (in microseconds) and `tcpi_total_retrans` in `struct tcp_info` (linux/tcp.h)."""
+# `struct sock_extended_err` (linux/errqueue.h), followed by the socket address of the sender.
 EXTENDED_ERROR = struct.Struct("=IBBBBII")
-"""`struct sock_extended_err` (linux/errqueue.h), followed by the socket address of the sender."""
 ICMP_ORIGINS = (2, 3)
+# IP_RECVERR and IPV6_RECVERR.
 RECEIVE_ERRORS = {4: (socket.IPPROTO_IP, 11), 6: (socket.IPPROTO_IPV6, 25)}
-"""IP_RECVERR and IPV6_RECVERR."""
 OFFENDER_HOST = {4: slice(4, 8), 6: slice(8, 24)}
 IP_BIND_ADDRESS_NO_PORT = 24
 PENDING = (errno.EINPROGRESS, errno.EALREADY, errno.EWOULDBLOCK)
@@ -45,21 +42,20 @@ PENDING = (errno.EINPROGRESS, errno.EALREADY, errno.EWOULDBLOCK)
 
 @dataclass(frozen=True, slots=True)
 class HandshakeResults:
-    """`rtt_ms`: NaN where no reply came in time. `kernel_timed`: by the kernel's sample. `was_reset`: the reply was a
-    RST. `refused_errno`: errno of this host's refusal to connect, else 0. `errors`: the ICMP errors by target."""
+    """Results of handshakes: arrays of shape (targets, handshakes)."""
 
     sent: Bools
     sent_at_ns: Int64s
-    rtt_ms: npt.NDArray[np.float64]
-    kernel_timed: Bools
-    was_reset: Bools
-    refused_errno: npt.NDArray[np.int16]
-    errors: dict[int, list[IcmpError]]
+    rtt_ms: npt.NDArray[np.float64]  # NaN where no reply came in time
+    kernel_timed: Bools  # by the kernel's sample
+    was_reset: Bools  # the reply was a RST
+    refused_errno: npt.NDArray[np.int16]  # of this host's refusal to connect, else 0
+    errors: dict[int, list[IcmpError]]  # ICMP errors by target
 
 
 @dataclass(slots=True)
 class _Attempt:
-    """A handshake that has no reply yet."""
+    """A handshake without reply yet."""
 
     target: int
     number: int
@@ -68,7 +64,7 @@ class _Attempt:
 
 
 class Handshakes:
-    """Runs the handshakes of a cycle with targets of one family and source address."""
+    """Runs a cycle's handshakes from one family and source address."""
 
     def __init__(
         self,
@@ -80,7 +76,7 @@ class Handshakes:
         source: str | None = None,
         egress: Egress = ANY,
     ) -> None:
-        """`due_ns`: when to connect, from the beginning on, of shape (targets, handshakes)."""
+        """`due_ns`: connect times from the beginning on, of shape (targets, handshakes)."""
         self._family = family
         self._addresses = [(address[0], port, *address[2:]) for address in addresses]
         self._due_ns = due_ns
@@ -102,8 +98,7 @@ class Handshakes:
         self._by_age: deque[_Attempt] = deque()
 
     def run(self, deadline: Deadline) -> HandshakeResults:
-        """Connect at the times given, and await the replies. Handshakes that the deadline leaves no time for are not
-        begun. Raises ProbeError where this host has no such interface or namespace."""
+        """Connect when due, and await replies. Raises ProbeError without interface or namespace."""
         return open_within(self._egress, lambda: self._run(deadline))
 
     def _run(self, deadline: Deadline) -> HandshakeResults:
@@ -153,7 +148,7 @@ class Handshakes:
         self._poll.register(opened, select.EPOLLOUT)
 
     def _socket(self) -> socket.socket:
-        """Raises OSError. The source is left to the kernel if this host does not have the address."""
+        """Open a socket; the kernel chooses a non-local source. Raises OSError."""
         opened = socket.socket(FAMILY[self._family], socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
             prepare(opened, self._family, self._egress)
@@ -169,7 +164,6 @@ class Handshakes:
         return opened
 
     def _await(self, due_ns: int | None) -> None:
-        """Take replies until the next handshake is due, or the oldest times out."""
         oldest_ns = self._by_age[0].called_ns + self._timeout_ns if self._by_age else None
         until_ns = min(at_ns for at_ns in (due_ns, oldest_ns) if at_ns is not None) if due_ns or oldest_ns else 0
         events = self._poll.poll(max(0.0, (until_ns - time.monotonic_ns()) / NS_PER_S))
@@ -182,7 +176,7 @@ class Handshakes:
             self._by_age.popleft()
 
     def _expire(self, now_ns: int) -> None:
-        """Give up the handshakes that have timed out, before their SYN is sent again."""
+        """Give up timed-out handshakes before the SYN is retransmitted."""
         while self._by_age and self._by_age[0].called_ns + self._timeout_ns <= now_ns:
             attempt = self._by_age.popleft()
             descriptor = attempt.opened.fileno()
@@ -192,7 +186,6 @@ class Handshakes:
                 attempt.opened.close()
 
     def _finish(self, attempt: _Attempt, code: int, now_ns: int) -> None:
-        """Enter the reply, or the error, of a handshake, and close it."""
         cell, results = (attempt.target, attempt.number), self._results
         with attempt.opened as opened:
             error = None if code == 0 else self._icmp_error(opened)
@@ -205,7 +198,7 @@ class Handshakes:
                 results.was_reset[cell] = code != 0
 
     def _icmp_error(self, opened: socket.socket) -> IcmpError | None:
-        """The ICMP error that ended a handshake; None if the far end did, by a RST."""
+        """The ICMP error that ended a handshake; None after a RST."""
         try:
             _, controls, _, _ = opened.recvmsg(0, 512, socket.MSG_ERRQUEUE)
         except OSError:
@@ -228,7 +221,6 @@ class Handshakes:
 
 
 def _kernel_rtt_ms(opened: socket.socket) -> float | None:
-    """The kernel's RTT of an accepted handshake; None where it has none."""
     try:
         info = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
     except (OSError, AttributeError):

@@ -1,4 +1,4 @@
-"""[tcp_ping] of limits.toml: the TCP handshakes that a site permits."""
+"""Table [tcp_ping] of limits.toml: limits on TCP handshakes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ class TcpPingLimits(PacketLimits, frozen=True, kw_only=True):
     ] = None
 
     def forbids_port(self, port: int) -> str | None:
-        """The rule against handshakes with a port."""
         if self.ports is None or port in self.ports:
             return None
         return f"tcp_ping.ports: {port} is not among {', '.join(map(str, self.ports))}"

@@ -1,7 +1,6 @@
-"""tcp-ping: takes a `TcpPingSpec`, returns a `Burst` for each target, each with an outcome.
+"""Measures tcp-ping: a `Burst` of handshakes for each target.
 
-The figures are those of ping bursts; a handshake takes the place of an echo request and its reply. Targets with the
-same address and source share the handshakes. `probes.tcp_ping.handshakes` connects.
+Targets with the same address and source share handshakes.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ from probes.packets.spec import Burst, IcmpError
 from probes.tcp_ping.handshakes import NS_PER_S, HandshakeResults, Handshakes
 from probes.tcp_ping.spec import LONGEST_TIMEOUT_S, TcpPingSpec, TcpPingTarget
 
+# Family, source and egress; their targets share a loop.
 _Group = tuple[int, str | None, Egress]
-"""Family, source and egress: targets that have them in common share a loop."""
 _Groups = defaultdict[_Group, dict[SocketAddress, list[int]]]
 
 MIN_SPACING_S = 0.05
@@ -38,7 +37,7 @@ MAX_COUNT = 1000
 
 
 def problems(spec: TcpPingSpec) -> list[str]:
-    """Values of a spec that are out of range, each with the valid range; empty if all are valid."""
+    """Values out of range, each with the valid range."""
     reasons = []
     if not 1 <= spec.port <= 65_535:
         reasons.append(f"port {spec.port}: must be from 1 to 65535")
@@ -55,15 +54,13 @@ def problems(spec: TcpPingSpec) -> list[str]:
 
 
 class TcpPingProbe:
-    """Measures with non-blocking connects (`probes.contract.Probe`); needs no privileges."""
+    """Measures with non-blocking connects, without privileges (`probes.contract.Probe`)."""
 
     def can_run(self, spec: TcpPingSpec) -> list[str]:
-        """Reasons it cannot run, each with a fix."""
         return problems(spec)
 
     def run(self, spec: TcpPingSpec, deadline: Deadline, load_periods: LoadPeriods | None = None) -> tuple[Burst, ...]:
-        """Measure all targets at once; a burst for each, in the order of the spec. Raises ProbeError only for an
-        invalid spec."""
+        """Measure all targets at once. Raises ProbeError only for an invalid spec."""
         wrong = problems(spec)
         if wrong:
             raise ProbeError("; ".join(wrong), permanent=True)
@@ -89,7 +86,6 @@ def _measure(
     load_periods: LoadPeriods | None,
     now: datetime,
 ) -> list[tuple[int, Burst]]:
-    """The bursts of all groups, which run side by side."""
     if not groups:
         return []
     with ThreadPoolExecutor(len(groups)) as threads:
@@ -113,7 +109,6 @@ def _measure(
 def _run(
     spec: TcpPingSpec, group: _Group, addresses: Sequence[SocketAddress], deadline: Deadline
 ) -> HandshakeResults | ProbeError:
-    """The handshakes of a group, or the reason why it has none."""
     family, source, egress = group
     due_ns = _due_ns(spec, family, addresses)
     try:
@@ -123,8 +118,7 @@ def _run(
 
 
 def _due_ns(spec: TcpPingSpec, family: int, addresses: Sequence[SocketAddress]) -> Int64s:
-    """When to connect: each target at a phase of its own within the spacing, which is random in each cycle, or, for
-    even cycles, always the same, with jitter."""
+    """Connect times: random phases, or constant with jitter for even cycles."""
     random = KernelRandom()
     if spec.is_even:
         return even_due_ns(family, addresses, spec.count, spec.spacing_s, random).T
@@ -188,7 +182,6 @@ def _rtts_ms(results: HandshakeResults, row: int, numbers: Sequence[int]) -> tup
 
 
 def _together(errors: Sequence[IcmpError], lost: int) -> tuple[IcmpError, ...]:
-    """Equal errors counted together, for no more handshakes than were lost."""
     return tuple(
         msgspec.structs.replace(error, count=min(count, lost)) for error, count in Counter(errors).items() if lost
     )

@@ -7,11 +7,10 @@ import msgspec
 from probes.packets.egress import PacketTarget
 from probes.packets.spec import JITTER_RATIO, Pattern
 
+# The default series: a SYN has no payload, so results take the size of the pings shown beside them.
 SERIES_BYTES = 100
-"""`packet_bytes` of the bursts, unless the plan says otherwise: the size of the pings beside which they are shown. A
-SYN has no payload, and the same size in all bursts keeps the paths of a mesh in one grid."""
+# A SYN is sent again after 1 s (RFC 6298, section 2), and a reply after that could be to either.
 LONGEST_TIMEOUT_S = 0.9
-"""A SYN is sent again after 1 s (RFC 6298, section 2), and a reply after that could be to either."""
 
 
 class TcpPingTarget(PacketTarget, frozen=True, kw_only=True):
@@ -40,7 +39,7 @@ class TcpPingSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def duration_s(self) -> float:
-        """Maximum duration of a cycle, excluding name resolution."""
+        """Maximum duration, excluding name resolution."""
         jitter_s = JITTER_RATIO * self.spacing_s if self.is_even else 0.0
         return self.count * self.spacing_s + jitter_s + self.timeout_s
 
@@ -54,5 +53,5 @@ class TcpPingTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measured_by(port: int) -> str:
-    """The words for what a tcp-ping measures."""
+    """Describe the measurement by its port."""
     return f"TCP handshake to port {port}"

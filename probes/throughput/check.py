@@ -1,4 +1,4 @@
-"""Checks for `site doctor`: the port of the iperf3 server offered to others, socket buffers of planned tests."""
+"""Checks for `site doctor`: the offered iperf3 server's port, and planned socket buffers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from probes.transfers.socket_buffers import LIMITS, fault_text, fix_text, larges
 
 
 def check_offered_server(offer: Iperf3ServerLimits, slots: Sequence[ThroughputSlot]) -> Iterator[CheckResult]:
-    """Check that no test of the plan listens on the server's port, if it is offered to anybody."""
     if not offer.clients:
         return
     if any(slot.role == "server" and offer.port in slot.spec.ports for slot in slots):
@@ -27,7 +26,6 @@ def check_offered_server(offer: Iperf3ServerLimits, slots: Sequence[ThroughputSl
 def check_socket_buffers(
     slots: Sequence[ThroughputSlot], sysctls: Mapping[str, str] | None = None
 ) -> Iterator[CheckResult]:
-    """Check that this host permits the largest socket buffer that a test of the plan requests, if any does."""
     window_bytes = largest([slot.spec.window_bytes for slot in slots])
     if window_bytes is None:
         return

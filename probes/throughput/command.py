@@ -1,4 +1,4 @@
-"""`python -m probes throughput HOST`: measure TCP throughput to an iperf3 server, and keep its packet headers if asked.
+"""Run `python -m probes throughput HOST`.
 
 Exit status: 0 measured, 1 could not be measured or captured, 2 usage.
 """
@@ -33,7 +33,6 @@ SET_UP_S = 10.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `throughput` to `parser`."""
     parser.description = "Measure TCP throughput to an iperf3 server (iperf3 -s), which need not be a site of a mesh."
     parser.epilog = "Exit status: 0 measured, 1 could not be measured or captured, 2 usage."
     parser.add_argument("host", type=host_argument, metavar="HOST", help="host name or address of the server")
@@ -56,7 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure, print, and write the capture. Returns the exit status."""
     problem = _problem(args)
     if problem is not None:
         print(f"throughput: {problem}", file=sys.stderr)
@@ -78,7 +76,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def as_json(result: ThroughputRun) -> dict[str, Any]:
-    """The run as `--json` prints it: of the capture the counts alone."""
     fields: dict[str, Any] = msgspec.to_builtins(result)
     del fields["kind"]
     fields.get("capture", {}).pop("pcap_zlib", None)
@@ -86,7 +83,6 @@ def as_json(result: ThroughputRun) -> dict[str, Any]:
 
 
 def as_text(result: ThroughputRun) -> list[str]:
-    """The run as lines of text."""
     host = result.target if result.address in (None, result.target) else f"{result.target} ({result.address})"
     if result.throughput_bps is None:
         return [f"{host}: {result.outcome.value}: {result.detail}"]
@@ -115,7 +111,6 @@ def _measured(spec: ThroughputSpec) -> ThroughputRun:
 
 
 def _write(capture: CapturedHeaders | msgspec.UnsetType, path: Path) -> bool:
-    """Write the capture; return whether there is any."""
     if isinstance(capture, msgspec.UnsetType) or not capture.packets:
         reason = "no packets" if isinstance(capture, msgspec.UnsetType) else capture.reason
         print(f"throughput: no capture: {reason}", file=sys.stderr)

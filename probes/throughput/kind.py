@@ -39,7 +39,7 @@ def _prepare(spec: ThroughputSpec) -> None:
 
 
 def _carried_bits(run: ThroughputRun, length_s: float) -> float | None:
-    """Bits transferred by a test of this length, including the omitted part, which its figures leave out."""
+    """Transferred bits including the omitted part, which figures leave out."""
     if run.sent_bytes is not None and run.duration_s:
         return 8.0 * run.sent_bytes / run.duration_s * length_s
     return None if run.throughput_bps is None else run.throughput_bps * length_s
@@ -51,7 +51,7 @@ def _forbids(limits: Any, spec: ThroughputSpec) -> str | None:
 
 
 def _permitted(spec: ThroughputSpec, limits: Any) -> ThroughputSpec:
-    """The spec with no larger capture than the limits allow; a test needs none."""
+    """Reduce the capture to the limits; a test needs none."""
     if isinstance(spec.capture_packets, msgspec.UnsetType):
         return spec
     most = int(limits.section("throughput").max_capture_packets)
@@ -61,7 +61,7 @@ def _permitted(spec: ThroughputSpec, limits: Any) -> ThroughputSpec:
 def server_report(
     spec: ThroughputSpec, started_at: datetime, outcome: Outcome, detail: str, statistics: ServerStatistics | None
 ) -> ServerReport:
-    """The report of the listening end; `statistics` is None if it served nothing."""
+    """`statistics` is None if nothing was served."""
     report = ServerReport(family=spec.family, started_at=started_at, outcome=outcome, detail=detail, sends=spec.reverse)
     if statistics is None:
         return report
@@ -77,7 +77,6 @@ def server_report(
 
 
 def _lightened(result: ThroughputRun | ServerReport) -> ThroughputRun | ServerReport:
-    """The result without captured packets."""
     if isinstance(result.capture, msgspec.UnsetType) or not result.capture.packets:
         return result
     return msgspec.structs.replace(result, capture=CapturedHeaders(reason=NO_ROOM))

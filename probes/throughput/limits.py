@@ -1,4 +1,4 @@
-"""The tables [throughput] and [iperf3_server] of limits.toml: tests that load their path, and tests of others to us."""
+"""Tables [throughput] and [iperf3_server] of limits.toml."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from probes.toml.keys import meaning
 
 
 class FillsThePath(Protocol):
-    """A spec whose test loads its path: its maximum length, and its rate limit if there is any."""
+    """A spec that loads its path, with maximum length and any rate limit."""
 
     @property
     def length_s(self) -> float: ...
@@ -44,7 +44,7 @@ class ThroughputLimits(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
 
     def forbids_load(self, streams: int, window_bytes: int | None) -> str | None:
-        """The limit that these streams or their socket buffers exceed, as a sentence; None if they are allowed."""
+        """The exceeded limit as a sentence, or None."""
         if streams > self.max_streams:
             return f"throughput.max_streams: {streams} wanted, {self.max_streams:g} allowed"
         if self.max_window_bytes is not None and window_bytes is not None and window_bytes > self.max_window_bytes:
@@ -52,20 +52,20 @@ class ThroughputLimits(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     def forbids_beside(self, running: int) -> str | None:
-        """The limit that another test beside `running` tests exceeds, as a sentence; None if it is allowed."""
+        """The exceeded limit as a sentence, or None."""
         if running < self.max_parallel_tests:
             return None
         return f"throughput.max_parallel_tests: {running} tests run now, {self.max_parallel_tests:g} allowed"
 
     def forbids_length(self, spec: FillsThePath) -> str | None:
-        """The limit that a test of this length exceeds, as a sentence; None if it is allowed."""
+        """The exceeded limit as a sentence, or None."""
         length_s = spec.length_s
         if length_s <= self.max_duration_s:
             return None
         return f"throughput.max_duration_s: {length_s:g} s wanted, {self.max_duration_s:g} s allowed"
 
     def forbids_share(self, length_s: float, used_s: float, expected_bits: float, used_bits: float) -> str | None:
-        """The daily limit that a test would exceed, as a sentence; `expected_bits` estimates the bits it transfers."""
+        """The exceeded daily limit as a sentence, or None; `expected_bits` is an estimate."""
         minutes, bits = self.max_minutes_per_day, self.max_bits_per_day
         if minutes is not None and used_s + length_s > minutes * 60 + FLOAT_SLACK:
             return (
@@ -82,7 +82,7 @@ class ThroughputLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class OfferedTest:
-    """A test of a client outside the mesh, as the limits count it: its maximum length and rate."""
+    """A test of an outside client, with its maximum length and rate."""
 
     length_s: float
     rate_bps: int | None
@@ -106,7 +106,7 @@ class Iperf3ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     hours: Hours = ALL_DAY
 
     def forbids_share(self, length_s: float, used_s: float) -> str | None:
-        """The limit that another test of this day would exceed, as a sentence, or None."""
+        """The exceeded daily limit as a sentence, or None."""
         if used_s + length_s <= self.max_minutes_per_day * 60 + FLOAT_SLACK:
             return None
         return (

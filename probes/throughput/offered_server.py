@@ -1,8 +1,6 @@
-"""An iperf3 server that this site offers to clients outside the mesh, and its substitute that tells them it is busy.
+"""An iperf3 server offered to clients outside the mesh, and its substitute when busy.
 
-In: the table [iperf3_server] of limits.toml and the networks that are forbidden. Out: `OfferedServer`, a single-use
-iperf3 server that only the offered networks reach, and `BusyServer`, which declines a client as a busy iperf3 does.
-The caller (`probes.site.runner.offered_tests`) decides when which of them runs.
+Only the networks of [iperf3_server] reach it.
 """
 
 from __future__ import annotations
@@ -26,14 +24,14 @@ from probes.transfers.iperf3.errors import ToolFailure
 from probes.transfers.iperf3.process import MISSING, STOP_GRACE_S, limit_memory
 from probes.transfers.source_filter import DatagramFilter, filter_listener, networks_program
 
+# For iperf3 to start and listen, on a busy machine.
 LISTEN_S = 10.0
-"""For iperf3 to start and listen, on a busy machine."""
+# The maximum that iperf3 accepts from a client.
 MAX_STREAMS = 128
-"""The maximum that iperf3 accepts from a client."""
+# The first bytes of a client, which identify its test.
 COOKIE_BYTES = 37
-"""The first bytes of a client, which identify its test."""
+# The state that a busy iperf3 sends in answer (-1, ACCESS_DENIED in its iperf_api.h).
 ACCESS_DENIED = b"\xff"
-"""The state that a busy iperf3 sends in answer (-1, ACCESS_DENIED in its iperf_api.h)."""
 COOKIE_TIMEOUT_S = 1.0
 LONGEST_LINE = 1000
 
@@ -44,10 +42,9 @@ SUMMARY_LINE = re.compile(r"(- ){10}")
 
 
 class OfferedServer:
-    """A single-use iperf3 server on all addresses of this host, which ends with the context.
+    """A single-use iperf3 server on all addresses, within the context.
 
-    Entering raises `ToolFailure` where it cannot listen, or where its socket cannot be filtered: without the filter it
-    would answer everybody.
+    Entering raises `ToolFailure` if it cannot listen, or filter its socket, without which it would answer everybody.
     """
 
     def __init__(self, offer: Iperf3ServerLimits, forbidden: Sequence[str]) -> None:
@@ -81,11 +78,11 @@ class OfferedServer:
         self._exit.close()
 
     def wait_for_client(self, timeout_s: float) -> bool:
-        """Wait until a client has connected, which sets `client`, or the server has ended; False at the timeout."""
+        """Wait for a `client` or the server's end; False at the timeout."""
         return self._client_came.wait(timeout_s)
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until the server has ended; False at the timeout. `bits` are then those of its whole test."""
+        """Wait for the server's end, and all `bits`; False at the timeout."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout_s)
             # The last lines may still be unread, with the bits of the last interval.
@@ -94,7 +91,7 @@ class OfferedServer:
         return False
 
     def serves_admitted(self) -> bool:
-        """Whether its client is in the offered networks: one that was there before the filter may not be."""
+        """Whether its client, which may precede the filter, is admitted."""
         client = ip_address((self.client or "").partition("%")[0])
         client = getattr(client, "ipv4_mapped", None) or client
         return any(client in ip_network(network) for network in self._offer.clients) and not any(
@@ -102,7 +99,6 @@ class OfferedServer:
         )
 
     def _start(self) -> tuple[subprocess.Popen[bytes], int]:
-        """The process, and a descriptor of its output."""
         # The limit on the rate is checked at the end of each interval.
         arguments = ["iperf3", "-s", "-1", "-p", str(self._offer.port), "-i", "1", "-f", "k", "--forceflush"]
         if self._offer.max_bps is not None:
@@ -124,7 +120,7 @@ class OfferedServer:
         return process, output
 
     def _read(self, process: subprocess.Popen[bytes], output: int) -> None:
-        """Follow the output of iperf3 until its end, at which reading from a terminal raises OSError."""
+        """Follow iperf3's output; a terminal's end raises OSError."""
         with ExitStack() as filters, contextlib.suppress(OSError), open(output, errors="replace") as lines:
             while line := lines.readline(LONGEST_LINE):
                 self._last_line = line.strip() or self._last_line
@@ -139,7 +135,7 @@ class OfferedServer:
         self._output_ended.set()
 
     def _count(self, line: str) -> None:
-        """Count the bits of an interval; the summary behind them has them all again."""
+        """Count an interval's bits, not the summary's."""
         self._summary = self._summary or SUMMARY_LINE.match(line) is not None
         interval = INTERVAL_LINE.match(line)
         if interval is not None and not self._summary:
@@ -148,7 +144,7 @@ class OfferedServer:
 
 
 class BusyServer:
-    """Declines clients of the offered networks as a busy iperf3 server does, while the context is open."""
+    """Declines clients of the offered networks as a busy iperf3, within the context."""
 
     def __init__(self, offer: Iperf3ServerLimits, forbidden: Sequence[str]) -> None:
         self._offer = offer
@@ -179,7 +175,7 @@ class BusyServer:
             self._listener.close()
 
     def decline(self, timeout_s: float) -> None:
-        """Decline the next client, if any comes within the timeout."""
+        """Decline the next client within the timeout."""
         if self._listener is None:
             return
         self._listener.settimeout(timeout_s)
@@ -193,7 +189,7 @@ class BusyServer:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Stop iperf3, by SIGTERM, which it tells its client, and then SIGKILL."""
+    """Stop iperf3 by SIGTERM, which informs its client, then SIGKILL."""
     process.terminate()
     try:
         process.wait(STOP_GRACE_S)

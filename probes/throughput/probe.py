@@ -25,15 +25,14 @@ from probes.transfers.iperf3.process import MISSING
 from probes.transfers.iperf3.transfer import ServerStatistics, check_buffers, client_arguments, run_client, serve
 from probes.transfers.spec import ThroughputRun, ThroughputSpec, with_metrics
 
+# For a port of several to answer: four round trips and the start of iperf3.
 SHORTEST_ANSWER_S, LONGEST_ANSWER_S = 1.0, 4.0
-"""For a port of several to answer: four round trips and the start of iperf3."""
 
 
 class Iperf3Probe:
     """The client of a throughput test."""
 
     def can_run(self, spec: ThroughputSpec) -> list[str]:
-        """Reasons why the test cannot run from here, each with a fix; empty if it can."""
         reasons = [] if shutil.which("iperf3") else [MISSING]
         checks = (
             lambda: resolve_address(spec.address, spec.family),
@@ -48,8 +47,10 @@ class Iperf3Probe:
         return reasons
 
     def run(self, spec: ThroughputSpec, deadline: Deadline) -> ThroughputRun:
-        """Send for `spec.duration_s` seconds to the server at `spec.address`. Of several ports, those that fail before
-        any data, or do not answer, are passed over, beginning at any of them. Raises `ProbeError`."""
+        """Send to `spec.address`. Raises `ProbeError`.
+
+        Of several ports, failed ones are skipped, from a random first.
+        """
         address = resolve_address(spec.address, spec.family)
         congestion_control.check(spec.congestion_control)
         check_buffers(spec)
@@ -86,13 +87,11 @@ class Iperf3Probe:
 
 
 def _answer_s(spec: ThroughputSpec, deadline: Deadline) -> float:
-    """How long one of several ports may take to answer: half of the time that the test does not need, so that others
-    can be tried after it."""
+    """Time for a port to answer: half of the spare time."""
     return min(LONGEST_ANSWER_S, max(SHORTEST_ANSWER_S, (deadline.remaining_s - spec.length_s) / 2))
 
 
 def _failure_of_all(failures: Sequence[ProbeError], ports: int) -> ProbeError:
-    """The failure of a test after all its ports failed: busy if any port was busy."""
     outcomes = Counter(error.outcome for error in failures)
     tried = f"{outcomes[Outcome.BUSY]} of {ports} ports busy, {outcomes[Outcome.REFUSED]} refused"
     others = len(failures) - outcomes[Outcome.BUSY] - outcomes[Outcome.REFUSED]
@@ -111,7 +110,6 @@ class Iperf3Server:
     """The server of a throughput test (`probes.contract.FarEnd`)."""
 
     def serve(self, spec: ThroughputSpec, deadline: Deadline) -> ServerStatistics | None:
-        """Run `serve`, and read this host's inventory before."""
         inventory = read_inventory(spec.source)
         metrics = None if spec.source is None else read_tcp_metrics(spec.source, spec.address)
         statistics = serve(spec, deadline)

@@ -1,9 +1,4 @@
-"""Keys of TOML tables, declared as the fields of msgspec structs.
-
-A field has the type of the key with its bounds (`msgspec.Meta`), its default and its description. `keys_of` lists the
-keys of a struct, for `probes.toml.tables` and for docs/reference; `Key.decode` converts a value, or raises
-`InvalidValue` with the sentence for the user. msgspec decides whether a value is valid.
-"""
+"""Keys of TOML tables, declared as msgspec struct fields; msgspec decides whether a value is valid."""
 
 from __future__ import annotations
 
@@ -22,8 +17,8 @@ from probes.toml.lines import suggestion
 
 Text = Annotated[str, Meta(pattern=r"\S")]
 NOT_EMPTY = Meta(min_length=1)
+# No element of the list may be listed twice.
 DISTINCT = Meta(extra_json_schema={"uniqueItems": True})
-"""No element of the list may be listed twice."""
 
 _TYPE_NAMES: dict[type, str] = {inspect.BoolType: "boolean", inspect.IntType: "integer", inspect.FloatType: "number"}
 _SHOWN_CHARACTERS = 60
@@ -34,40 +29,36 @@ class InvalidValue(Exception):
 
 
 def meaning(sentence: str, example: str = "") -> Meta:
-    """Meaning of a key, and an example as it stands in the file, for error messages."""
+    """Meaning of a key, and an example as in the file, for error messages."""
     return Meta(description=sentence, examples=[example] if example else None)
 
 
 def must_be(rule: str, pattern: str | None = None, *, is_secret: bool = False) -> Meta:
-    """Rule that completes the sentence `key must be …`, with the pattern of a string.
+    """Rule that completes `key must be …`, with a string's pattern.
 
-    Messages do not show the value if a secret may be there by mistake.
+    With `is_secret` messages hide the value.
     """
     meta = {"rule": rule, "is_secret": is_secret}
     return Meta(pattern=None if pattern is None else rf"^(?:{pattern})\Z", extra=meta)
 
 
 def check(fault_of: Callable[[Any], str | None]) -> Meta:
-    """Check of a value; `fault_of` completes the sentence `key = "value" …`, or returns None for a valid value."""
+    """`fault_of` completes `key = "value" …`, or returns None for a valid value."""
     return Meta(extra={"check": fault_of})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A key of a table, or the elements of a list, its `item`.
-
-    `hint` is the type as annotated, `type_info` the same without None and metadata. `attribute` is the field of the
-    struct, empty for its tag; `tables` are the structs of a table or of a list of tables.
-    """
+    """A key of a table, or the elements of a list, its `item`."""
 
     name: str
-    hint: Any
-    type_info: inspect.Type
+    hint: Any  # type as annotated
+    type_info: inspect.Type  # without None and metadata
     meta: Mapping[str, Any]
     item: Key | None
-    tables: tuple[type[msgspec.Struct], ...]
+    tables: tuple[type[msgspec.Struct], ...]  # structs of a table or list of tables
     is_element: bool = False
-    attribute: str = ""
+    attribute: str = ""  # field of the struct; empty for its tag
     default: Any = None
     is_required: bool = False
 
@@ -107,7 +98,6 @@ class Key:
 
     @property
     def type_name(self) -> str:
-        """Name of the type, such as `list of integers`."""
         if self.item is not None:
             return f"list of {self.item.type_name}s"
         if self.choices and isinstance(self.choices[0], int):
@@ -116,7 +106,7 @@ class Key:
 
     @property
     def choices(self) -> tuple[str | int, ...]:
-        """Values of a literal type, in the order in which it is declared."""
+        """Values of a literal type, in the order of declaration."""
         return get_args(_bare(self.hint)) if isinstance(self.type_info, inspect.LiteralType) else ()
 
     @property
@@ -132,7 +122,6 @@ class Key:
 
     @property
     def _needed(self) -> str:
-        """Valid values, to complete the sentence `key must be …`."""
         if "rule" in self.meta or self.choices:
             return str(self.meta.get("rule") or alternatives(self.choices))
         if isinstance(self.type_info, inspect.BoolType):
@@ -169,13 +158,11 @@ def tag_key(variants: tuple[type[msgspec.Struct], ...]) -> Key | None:
 
 
 def alternatives(values: Collection[object]) -> str:
-    """Values as they stand in the file: `"a", "b" or "c"`."""
     *others, last = map(to_toml, values)
     return f"{', '.join(others)} or {last}" if others else last
 
 
 def to_toml(value: object) -> str:
-    """A value as it stands in a TOML file."""
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(to_toml, value))}]"
     if isinstance(value, float) and value.is_integer():
@@ -188,7 +175,7 @@ def format_number(value: float) -> str:
 
 
 def to_short_toml(value: object) -> str:
-    """A value as it stands in the file, shortened for a message."""
+    """A value as in the file, shortened for a message."""
     text = "a table" if isinstance(value, dict) else to_toml(value)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
@@ -209,7 +196,6 @@ def _key(name: str, hint: Any, **declared: Any) -> Key:
 
 
 def _bare(hint: Any) -> Any:
-    """A type without None and metadata."""
     while get_origin(hint) in (Annotated, Union, UnionType):
         hint = next(part for part in get_args(hint) if part is not type(None))
     return hint

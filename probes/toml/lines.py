@@ -1,9 +1,4 @@
-"""Parse TOML, and find the line of every key, table header and list element for error messages.
-
-Values come from the standard library's parser, which keeps no positions. `find_lines` goes over the same text, which is
-valid by then, when there is an error to report. Independent of the meaning of keys.
-See docs/adr/0002-line-numbers-of-mesh-toml.md for why no library does this.
-"""
+"""Parse TOML, and find lines for error messages (docs/adr/0002-line-numbers-of-mesh-toml.md)."""
 
 from __future__ import annotations
 
@@ -14,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+# Path of keys and list indexes from the top of the document.
 Place = tuple[str | int, ...]
-"""Path of keys and list indexes from the top of the document."""
 
 _TOKEN = re.compile(
     r'''(?P<skip>[ \t\r]+|\#[^\n]*)
@@ -67,7 +62,7 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def find_lines(text: str) -> dict[Place, int]:
-    """Line of every place in a document that `parse` accepts. Raises `TomlSyntaxError` if it is nested too deeply."""
+    """Line of every place in a valid document. Raises `TomlSyntaxError` if nested too deeply."""
     try:
         return _Locator(text).lines
     except RecursionError as error:
@@ -97,13 +92,11 @@ def _syntax_error(text: str, message: str) -> TomlSyntaxError:
 
 
 def _line_of_long_number(text: str) -> int:
-    """The line of the longest run of digits."""
     longest = max(re.finditer(r"[0-9_]+", text), key=lambda digits: len(digits[0]))
     return text.count("\n", 0, longest.start()) + 1
 
 
 def _nested_too_deeply(text: str) -> TomlSyntaxError:
-    """The error at the line with the most brackets."""
     brackets = [line.count("[") + line.count("{") for line in text.split("\n")]
     line = brackets.index(max(brackets)) + 1
     return TomlSyntaxError(line, "lists or tables are nested too deeply; at most three levels are needed here")
@@ -119,8 +112,6 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 class _Locator:
-    """Finds the line of every place in a valid document."""
-
     def __init__(self, text: str) -> None:
         self.lines: dict[Place, int] = {(): 1}
         self._lengths: dict[Place, int] = {}
@@ -175,7 +166,6 @@ class _Locator:
         return place
 
     def _newest(self, place: Place, line: int) -> Place:
-        """`place` itself, or its last element if it is a list of tables."""
         self.lines.setdefault(place, line)
         length = self._lengths.get(place)
         return place if length is None else (*place, length - 1)
@@ -226,6 +216,6 @@ class _Locator:
             self._accept(",")
 
     def _scalar(self) -> None:
-        """Skip to the end of a value: dates and floats have several tokens."""
+        """Skip a value; dates and floats have several tokens."""
         while self._token.kind not in ("newline", "end") and self._token.text not in (",", "]", "}"):
             self._at += 1

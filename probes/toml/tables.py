@@ -1,9 +1,4 @@
-"""Decode the tables of a TOML file by the structs that declare their keys, collecting all problems.
-
-`read` and `parse` return the `Table` of a file, with the valid values of every table, even where others are invalid.
-The caller adds the problems that it finds (`Table.problem`), and calls `Table.raise_problems`. Lines are found only if
-there is a problem.
-"""
+"""Decode the tables of a TOML file by structs that declare their keys, collecting all problems."""
 
 from __future__ import annotations
 
@@ -22,9 +17,9 @@ from probes.toml.lines import Place, TomlSyntaxError, closest_match
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem of the file: its line, and a one-line message with the fix. Line 0 means the whole file."""
+    """A problem of the file, with the fix."""
 
-    line: int
+    line: int  # 0 for the whole file
     message: str
 
 
@@ -60,7 +55,7 @@ def parse(content: bytes, file: str, struct: type[msgspec.Struct], error: type[F
 
 
 class _File:
-    """A file, and its problems so far: table, message, place, and the place after which it is listed."""
+    """A file, and its problems: table, message, place, predecessor."""
 
     def __init__(self, content: bytes, name: str, error: type[FileError]) -> None:
         self._name, self._error = name, error
@@ -92,7 +87,7 @@ class _File:
 class Table:
     """A table of a file. `values` has its valid keys, `elements` those of its lists by index.
 
-    `name` tells tables with the key `name` apart in messages: `site "slac"`.
+    `name` is the key `name`, for messages: `site "slac"`.
     """
 
     def __init__(
@@ -122,16 +117,13 @@ class Table:
     def problem(
         self, message: str, key: str | None = None, index: int | None = None, *, after: str | None = None
     ) -> None:
-        """Record a problem at the line of `key`, or of an element of its list; without `key`, of the table.
-
-        It is listed among the problems of its line, or among those of key `after`.
-        """
+        """Record a problem at the line of `key`, an element, or the table."""
         self.is_valid = False
         place = self._place_of(key, index)
         self._file.problems.append((self, message, place, place if after is None else self._place_of(after)))
 
     def line_of(self, key: str) -> int:
-        """Line of `key`; of the table where the key is not set."""
+        """Line of `key`; of the table if it is not set."""
         return self._file.lines[self._place_of(key)]
 
     def raise_problems(self) -> None:
@@ -146,15 +138,13 @@ class Table:
         return self.values.get(key) if self.has(key) else self._keys[key].default
 
     def table(self, key: str) -> Table | None:
-        """The table `[key]`, or None."""
         return next(iter(self.tables(key)), None)
 
     def tables(self, key: str) -> list[Table]:
-        """The tables `[[key]]`, in order."""
         return self._tables.get(key, [])
 
     def entry(self) -> Any:
-        """The table as its struct; None if there is a problem with it or with a table in it."""
+        """The table as its struct; None if it or a table in it has a problem."""
         below = {key: [table.entry() for table in tables] for key, tables in self._tables.items()}
         if not self.is_valid or self._struct is None or any(None in entries for entries in below.values()):
             return None
@@ -164,7 +154,7 @@ class Table:
         return self._struct(**{name: value for name, value in fields.items() if name})
 
     def settings(self) -> dict[str, Any]:
-        """The keys that are set, and those of the tables in it, as plain lists and dicts."""
+        """The set keys, including inner tables, as plain lists and dicts."""
         values = {key: list(value) if isinstance(value, tuple) else value for key, value in self.values.items()}
         for key, tables in self._tables.items():
             if tables:
@@ -174,14 +164,12 @@ class Table:
 
     @property
     def label(self) -> str:
-        """Name of the table in messages; empty for the whole file."""
         if not self._is_named or self._parent is None:
             return _header(self._place)
         own = str(self._place[-2]) + (f" {to_toml(self.name)}" if self.name else "")
         return f"{self._parent.label}: {own}" if self._parent.label else own
 
     def _choose(self, variants: tuple[type[msgspec.Struct], ...]) -> tuple[type[msgspec.Struct] | None, dict[str, Key]]:
-        """Struct of the table and its keys. Without a valid tag, the keys that all variants share, and no struct."""
         tag = tag_key(variants)
         if tag is None:
             return variants[0], keys_of(variants[0])
@@ -193,7 +181,7 @@ class Table:
         return struct, {tag.name: tag} | shared
 
     def _report_unknown_keys(self) -> dict[str, str]:
-        """Report the keys that the struct has not; returns them with the key that may be meant, or an empty string."""
+        """Report unknown keys; returns them with the likely key, or empty."""
         if self._struct is None:
             return {}
         unknown = {key: closest_match(key, self._keys) for key in self._data if key not in self._keys}
@@ -241,7 +229,6 @@ class Table:
                 self.problem(f"{key.name} must be tables; head each with {header}", key.name, index)
 
     def _read_elements(self, key: Key, item: Key, value: list[Any]) -> dict[int, Any]:
-        """Valid elements of a list, by index."""
         elements: dict[int, Any] = {}
         distinct: set[object] = set()
         for index, element in enumerate(value):
@@ -255,7 +242,7 @@ class Table:
         return elements
 
     def _decode(self, key: Key, value: object, index: int | None = None) -> Any:
-        """Decode a value or an element; None, and a problem, if it is invalid."""
+        """Decode a value; None, and a problem, if it is invalid."""
         try:
             return key.decode(value)
         except InvalidValue as error:
@@ -269,7 +256,6 @@ class Table:
 
 
 def _header(place: Place) -> str:
-    """Header of a table: `[alerts.loss]`, or `[[site.host]]` of an element of a list; empty for the whole file."""
     name = ".".join(part for part in place if isinstance(part, str))
     if not place:
         return ""

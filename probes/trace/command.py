@@ -1,4 +1,4 @@
-"""`python -m probes trace HOST…`: show the route to hosts as a table that fills while it runs, or as JSON lines.
+"""Run `python -m probes trace HOST…`.
 
 Exit status: 0 traced (whether or not a destination was reached), 1 a host could not be traced, 2 usage.
 """
@@ -29,7 +29,6 @@ REFRESH_PER_S = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `trace` to `parser`."""
     defaults = TraceSpec(targets=())
     parser.epilog = (
         "Exit status: 0 traced (even if a destination was not reached), 1 a host could not be traced, 2 usage."
@@ -74,7 +73,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Trace and print. Returns the exit status."""
     spec = TraceSpec(
         targets=tuple(TraceTarget(address=host, family=args.family or (6 if ":" in host else 4)) for host in args.host),
         protocol="udp" if args.udp else "icmp",
@@ -100,7 +98,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(spec: TraceSpec, deadline: Deadline) -> tuple[TraceRun, ...]:
-    """Trace with a table that fills in the terminal; a pipe gets the whole table at the end."""
     console = Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_COLUMNS)
     if not console.is_terminal:
         runs = TRACE.run(spec, deadline)
@@ -113,7 +110,6 @@ def _show(spec: TraceSpec, deadline: Deadline) -> tuple[TraceRun, ...]:
 
 
 def as_json(traced: TraceRun) -> dict[str, Any]:
-    """The trace as `--json` prints it, every hop with all its fields."""
     fields: dict[str, Any] = msgspec.to_builtins(traced, builtin_types=())
     del fields["kind"]
     if traced.reason is TraceReason.SCHEDULED:

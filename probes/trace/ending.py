@@ -1,4 +1,4 @@
-"""The end of a trace that did not reach its destination, in a sentence. Pure."""
+"""Describes the end of a trace that did not reach its destination. No I/O."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from probes.trace.spec import Hop
 
 LEAST_REPEATS = 2
+# A router at two hops in a row may have been seen twice because the route changed meanwhile.
 LEAST_REPEATS_OF_ONE = 3
-"""A router at two hops in a row may have been seen twice because the route changed meanwhile."""
 MOST_NAMED = 4
 
 
 def not_reached_text(hops: Sequence[Hop], lost: int) -> str:
-    """The end of a trace that neither reached its destination nor ended with an error: a routing loop, else the packets
-    that were lost."""
+    """Describe a routing loop, else the lost packets."""
     loop = routing_loop([hop.address for hop in hops])
     if loop is not None:
         first_ttl, routers = loop
@@ -26,8 +25,10 @@ def not_reached_text(hops: Sequence[Hop], lost: int) -> str:
 
 
 def routing_loop(routers: Sequence[str | None]) -> tuple[int, list[str | None]] | None:
-    """The TTL from which on the same routers reply in turn until the last, and these routers in their order; None
-    without a loop. `routers` are those from TTL 1 on, None where silent."""
+    """Find a loop's first TTL and its routers.
+
+    `routers` start at TTL 1, None where silent.
+    """
     for length in range(1, len(routers) // 2 + 1):
         start = _start_of_loop(routers, length)
         pairs = zip(routers[start:], routers[start + length :], strict=False)
@@ -39,7 +40,6 @@ def routing_loop(routers: Sequence[str | None]) -> tuple[int, list[str | None]] 
 
 
 def _start_of_loop(routers: Sequence[str | None], length: int) -> int:
-    """The first index from which on routers `length` hops apart are the same."""
     router_at: dict[int, str] = {}
     start = len(routers)
     for index in range(len(routers) - 1, -1, -1):

@@ -1,9 +1,7 @@
-"""Whether load balancing changes RTT or loss of a path: probes to its destination, by flow. Pure.
+"""Whether load balancing changes RTT or loss of a path, by flow. No I/O.
 
-The flows are probed in turn within the same seconds, so that queues and bursts of loss meet all alike. RTTs differ if a
-Kruskal-Wallis test says so (Kruskal and Wallis, JASA 47, 1952) and the medians are further apart than `LEAST_MS` and
-`LEAST_RATIO`; loss if a chi-squared test of homogeneity does (Pearson 1900). Medians so far apart without that
-certainty tell nothing.
+RTT by medians and Kruskal-Wallis test (Kruskal and Wallis, JASA 47, 1952), loss by chi-squared homogeneity (Pearson
+1900).
 """
 
 from __future__ import annotations
@@ -14,16 +12,16 @@ from collections.abc import Sequence
 
 from probes.trace.spec import FlowEffect, FlowVerdict
 
+# Of a flow whose RTTs are compared.
 FEWEST_REPLIES = 3
-"""Of a flow whose RTTs are compared."""
 LEAST_MS = 0.2
 LEAST_RATIO = 0.01
+# Of 0.999: a path has a false difference in a thousand days.
 NORMAL_QUANTILE = 3.09
-"""Of 0.999: a path has a false difference in a thousand days."""
 
 
 def effect_of(rtts_ms: Sequence[Sequence[float | None]]) -> FlowEffect | None:
-    """The effect, from the RTTs of each flow, None where lost; None with less than two flows."""
+    """The effect from each flow's RTTs (None: lost); None below two flows."""
     flows = [of_flow for of_flow in rtts_ms if of_flow]
     if len(flows) < 2:
         return None
@@ -65,7 +63,7 @@ def _verdict(
 
 
 def _rank_test(groups: Sequence[Sequence[float]]) -> float:
-    """H of Kruskal and Wallis, ties by their mean rank, without the correction for them, which would raise it."""
+    """Kruskal-Wallis H with mean ranks for ties, without the raising correction."""
     ordered = sorted(value for group in groups for value in group)
     first = {value: place for place, value in reversed(list(enumerate(ordered, 1)))}
     last = {value: place for place, value in enumerate(ordered, 1)}
@@ -75,7 +73,7 @@ def _rank_test(groups: Sequence[Sequence[float]]) -> float:
 
 
 def _homogeneity(losses: Sequence[int], sent: Sequence[int]) -> float:
-    """Pearson's chi-squared of equal loss in all flows; 0 where all or none are lost."""
+    """Pearson's chi-squared of equal loss; 0 if all or none are lost."""
     share = sum(losses) / sum(sent)
     if share in (0.0, 1.0):
         return 0.0
@@ -85,6 +83,6 @@ def _homogeneity(losses: Sequence[int], sent: Sequence[int]) -> float:
 
 
 def _critical(freedom: int) -> float:
-    """The quantile of chi-squared (Wilson and Hilferty, PNAS 17, 1931)."""
+    """Quantile of chi-squared (Wilson and Hilferty, PNAS 17, 1931)."""
     part = 2 / (9 * freedom)
     return float(freedom * (1 - part + NORMAL_QUANTILE * math.sqrt(part)) ** 3)

@@ -13,12 +13,12 @@ from probes.trace.limits import TraceLimits
 from probes.trace.round_bounds import MOST_CHECKS, WINDOW_HOPS
 from probes.trace.spec import TraceRun, TraceSpec, TraceTask, not_measured
 
+# For a target, where others share its near hops.
 USUAL_PACKETS = 15
-"""For a target, where others share its near hops."""
 USUAL_WAITS_S = 15.0
 DEADLINE_SLACK_S = 20.0
+# Waits, each of a timeout and an interval between packets, to confirm the end of a route.
 CONFIRM_WAITS = 20
-"""Waits, each of a timeout and an interval between packets, to confirm the end of a route."""
 
 
 def _probe() -> Probe[TraceSpec, tuple[TraceRun, ...]]:
@@ -37,7 +37,7 @@ def _spec(task: TraceTask, targets: Sequence[Target], limits: Any) -> TraceSpec:
 
 
 def longest_s(spec: TraceSpec) -> float:
-    """The longest that a round can take: all packets, and a wait after each window of silent hops."""
+    """Maximum duration: all packets, and waits after silent windows."""
     most = spec.max_hops * spec.attempts * max(1, spec.flows)
     packets = most if spec.max_packets is None else min(most, spec.max_packets + spec.max_hops)
     waits = spec.max_hops / WINDOW_HOPS + spec.attempts + 2

@@ -1,4 +1,4 @@
-"""[trace] of limits.toml: the packets that traces may send."""
+"""Table [trace] of limits.toml: limits on packets of traces."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ class TraceLimits(msgspec.Struct, frozen=True, kw_only=True):
     hours: Hours = ALL_DAY
 
     def forbids_traces(self) -> str | None:
-        """The rule that forbids all traces, or None."""
         return None if self.max_packets_per_s > 0 else "trace.max_packets_per_s: 0 allowed"
 
     def within(self, spec: TraceSpec) -> TraceSpec:

@@ -1,7 +1,4 @@
-"""What the last rounds of this process saw: the route to each target, and when each router was last probed.
-
-Only for planning: it tells how far away a destination is and which hops targets share. Results never come from it.
-"""
+"""Routes and router probe times of this process's last rounds, for planning only, never for results."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ FORGET_S = 3600.0
 
 
 class RouteMemory:
-    """Routes by target. Thread-safe. `packets` is the number of packets sent by all that uses this memory."""
+    """Routes by target; `packets` counts packets sent by all users. Thread-safe."""
 
     def __init__(self) -> None:
         self.packets = 0
@@ -24,18 +21,17 @@ class RouteMemory:
         self.free_at_s: dict[Hashable, float] = {}
 
     def route(self, target: Hashable) -> EarlierRoute | None:
-        """The last route to a target within the hour, if any."""
+        """The last route within the hour, if any."""
         with self._lock:
             seen_s, route = self._routes.get(target, (0.0, None))
         return route if route is not None and time.monotonic() - seen_s < FORGET_S else None
 
     def note_sent(self, packets: int) -> None:
-        """Count packets that were sent."""
         with self._lock:
             self.packets += packets
 
     def learn(self, routes: dict[Hashable, EarlierRoute]) -> None:
-        """Remember the routes of a round. A silent hop of an unchanged route keeps the router that it had."""
+        """Remember routes; a silent hop of an unchanged route keeps its router."""
         now_s = time.monotonic()
         with self._lock:
             for target, route in routes.items():

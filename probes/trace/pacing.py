@@ -1,7 +1,4 @@
-"""Paces the probes of traces: at most a probe per router and interval, and a total rate. Pure; times in seconds.
-
-Probes wait in a queue for each router, and go out in random order where several may.
-"""
+"""Paces probes of traces by router and total rate. No I/O; times in seconds."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ ProbeT = TypeVar("ProbeT")
 class RouterPacing(Generic[ProbeT]):
     """Queues of probes by the router where they are expected to expire.
 
-    `free_at_s` has the time from which each router may be probed again; rounds that run at the same time share it.
+    `free_at_s` is shared by simultaneous rounds.
     """
 
     def __init__(
@@ -35,7 +32,6 @@ class RouterPacing(Generic[ProbeT]):
         return sum(map(len, self._queues.values()))
 
     def waiting(self, router: Hashable) -> int:
-        """Number of probes that wait for this router."""
         return len(self._queues.get(router, ()))
 
     def add(self, router: Hashable, probe: ProbeT, not_before_s: float) -> None:
@@ -47,11 +43,10 @@ class RouterPacing(Generic[ProbeT]):
         queue.append(probe)
 
     def note(self, router: Hashable, at_s: float) -> None:
-        """A probe that was not expected there has expired at this router."""
+        """Note an unexpected expiry at this router."""
         self._free_at_s[router] = max(self._free_at_s.get(router, 0.0), at_s + self._spacing_s)
 
     def take(self, now_s: float) -> list[ProbeT]:
-        """The probes to send now."""
         taken = []
         while self._due and self._due[0][0] <= now_s and self._budget_at_s <= now_s:
             _, _, router = heapq.heappop(self._due)
@@ -80,5 +75,5 @@ class RouterPacing(Generic[ProbeT]):
         heapq.heappush(self._due, (at_s, self._random.random(), router))
 
 
+# How much of the total rate may go out at once after a wait.
 BURST_S = 0.2
-"""How much of the total rate may go out at once after a wait."""

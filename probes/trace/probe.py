@@ -1,7 +1,6 @@
-"""Traces: takes a `TraceSpec`, returns a `TraceRun` for each target, each with an outcome.
+"""Traces all targets together.
 
-All targets are traced together, paced (`probes.trace.round`), over a socket for each address family and source address
-(`probes.trace.engine`). Targets with the same address share the probes.
+Targets with the same address share the probes.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ Progress = Callable[[tuple[TraceRun, ...]], None]
 
 
 def problems(spec: TraceSpec) -> list[str]:
-    """Values of a spec that are out of range, each with the valid range; empty if all are valid."""
+    """Values out of range, each with the valid range."""
     bounds = {
         "max_hops": (spec.max_hops, 1, MOST_HOPS),
         "attempts": (spec.attempts, 1, MOST_ATTEMPTS),
@@ -54,18 +53,18 @@ def problems(spec: TraceSpec) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _SharedSocket:
-    """The targets that share a socket: `rows` has, for each distinct address, the targets with that address."""
+    """The targets that share a socket."""
 
     family: int
     source: str | None
     addresses: tuple[SocketAddress, ...]
-    rows: tuple[tuple[int, ...], ...]
+    rows: tuple[tuple[int, ...], ...]  # targets of each distinct address
     round: TraceRound
     session: TraceSession
 
 
 class Traces:
-    """The sockets and sessions of a round. A context manager that closes the sockets."""
+    """Sockets and sessions of a round; a context manager."""
 
     def __init__(self, spec: TraceSpec, answers: Mapping[Name, Resolution], memory: RouteMemory, now: datetime) -> None:
         self._spec = spec
@@ -97,12 +96,11 @@ class Traces:
         self.close()
 
     def close(self) -> None:
-        """Close the sockets."""
         for shared in self._sockets:
             shared.session.channel.close()
 
     def run(self, deadline: Deadline, progress: Progress | None = None) -> None:
-        """Trace all targets. `progress` is called with the hops so far."""
+        """Trace all targets; `progress` gets the hops so far."""
         sessions = [shared.session for shared in self._sockets]
         run_sessions(sessions, deadline, None if progress is None else self._teller(progress))
         self._memory.note_sent(self.packets)
@@ -118,7 +116,6 @@ class Traces:
             )
 
     def _teller(self, progress: Progress) -> Callable[[], None]:
-        """A function that calls `progress` with the hops so far, every `PROGRESS_S` at most."""
         told_s = time.monotonic()
 
         def tell() -> None:
@@ -131,11 +128,9 @@ class Traces:
 
     @property
     def packets(self) -> int:
-        """Number of packets sent."""
         return sum(shared.round.packets for shared in self._sockets)
 
     def runs(self) -> tuple[TraceRun, ...]:
-        """The traces, in the order of the targets."""
         runs: dict[int, TraceRun] = {index: self._unmeasured(index, error) for index, error in self._failed.items()}
         for shared in self._sockets:
             for rank, members in enumerate(shared.rows):
@@ -201,13 +196,12 @@ def _channel(spec: TraceSpec) -> type[Channel]:
 
 
 class TraceProbe:
-    """Traces over sockets with kernel timestamps (`probes.contract.Probe`), and remembers routes from run to run."""
+    """Traces with kernel timestamps (`probes.contract.Probe`), and remembers routes."""
 
     def __init__(self) -> None:
         self.memory = RouteMemory()
 
     def can_run(self, spec: TraceSpec) -> list[str]:
-        """Reasons it cannot run, each with a fix."""
         if sys.platform != "linux" or sys.maxsize < 2**32:
             return [*problems(spec), "trace: needs 64-bit Linux"]
         missing = kernel.missing_calls()

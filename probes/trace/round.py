@@ -1,10 +1,7 @@
-"""A round of traces to many targets: which probe goes out when, and where routes join. Pure; times in seconds.
+"""A round of traces: which probe goes out when, and where routes join. No I/O; times in seconds.
 
-In: what earlier rounds saw, and the answers as they come. Out: probes, and at the end the hops of each target.
-
-A target whose route joins another target's is not probed below that router (a stop set, as in Doubletree); the probe
-with which it reaches the router is the check. Where more than `MOST_CHECKS` checks wait for a router, the other routes
-are taken to join there as before.
+Targets are not probed below a join with another's route (a stop set, as in Doubletree), which is checked up to
+`MOST_CHECKS` times at a router.
 """
 
 from __future__ import annotations
@@ -18,33 +15,32 @@ from probes.trace.round_bounds import MOST_CHECKS, WINDOW_HOPS
 from probes.trace.search import EXCEEDED, Answer, EarlierRoute, Join, RouteSearch, made_hops
 from probes.trace.spec import MOST_HOPS, Hop, TraceSpec
 
+# Flows that find all next hops of a number with 95% confidence (MDA; Augustin et al., "Multipath tracing with Paris
+# traceroute", E2EMON 2007).
 STOP_AFTER = (6, 11, 16, 21, 27, 33)
-"""Flows to probe before so many next hops (1, 2, …) are taken to be all, with 95% confidence (MDA; Augustin et al.,
-"Multipath tracing with Paris traceroute", E2EMON 2007)."""
 
+# Targets without a known route begin at this rate, so that later targets join earlier routes.
 NEW_TARGETS_PER_S = 5.0
-"""Targets without a known route begin at this rate, so that the later of them join the routes of the earlier."""
 
 
 UNSHARED_OF = 8
+# One target of `UNSHARED_OF`, at most this many, is traced on its own each round: in time every target is.
 MOST_UNSHARED = 40
-"""A target of so many, but no more than this, is traced on its own each round, so that in time every target is."""
 
 
 COMPARED = -2
 COMPARED_FLOWS = 8
+# Of each flow to the destination, to see whether load balancing changes the RTT.
 COMPARED_ATTEMPTS = 5
-"""Of each flow to the destination, to see whether load balancing changes the RTT."""
 
 
 class TtlProbe(NamedTuple):
-    """A probe: the target's rank, the TTL, the flow (0 is the main flow). `attempt` is -1 for a distance probe, and
-    `COMPARED` for one that compares flows."""
+    """A probe of a target."""
 
-    rank: int
+    rank: int  # the target's
     ttl: int
-    attempt: int
-    flow: int = 0
+    attempt: int  # -1 for a distance probe, `COMPARED` to compare flows
+    flow: int = 0  # 0 is the main flow
 
 
 class TraceRound:
@@ -61,8 +57,7 @@ class TraceRound:
         one_by_one: bool = False,
         dice: random.Random | None = None,
     ) -> None:
-        """`expected` has the route of each target, None if not known. `can_tell_distance`: a reply's TTL is read.
-        While `one_by_one`, each target gets its next probe when the one before is resolved."""
+        """`expected` are known routes; `can_tell_distance` means reply TTLs are read."""
         self._spec = spec
         self._dice = dice or random.Random()
         self._pacing: RouterPacing[TtlProbe] = RouterPacing(
@@ -97,7 +92,6 @@ class TraceRound:
                 self._begin(rank, now_s + delay_s)
 
     def due(self, now_s: float) -> list[TtlProbe]:
-        """The probes to send now."""
         taken = self._pacing.take(now_s)
         self.packets += len(taken)
         return taken
@@ -111,7 +105,7 @@ class TraceRound:
         return not self._open
 
     def answered(self, probe: TtlProbe, answer: Answer | None, now_s: float) -> None:
-        """Enter the answer to a probe, None after the timeout or where the kernel refused it."""
+        """Enter a probe's answer, None after timeout or refusal."""
         search = self.searches[probe.rank]
         if probe.attempt == -1:
             del search.hops[MOST_HOPS + 1]
@@ -139,7 +133,6 @@ class TraceRound:
             self._advance(rank, now_s)
 
     def hops(self, rank: int) -> tuple[Hop, ...]:
-        """The hops of a target."""
         return made_hops(self.searches, rank)
 
     def _begin(self, rank: int, now_s: float) -> None:
@@ -149,7 +142,6 @@ class TraceRound:
         self._add(rank, self._walk_down(rank, MOST_HOPS if is_known else WINDOW_HOPS), now_s)
 
     def _advance(self, rank: int, now_s: float) -> None:
-        """Continue a search, all of whose probes are resolved."""
         search = self.searches[rank]
         if rank not in self._open or search.is_awaiting:
             return
@@ -168,7 +160,6 @@ class TraceRound:
             self._open.discard(rank)
 
     def _walk_down(self, rank: int, most: int) -> list[int]:
-        """The TTLs to probe below the window, down to where another target's route is expected to be joined."""
         search = self.searches[rank]
         taken = []
         for ttl in range(search.low - 1, max(0, search.low - 1 - most), -1):
@@ -186,7 +177,7 @@ class TraceRound:
         return taken
 
     def _shared_ttls(self, rank: int) -> list[int]:
-        """The hops that get their further attempts for another target."""
+        """Hops that get further attempts for another target."""
         if not self._shares:
             return []
         routers = ((ttl, hop.router) for ttl, hop in self.searches[rank].hops.items())
@@ -198,7 +189,7 @@ class TraceRound:
         ]
 
     def _owner(self, rank: int) -> int | None:
-        """The target whose route this one may have joined at its lowest hop."""
+        """The target maybe joined at the lowest hop."""
         search = self.searches[rank]
         lowest = search.hops.get(search.low)
         answer = None if lowest is None else lowest.answers.get(0)
@@ -208,12 +199,11 @@ class TraceRound:
         return owner if self._may_join(rank, owner, search.low) else None
 
     def _awaits(self, rank: int, ttl: int) -> bool:
-        """Whether the first probe of this target and TTL is not resolved."""
         hop = self.searches[rank].hops.get(ttl)
         return hop is not None and hop.pending > 0 and 0 not in hop.answers
 
     def _joined(self, rank: int, owner: int) -> Join | None:
-        """The join at the lowest hop, if the owner's route did go through the same router in this round."""
+        """The join, if the owner's route used that router this round."""
         ttl = self.searches[rank].low
         mine, theirs = (self.searches[each].hops.get(ttl) for each in (rank, owner))
         if mine is None or theirs is None:
@@ -223,8 +213,7 @@ class TraceRound:
         return Join(owner, ttl) if same else None
 
     def _may_join(self, rank: int, owner: int, ttl: int) -> bool:
-        """Whether the owner's route does not depend on this one, and went the same way below `ttl` before: load
-        balancers close to us may give each flow a way of its own."""
+        """Whether the owner's route is independent, and matched below `ttl` before."""
         if owner == rank or rank in self._unshared:
             return False
         join = self.searches[owner].join
@@ -239,7 +228,7 @@ class TraceRound:
         return all(here is None or there is None or here == there for here, there in pairs)
 
     def _expected(self, rank: int, ttl: int) -> str | None:
-        """The router that is expected at a TTL: from this round, else from the one before; else that of all others."""
+        """Router at a TTL by this round, the last, or all others."""
         search = self.searches[rank]
         hop = search.hops.get(ttl)
         if hop is not None and hop.router is not None:
@@ -250,7 +239,7 @@ class TraceRound:
         return next(iter(routers)) if len(routers) == 1 and self._shares else None
 
     def _add(self, rank: int, ttls: Sequence[int], now_s: float) -> None:
-        """Queue a probe of the main flow to each TTL, in random order; further attempts after all first ones."""
+        """Queue main-flow probes in random order, further attempts last."""
         search = self.searches[rank]
         probes = []
         for ttl in ttls:
@@ -266,7 +255,7 @@ class TraceRound:
             self._queue(probe, now_s)
 
     def _add_flows(self, rank: int, now_s: float) -> bool:
-        """Queue probes of further flows to hops that may have more routers (MDA-Lite). False if none is needed."""
+        """Queue further flows to hops that may balance (MDA-Lite); False if none."""
         search = self.searches[rank]
         end = search.end if search.end is not None else search.last_reply
         probes = []
@@ -282,7 +271,7 @@ class TraceRound:
         return bool(probes)
 
     def _compare_flows(self, rank: int, now_s: float) -> bool:
-        """Queue several probes of each flow to the destination, once. False if there is nothing to compare."""
+        """Queue comparison probes of each flow, once; False if nothing to compare."""
         search = self.searches[rank]
         end = search.reached_at
         if self._spec.flows == 1 or end is None or search.has_compared or self.one_by_one:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+# How many TTLs are probed together where the length of a route is not known.
 WINDOW_HOPS = 4
-"""How many TTLs are probed together where the length of a route is not known."""
+# How many routes are checked at a router that they share, each round.
 MOST_CHECKS = 60
-"""How many routes are checked at a router that they share, each round."""

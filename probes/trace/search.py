@@ -1,8 +1,6 @@
-"""The search for the route to a target: which TTLs to probe next, and its hops. Pure.
+"""The search for a target's route: TTLs to probe next, and its hops. No I/O.
 
-The search looks at a window of TTLs around the destination and grows it: up until the destination replies, down until
-TTL 1 or until the route joins that of another target (Donnet et al., "Doubletree", SIGMETRICS 2005). Then each hop gets
-its further attempts.
+A window grows from the destination (Donnet et al., "Doubletree", SIGMETRICS 2005).
 """
 
 from __future__ import annotations
@@ -15,47 +13,44 @@ from typing import NamedTuple
 from probes.trace.round_bounds import WINDOW_HOPS
 from probes.trace.spec import MOST_ATTEMPTS, MOST_LABELS, MOST_OTHERS, Hop, MplsLabel
 
+# The search ends after so many silent TTLs beyond the last reply, unless the destination is known to reply.
 GAP_HOPS = 5
-"""The search ends after so many silent TTLs beyond the last reply, unless the destination is known to reply."""
 
+# Unanswered probes that end a route (`MOST_ATTEMPTS` on lossy paths): 60% loss drops 12 once in 500 traces.
 CONFIRM_PROBES = 12
-"""The end of a route is believed after so many probes without a reply at the hop before it, or beyond the last reply,
-and `MOST_ATTEMPTS` where other hops lose probes too: a link that loses 60% loses 12 once in 500 traces."""
 CONFIRM_BATCH = 4
+# Probes of two neighbouring hops with the same router, so that most are of the same route.
 DOUBLED_PROBES = 3
-"""Probes of each of two neighbouring hops with the same router, so that most of them are of the same route."""
 
 EXCEEDED = "time_exceeded"
 REACHED = "reached"
 
+# TTLs that hosts set: Linux and macOS, Windows, Solaris and many routers.
 USUAL_INITIAL_TTLS = (64, 128, 255)
-"""TTLs that hosts set: Linux and macOS, Windows, Solaris and many routers."""
 
 
 class Answer(NamedTuple):
-    """A reply to a probe: `event` is `EXCEEDED`, `REACHED` or the name of another ICMP error."""
+    """A reply to a probe."""
 
     address: str
     rtt_ms: float
-    event: str = EXCEEDED
+    event: str = EXCEEDED  # `EXCEEDED`, `REACHED` or the name of another ICMP error
     mpls: tuple[MplsLabel, ...] = ()
     reply_ttl: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierRoute:
-    """The route to a target as an earlier round saw it, for planning: addresses from TTL 1 on, None where silent. The
-    last is the destination if it was `reached`."""
+    """A target's route in an earlier round, for planning."""
 
-    hops: tuple[str | None, ...]
-    reached: bool
+    hops: tuple[str | None, ...]  # addresses from TTL 1 on, None where silent
+    reached: bool  # the last hop is the destination
 
     def at(self, ttl: int) -> str | None:
-        """The router at a TTL, None if it is not known."""
         return self.hops[ttl - 1] if 1 <= ttl <= len(self.hops) else None
 
     def agrees(self, other: EarlierRoute) -> bool:
-        """Whether the routes have the same length, and no TTL at which both know the router has two."""
+        """Whether lengths match, and no known routers differ."""
         return len(self.hops) == len(other.hops) and all(
             here is None or there is None or here == there for here, there in zip(self.hops, other.hops, strict=True)
         )
@@ -70,24 +65,23 @@ class Join:
 
 
 def distance(reply_ttl: int) -> int:
-    """The hops from a host whose reply arrived with this TTL, which is that of the reverse path."""
+    """Hops from a host, on the reverse path, by its reply's TTL."""
     return next(initial for initial in USUAL_INITIAL_TTLS if initial >= reply_ttl) - reply_ttl + 1
 
 
 @dataclass(slots=True)
 class HopProbes:
-    """The probes of a TTL: their answers in the order of sending, None without a reply; `pending` have none yet.
-    `compared` are those of each flow that is compared with the others."""
+    """The probes of a TTL, with answers in sending order."""
 
     sent: int = 0
-    pending: int = 0
-    answers: dict[int, Answer | None] = field(default_factory=dict)
+    pending: int = 0  # probes without answer yet
+    answers: dict[int, Answer | None] = field(default_factory=dict)  # None without a reply
     flow_answers: dict[int, Answer | None] = field(default_factory=dict)
-    compared: dict[int, list[Answer | None]] = field(default_factory=dict)
+    compared: dict[int, list[Answer | None]] = field(default_factory=dict)  # answers by compared flow
 
     @property
     def replies(self) -> list[Answer]:
-        """Those answered, of the main flow."""
+        """Answered probes of the main flow."""
         return [answer for _, answer in sorted(self.answers.items()) if answer is not None]
 
     @property
@@ -104,7 +98,7 @@ class HopProbes:
 
 
 class RouteSearch:
-    """The state of a search. `low` to `high` are the TTLs probed so far; both 0 before the first."""
+    """The state of a search; TTLs `low` to `high` are probed so far, 0 before."""
 
     def __init__(self, max_hops: int, attempts: int, max_packets: int | None, expected: EarlierRoute | None) -> None:
         self.expected = expected
@@ -123,7 +117,7 @@ class RouteSearch:
         return self.hops.setdefault(ttl, HopProbes())
 
     def note_distance(self, answer: Answer | None) -> None:
-        """Learn from the reply to a probe with a TTL that no route uses up."""
+        """Learn from the reply to a probe of ample TTL."""
         if answer is not None and answer.event == REACHED:
             self.replies_to_pings = True
             if answer.reply_ttl is not None and answer.reply_ttl > 0:
@@ -131,17 +125,17 @@ class RouteSearch:
 
     @property
     def is_awaiting(self) -> bool:
-        """Whether any probe has neither a reply nor timed out."""
+        """Whether any probe is unresolved."""
         return any(hop.pending for hop in self.hops.values())
 
     @property
     def reached_at(self) -> int | None:
-        """The lowest TTL with which the destination was reached."""
+        """The lowest TTL that reached the destination."""
         return min((ttl for ttl in self.hops if self._has(ttl, REACHED)), default=None)
 
     @property
     def end(self) -> int | None:
-        """The TTL of the destination, else of the first router with an error other than Time Exceeded."""
+        """TTL of the destination, else of the first final error."""
         reached_at = self.reached_at
         if reached_at is not None:
             return reached_at
@@ -149,11 +143,10 @@ class RouteSearch:
 
     @property
     def last_reply(self) -> int:
-        """The highest TTL with a reply; 0 without any."""
         return max((ttl for ttl, hop in self.hops.items() if not hop.is_silent), default=0)
 
     def begin(self) -> None:
-        """Put the window where the destination is expected, else next to us; it is empty yet."""
+        """Put the empty window at the expected destination, else next to us."""
         expected = 0 if self.expected is None else len(self.expected.hops)
         is_sure = self.expected is not None and self.expected.reached
         high = expected if is_sure else self.distance or expected or WINDOW_HOPS
@@ -161,7 +154,7 @@ class RouteSearch:
         self.low = self.high + 1
 
     def above(self) -> list[int]:
-        """The TTLs to probe beyond the window, since the destination has not been reached."""
+        """TTLs beyond the window, while the destination is not reached."""
         if self.end is not None:
             return []
         top = self.hops.get(self.high)
@@ -176,9 +169,11 @@ class RouteSearch:
         return list(range(first, self.high + 1))
 
     def confirms(self) -> list[int]:
-        """The TTLs to probe again before the end of the route is believed: the silent hop before the destination, which
-        may be the destination behind a lossy link, or those beyond the last reply. Before that, two neighbouring hops
-        with the same router: the route may have changed between their probes."""
+        """TTLs to probe again before the route's end is believed.
+
+        First neighbouring hops with the same router: the route may have changed. Else the silent hop before the
+        destination, or beyond the last reply.
+        """
         end = self.end
         doubled = self._doubled()
         if doubled:
@@ -203,8 +198,7 @@ class RouteSearch:
         return [end - 1] * min(CONFIRM_BATCH, self._least_to_confirm() - hop.sent, self._packets_to_confirm())
 
     def _doubled(self) -> list[int]:
-        """Neighbouring hops with the same router, as often as they need for `DOUBLED_PROBES`; none if the route had it
-        twice before."""
+        """Neighbouring hops of the same router, unless already so; for `DOUBLED_PROBES`."""
         ttls: list[int] = []
         for ttl in range(self.low, self.high):
             router = self.hop(ttl).router
@@ -215,23 +209,22 @@ class RouteSearch:
         return ttls
 
     def _least_to_confirm(self) -> int:
-        """The probes without a reply after which there is nobody to reply."""
+        """Unanswered probes after which nobody is there to reply."""
         loses = any(hop.replies and len(hop.replies) < len(hop.answers) for hop in self.hops.values())
         return MOST_ATTEMPTS if loses else CONFIRM_PROBES
 
     def _packets_to_confirm(self) -> int:
-        """Beyond the limit for a target it may have as many more as there are hops."""
+        """Beyond a target's limit, as many more as hops."""
         if self._packets_left is None:
             return MOST_ATTEMPTS
         return max(0, self._packets_left + self._max_hops - sum(hop.sent for hop in self.hops.values()))
 
     @property
     def lost_beyond(self) -> int:
-        """Probes that timed out beyond the last reply."""
         return sum(len(hop.answers) for ttl, hop in self.hops.items() if ttl > self.last_reply)
 
     def repeats(self, shared: Collection[int]) -> list[int]:
-        """The TTLs of all further attempts, attempt by attempt, once; `shared` hops get theirs for another target."""
+        """TTLs of further attempts, without `shared` hops."""
         if self._has_repeated:
             return []
         self._has_repeated = True
@@ -244,7 +237,7 @@ class RouteSearch:
         return wanted[: max(0, self._packets_left - sent)]
 
     def routers(self, ttl: int) -> list[str]:
-        """The distinct routers of all flows at a TTL, that of the main flow first."""
+        """Routers of all flows at a TTL, the main flow's first."""
         hop = self.hops.get(ttl)
         if hop is None:
             return []
@@ -252,7 +245,7 @@ class RouteSearch:
         return list(dict.fromkeys([*([hop.router] if hop.router else []), *(answer.address for answer in answers)]))
 
     def flow_rtts_ms(self) -> list[list[float | None]]:
-        """The RTTs to the destination of each flow that was compared; None without a reply of the destination."""
+        """RTTs by compared flow; None without the destination's reply."""
         hop = self.hops.get(self.reached_at or 0, HopProbes())
         return [
             [answer.rtt_ms if answer is not None and answer.event == REACHED else None for answer in answers]
@@ -260,7 +253,6 @@ class RouteSearch:
         ]
 
     def made_hop(self, ttl: int) -> Hop:
-        """The hop as a result."""
         hop = self.hops.get(ttl, HopProbes())
         routers = self.routers(ttl)
         mpls = next((answer.mpls for answer in hop.replies if answer.mpls and answer.address == hop.router), ())
@@ -285,12 +277,11 @@ class RouteSearch:
 
 
 def _error(hop: HopProbes) -> str | None:
-    """The first error of a hop that ends a route."""
     return next((answer.event for answer in hop.replies if answer.event not in (EXCEEDED, REACHED)), None)
 
 
 def made_hops(searches: Sequence[RouteSearch], rank: int) -> tuple[Hop, ...]:
-    """All hops of a search, with those of the searches that it joins."""
+    """All hops of a search, with hops of joined searches."""
     search = searches[rank]
     stop = search.end if search.end is not None else search.last_reply
     if stop == 0 and search.join is None:

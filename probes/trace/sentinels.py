@@ -1,11 +1,7 @@
-"""Sentinels: two probes per burst of pings, whose TTL expires at routers that the last trace showed.
+"""Sentinels: two probes per burst of pings that expire at routers of the last trace.
 
-A reply from another router, or from the destination, says that the route has changed. The sentinels carry the flow of
-the pings, so that they take the way of the pings. One expires at the last router of the route, the other at each of the
-others in turn. A router that targets share gets a sentinel for one of them each time. No reply says nothing: routers
-limit their ICMP errors.
-
-In: the targets of a cycle of pings, after it. Out: the targets whose route has changed.
+A reply from elsewhere shows a changed route; silence shows nothing, as routers limit ICMP errors. They have the pings'
+flow.
 """
 
 from __future__ import annotations
@@ -41,7 +37,7 @@ class Sentinel(NamedTuple):
 
 
 def choose(route: EarlierRoute, turn: int) -> list[Sentinel]:
-    """The last known router of a route, and another, from the far end: the next at each `turn`."""
+    """Choose the last known router, and another by `turn`, from the far end."""
     routers = route.hops[:-1] if route.reached else route.hops
     known = [Sentinel(ttl, router) for ttl, router in enumerate(routers, start=1) if router is not None]
     others = known[-2::-1]
@@ -50,16 +46,15 @@ def choose(route: EarlierRoute, turn: int) -> list[Sentinel]:
 
 @dataclass
 class RouteWatch:
-    """The sentinels of a target so far. `alternatives` are routers that replied at a TTL though the route was found
-    unchanged: they balance load packet by packet."""
+    """The sentinels of a target so far."""
 
     turn: int = 0
     route: EarlierRoute | None = None
     unexpected: set[Sentinel] = field(default_factory=set)
+    # unexpected routers of unchanged routes: per-packet load balancing
     alternatives: set[Sentinel] = field(default_factory=set)
 
     def sentinels(self, route: EarlierRoute) -> list[Sentinel]:
-        """The next sentinels, at the last router first."""
         if route is not self.route:
             # A trace has been made since.
             if self.route is None or not route.agrees(self.route):
@@ -73,7 +68,6 @@ class RouteWatch:
         return chosen
 
     def has_changed(self, replies: Sequence[Sentinel]) -> bool:
-        """Whether a reply came from elsewhere than on this route."""
         route = self.route
         strangers = {
             reply for reply in replies if route is None or route.at(reply.ttl) not in (None, reply.router)
@@ -83,7 +77,7 @@ class RouteWatch:
 
 
 class SentinelRound:
-    """The sentinels of a cycle, by the target's rank: each goes out once, paced as the probes of traces."""
+    """A cycle's sentinels by target rank, each sent once, paced as traces."""
 
     def __init__(
         self,
@@ -109,17 +103,14 @@ class SentinelRound:
         return self._awaited == 0
 
     def due(self, now_s: float) -> list[TtlProbe]:
-        """The sentinels to send now."""
         taken = self._pacing.take(now_s)
         self.packets += len(taken)
         return taken
 
     def next_at_s(self) -> float | None:
-        """When a sentinel is due next."""
         return self._pacing.next_at_s()
 
     def answered(self, probe: TtlProbe, answer: Answer | None, now_s: float) -> None:
-        """Enter the answer to a sentinel, None without any."""
         self._awaited -= 1
         if answer is not None and answer.event in (EXCEEDED, REACHED):
             self.replies[probe.rank].append(Sentinel(probe.ttl, answer.address))
@@ -131,15 +122,17 @@ Key = tuple[str, int, str | None, SocketAddress]
 
 
 class SentinelProbe:
-    """Sends sentinels, and remembers which routers replied. For a single thread; `memory` is that of the traces."""
+    """Sends sentinels, and remembers which routers replied. For a single thread; `memory` is the traces'."""
 
     def __init__(self, memory: RouteMemory) -> None:
         self._memory = memory
         self._watches: dict[Key, RouteWatch] = {}
 
     def run(self, spec: TraceSpec, deadline: Deadline, most_packets: int) -> tuple[int, ...]:
-        """The indexes of the targets of `spec` whose route has changed. Targets without a trace get no sentinels, and
-        with `most_packets` reached, the others neither."""
+        """Indexes of targets with changed routes.
+
+        Targets without a trace, or beyond `most_packets`, get no sentinels.
+        """
         answers = resolve([(target.address, target.family) for target in spec.targets], deadline)
         indexes: dict[Key, list[int]] = defaultdict(list)
         for index, target in enumerate(spec.targets):
@@ -157,7 +150,7 @@ class SentinelProbe:
         return tuple(sorted(changed))
 
     def _choose(self, keys: Mapping[Key, object], most_packets: int) -> dict[Key, list[Sentinel]]:
-        """The sentinels of each target; a router gets no two, and those at the last routers go first."""
+        """Choose sentinels, one per router, last routers first."""
         routes = {key: route for key in keys if (route := self._memory.route(key)) is not None}
         order = list(routes)
         random.shuffle(order)
@@ -180,7 +173,6 @@ class SentinelProbe:
         sentinels: Mapping[Key, Sequence[Sentinel]],
         deadline: Deadline,
     ) -> list[Key]:
-        """Send from a socket. Returns the targets whose route has changed."""
         try:
             channel = Channel(family, source)
         except ProbeError:

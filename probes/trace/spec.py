@@ -1,4 +1,4 @@
-"""The fields of a trace: its request (`TraceSpec`) and its result (`TraceRun`)."""
+"""Messages of a trace: request (`TraceSpec`) and result (`TraceRun`)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ MOST_OTHERS = 32
 LARGEST_LABEL = 2**20 - 1
 LARGEST_FLOW = 2**32 - 1
 
+# The test of traces that the centre asked for; mesh.toml cannot have its name.
 ON_DEMAND_TEST = "on-demand"
-"""The test of traces that the centre asked for; mesh.toml cannot have its name."""
 
 
 class TraceReason(StrEnum):
@@ -37,33 +37,27 @@ class TraceReason(StrEnum):
 
 
 class TraceTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """A destination of traces. `path_id` is None in a trace by hand."""
+    """A destination of traces."""
 
     address: str
     family: Literal[4, 6] = 4
     source: str | None = None
-    path_id: int | None = None
+    path_id: int | None = None  # None in a trace by hand
 
 
 class TraceSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Trace the routes to all `targets` together, with `attempts` probes for each hop of each.
-
-    A router is sent at most one probe per `router_spacing_s` that is to expire there. `flows` beyond the first are
-    those of further probes of each hop, to find the next hops among which routers balance load. Hops that several
-    targets share are probed for a single target if `shares_near_hops`. All probes together stay below
-    `max_packets_per_s`; a target gets none after the first of each hop beyond its `max_packets`.
-    """
+    """Trace the routes to all `targets` together, with `attempts` probes for each hop of each."""
 
     targets: tuple[TraceTarget, ...]
     protocol: Literal["icmp", "udp"] = "icmp"
     max_hops: int = 30
     attempts: int = 3
     timeout_s: float = 2.0
-    router_spacing_s: float = 1.0
-    flows: int = 1
-    shares_near_hops: bool = True
-    max_packets_per_s: float = 200.0
-    max_packets: int | None = None
+    router_spacing_s: float = 1.0  # between probes that are to expire at a router
+    flows: int = 1  # above 1, further probes find next hops of load balancers
+    shares_near_hops: bool = True  # probe shared hops for a single target
+    max_packets_per_s: float = 200.0  # of all probes together
+    max_packets: int | None = None  # per target, beyond each hop's first probe
 
 
 class TraceTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,19 +77,16 @@ class MplsLabel(msgspec.Struct, frozen=True, gc=False):
 
 
 class Hop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The router at a TTL; without an address, none replied.
-
-    `rtts_ms` has an entry for each probe, None without a reply. `error` names an ICMP error other than Time Exceeded,
-    with which the trace ends here. `is_inferred`: this hop was probed for another target in the same round, whose route
-    had the same next router. `others` are the routers at this TTL of other flows to the target.
-    """
+    """The router at a TTL; without an address, none replied."""
 
     ttl: Octet
     address: ShortText | None = None
+    # by probe; None without a reply
     rtts_ms: Annotated[tuple[RttMs | None, ...], msgspec.Meta(max_length=MOST_ATTEMPTS)] = ()
     mpls: Annotated[tuple[MplsLabel, ...], msgspec.Meta(max_length=MOST_LABELS)] = ()
-    error: ShortText | None = None
-    is_inferred: bool = False
+    error: ShortText | None = None  # other than Time Exceeded; ends the trace
+    is_inferred: bool = False  # probed for another target with the same next router
+    # routers at this TTL of other flows
     others: Annotated[tuple[ShortText, ...], msgspec.Meta(max_length=MOST_OTHERS)] = ()
 
 
@@ -108,30 +99,27 @@ class FlowVerdict(StrEnum):
 
 
 class FlowEffect(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether load balancing over flows changes RTT or loss of a path: `sent` probes to its destination over `flows`
-    flows in turn, by `probes.trace.flow_effect`.
+    """Whether load balancing over flows changes RTT or loss of a path (`probes.trace.flow_effect`).
 
-    `rtt_low_ms` and `rtt_high_ms` are the lowest and highest median RTT of a flow with enough replies, None without
-    any. `rtt_statistic` is H of Kruskal and Wallis, None with less than two such flows, `loss_statistic` Pearson's
-    chi-squared; each tells a difference above its `critical` value, at 99.9%.
+    A statistic above its `critical` value, at 99.9%, shows a difference.
     """
 
     verdict: FlowVerdict
     flows: SmallCount
-    sent: SmallCount
+    sent: SmallCount  # to the destination over the flows in turn
     lost: SmallCount
-    rtt_low_ms: RttMs | None = None
-    rtt_high_ms: RttMs | None = None
-    rtt_statistic: Real | None = None
+    rtt_low_ms: RttMs | None = None  # lowest median of a flow with enough replies
+    rtt_high_ms: RttMs | None = None  # highest median of a flow with enough replies
+    rtt_statistic: Real | None = None  # H of Kruskal and Wallis; None below two such flows
     rtt_critical: Real | None = None
     loss_low_ratio: Ratio
     loss_high_ratio: Ratio
-    loss_statistic: Amount
+    loss_statistic: Amount  # Pearson's chi-squared
     loss_critical: Amount
 
     @property
     def text(self) -> str:
-        """The verdict for people: flows differ: RTT 12.1 to 19.8 ms over 8 flows."""
+        """Such as: flows differ: RTT 12.1 to 19.8 ms over 8 flows."""
         figures = []
         if self.rtt_low_ms is not None and self.rtt_high_ms is not None and self.rtt_statistic is not None:
             figures.append(f"RTT {_ms(self.rtt_low_ms)} to {_ms(self.rtt_high_ms)} ms")
@@ -147,14 +135,7 @@ class FlowEffect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TraceRun(msgspec.Struct, frozen=True, kw_only=True, tag="trace", tag_field="kind"):
-    """The route to a target at a moment.
-
-    `hops` has an entry for each TTL from 1 on, up to that of the destination where it was `reached`, else up to the
-    last router that replied. `flow` is constant over all its probes: the ICMP checksum, or source port * 65,536 +
-    destination port of UDP; that of the target's pings unless more flows were asked for. `flow_effect` is None for a
-    trace of a single flow. `detail` of a trace that did not reach its target names a routing loop, else has the
-    packets lost beyond the last hop.
-    """
+    """The route to a target at a moment."""
 
     target: str
     address: ShortText | None
@@ -163,11 +144,13 @@ class TraceRun(msgspec.Struct, frozen=True, kw_only=True, tag="trace", tag_field
     outcome: Outcome
     protocol: Literal["icmp", "udp"] = "icmp"
     reason: TraceReason = TraceReason.SCHEDULED
+    # ICMP checksum, or UDP source port * 65,536 + destination port; as in pings by default
     flow: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_FLOW)] | None = None
     reached: bool = False
+    # from TTL 1 to the destination or last reply
     hops: Annotated[tuple[Hop, ...], msgspec.Meta(max_length=MOST_HOPS)] = ()
-    detail: Text | None = None
-    flow_effect: FlowEffect | None = None
+    detail: Text | None = None  # if not reached, a routing loop or packets lost beyond
+    flow_effect: FlowEffect | None = None  # None for a single flow
 
 
 def _ms(value_ms: float) -> str:
@@ -175,5 +158,4 @@ def _ms(value_ms: float) -> str:
 
 
 def not_measured(target: str, family: Literal[4, 6], started_at: datetime, outcome: Outcome, detail: str) -> TraceRun:
-    """The run of a trace that ended in `outcome`, without hops."""
     return TraceRun(target=target, address=None, family=family, started_at=started_at, outcome=outcome, detail=detail)

@@ -19,7 +19,6 @@ COLUMNS = ("loss", "sent", "last ms", "avg", "best", "worst", "stdev")
 
 
 def tables(runs: Sequence[TraceRun]) -> Group:
-    """The tables of all runs."""
     return Group(*(part for run in runs for part in _parts(run)))
 
 
@@ -44,7 +43,7 @@ def _parts(run: TraceRun) -> Iterator[Table | Text]:
 
 
 def flow_text(run: TraceRun) -> str:
-    """The flow of a trace, in the fields that load balancers look at."""
+    """A trace's flow in the fields that load balancers hash."""
     if run.flow is None:
         return "no flow"
     if run.protocol == "icmp":
@@ -53,7 +52,6 @@ def flow_text(run: TraceRun) -> str:
 
 
 def end_text(run: TraceRun) -> str:
-    """Whether the destination was reached, in a sentence below the table."""
     if run.reached:
         return f"destination reached: {counted(len(run.hops), 'hop')}"
     if run.detail is not None:
@@ -69,7 +67,6 @@ def end_text(run: TraceRun) -> str:
 
 
 def _rows(hop: Hop) -> Iterator[Sequence[str]]:
-    """The row of a hop, then rows without figures: other routers of a hop that balances load, and its MPLS labels."""
     name = hop.address or SILENT
     yield (str(hop.ttl), f"{name} [{hop.error}]" if hop.error else name, *_figures(hop))
     for address in hop.others:

@@ -1,4 +1,4 @@
-"""Addresses of a throughput test: resolve a name in a given family, and tell whether an address is local."""
+"""Addresses of a throughput test: resolving in a family, and whether local."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from probes.packets.resolve import resolve_name
 
 
 def resolve_address(name: str, family: int) -> str:
-    """The first address of `name` in family 4 or 6, with the zone of a link-local address. Raises `NameNotResolved`."""
+    """Resolve in family 4 or 6, with zone. Raises `NameNotResolved`."""
     address = resolve_name(name, family)[0]
     _, percent, zone = name.partition("%")
     return f"{address.partition('%')[0]}{percent}{zone}"
 
 
 def is_local(address: str) -> bool:
-    """Whether a socket can be bound to `address`, that is, whether it is an address of this host."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as trial:

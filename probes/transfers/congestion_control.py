@@ -1,7 +1,6 @@
-"""Check whether this host's kernel lets a TCP socket use a congestion control.
+"""Checks whether a TCP socket may use a congestion control, by setting it.
 
-The check sets it on a socket, since the list in /proc is not enough: the kernel may load a module on demand, and may
-reserve an available congestion control for root.
+The list in /proc is not enough: modules load on demand, and some are reserved for root.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ ALLOWED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 
 
 def check(name: str | None) -> None:
-    """Check that a socket may use this congestion control; None is the kernel's default. Raises `ProbeError`."""
+    """Check the name; None is the kernel's default. Raises `ProbeError`."""
     option = getattr(socket, "TCP_CONGESTION", None)  # Linux and FreeBSD
     if name is None or option is None:
         return

@@ -29,7 +29,6 @@ from probes.transfers.control_connection import (
 logger = logging.getLogger(__name__)
 
 HANDSHAKE_S = 5.0
-"""Time limit of the handshake."""
 RETRY_S = 0.2
 CONNECT_S = 3.0
 NOT_LISTENING = (errno.ECONNREFUSED, errno.ETIMEDOUT, errno.ECONNRESET)
@@ -45,7 +44,7 @@ class NoConnection(ProbeError):
 
 
 class Listener:
-    """A listening socket that accepts authenticated connections of the receiver."""
+    """A listening socket that accepts the receiver's authenticated connections."""
 
     def __init__(self, listening_socket: socket.socket, key: bytes, peer: str) -> None:
         self._socket = listening_socket
@@ -54,14 +53,14 @@ class Listener:
 
     @contextmanager
     def accept_control(self, deadline: Deadline) -> Iterator[ControlConnection]:
-        """Accept the first connection that authenticates with the slot's key. Raises `NoConnection`."""
+        """Accept the first authenticated connection. Raises `NoConnection`."""
         _, session, connection = self._accept(self._key, CONTROL, deadline)
         with connection:
             yield ControlConnection(connection, session, sends=True)
 
     @contextmanager
     def accept_streams(self, session: bytes, count: int, deadline: Deadline) -> Iterator[list[socket.socket]]:
-        """Accept `count` data connections authenticated with the session key, ordered by their numbers."""
+        """Accept `count` connections authenticated with the session key, by number."""
         connections: dict[int, socket.socket] = {}
         try:
             while len(connections) < count:

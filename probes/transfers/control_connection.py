@@ -28,7 +28,7 @@ LENGTH: Final = struct.Struct("!I")
 
 
 class ConnectionLost(ProbeError):
-    """The peer closed the connection, or did not answer in time."""
+    """The peer closed the connection or did not answer in time."""
 
 
 class PeerFailure(msgspec.Struct, frozen=True, kw_only=True, tag="Unable"):
@@ -39,7 +39,7 @@ class PeerFailure(msgspec.Struct, frozen=True, kw_only=True, tag="Unable"):
 
 
 class ControlConnection:
-    """Sends and receives authenticated messages over a connection after its handshake."""
+    """Sends and receives authenticated messages after the handshake."""
 
     def __init__(self, connection: socket.socket, session: bytes, *, sends: bool) -> None:
         self.session = session
@@ -78,7 +78,7 @@ class ControlConnection:
 
 
 def client_handshake(connection: socket.socket, key: bytes, purpose: bytes, number: int, deadline: Deadline) -> bytes:
-    """Run the handshake of the connecting end; returns the session key. Raises `ProbeError`."""
+    """Run the connecting end's handshake; return the session key. Raises `ProbeError`."""
     hello = HELLO.pack(purpose, number)
     peer_nonce = read_exactly(connection, NONCE_BYTES, deadline)
     own_nonce = os.urandom(NONCE_BYTES)
@@ -93,9 +93,9 @@ def client_handshake(connection: socket.socket, key: bytes, purpose: bytes, numb
 
 
 def server_handshake(connection: socket.socket, key: bytes, deadline: Deadline) -> tuple[bytes, int, bytes]:
-    """Run the handshake of the listening end; returns the connection's purpose, its number and its session key.
+    """Run the listening end's handshake; return purpose, number and session key.
 
-    Raises `NotPermitted` or `ConnectionLost`, in either case before it sends an HMAC with the key.
+    Raises `NotPermitted` or `ConnectionLost`, before it sends any HMAC.
     """
     own_nonce = os.urandom(NONCE_BYTES)
     connection.sendall(own_nonce)
@@ -110,7 +110,7 @@ def server_handshake(connection: socket.socket, key: bytes, deadline: Deadline) 
 
 
 def read_exactly(connection: socket.socket, count: int, deadline: Deadline) -> bytes:
-    """Read exactly `count` bytes before the deadline. Raises `ConnectionLost`."""
+    """Read `count` bytes before the deadline. Raises `ConnectionLost`."""
     data = b""
     while len(data) < count:
         if deadline.passed:
@@ -130,6 +130,6 @@ def read_exactly(connection: socket.socket, count: int, deadline: Deadline) -> b
 
 
 def _mac(key: bytes, label: bytes, *parts: bytes) -> bytes:
-    """HMAC-SHA256 over the parts, each after its length so that different lists never encode alike."""
+    """HMAC-SHA256 over length-prefixed parts: different lists never encode alike."""
     message = b"".join(LENGTH.pack(len(part)) + part for part in (b"soundings disk-to-disk", label, *parts))
     return hmac.digest(key, message, hashlib.sha256)

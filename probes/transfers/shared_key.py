@@ -13,7 +13,7 @@ class UsageProblem(Exception):
 
 
 def key_of(file: Path) -> str:
-    """The shared key in a file. Raises `UsageProblem`."""
+    """Read the shared key. Raises `UsageProblem`."""
     try:
         key = (sys.stdin.readline() if str(file) == "-" else file.read_text()).strip()
     except (OSError, UnicodeDecodeError) as error:

@@ -1,7 +1,6 @@
-"""Whether this system grants the socket buffers that a test requests: net.core.rmem_max and net.core.wmem_max.
+"""Whether this system grants requested socket buffers.
 
-The kernel cuts a larger request down to the limit without a word; iperf3 gives up where the buffer, which the kernel
-doubles, is still smaller than the request. iperf3 sets both buffers at both ends.
+The kernel silently cuts larger requests; iperf3 fails if the doubled buffer is still smaller.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ DOUBLED = 2
 
 
 def too_small(window_bytes: int | None, sysctls: Mapping[str, str]) -> dict[str, int]:
-    """The limits below the requested buffer, by sysctl; those that a system does not report are left out."""
+    """The limits below the requested buffer, by sysctl."""
     if window_bytes is None:
         return {}
     limits = {name: int(sysctls[name]) for name in LIMITS if sysctls.get(name, "").isdigit()}
@@ -23,18 +22,16 @@ def too_small(window_bytes: int | None, sysctls: Mapping[str, str]) -> dict[str,
 
 
 def fix_text(window_bytes: int, limits: Mapping[str, int]) -> str:
-    """The commands that permit the buffer."""
     return "; ".join(f"sysctl -w {name}={window_bytes}" for name in limits)
 
 
 def fault_text(window_bytes: int, limits: Mapping[str, int]) -> str:
-    """The limits with their values, in words."""
     listed = " and ".join(f"{name} = {limit}" for name, limit in limits.items())
     return f"window_bytes = {window_bytes} is more than {listed} of this host"
 
 
 def refusal(window_bytes: int | None, sysctls: Mapping[str, str] | None = None) -> str | None:
-    """Why iperf3 could not run here with such buffers, with the fix; None if it can."""
+    """Why iperf3 could not run here, with the fix, or None."""
     found = read_sysctls(LIMITS) if sysctls is None else sysctls
     limits = too_small(window_bytes, found)
     if window_bytes is None or not any(DOUBLED * limit < window_bytes for limit in limits.values()):
@@ -43,5 +40,4 @@ def refusal(window_bytes: int | None, sysctls: Mapping[str, str] | None = None) 
 
 
 def largest(windows_bytes: Sequence[int | None]) -> int | None:
-    """The largest requested buffer; None without any request."""
     return max((window for window in windows_bytes if window is not None), default=None)

@@ -1,8 +1,6 @@
-"""Read the kernel's TCP counters (TCP_INFO) of this host's connections by netlink, without a privilege or a program.
+"""Reads TCP_INFO of this host's connections by netlink, without privilege.
 
-In: a `StreamAddress`. Out: a `ConnectionCounters` for each established connection that has sent data. Listing all
-sockets takes about a millisecond, so that most readings ask for the connections of the list before alone. Structs and
-constants are those of <linux/netlink.h>, <linux/inet_diag.h> and <linux/tcp.h>.
+Structs: <linux/netlink.h>, <linux/inet_diag.h>, <linux/tcp.h>.
 """
 
 from __future__ import annotations
@@ -18,10 +16,10 @@ from typing import Self
 
 NETLINK_SOCK_DIAG = 4
 SOCK_DIAG_BY_FAMILY = 20
+# NLM_F_REQUEST, alone and with NLM_F_DUMP.
 REQUEST_ONE, REQUEST_LIST = 0x001, 0x301
-"""NLM_F_REQUEST, alone and with NLM_F_DUMP."""
+# Readings: new connections are seen within a second.
 LIST_EVERY = 5
-"""Readings: new connections are seen within a second."""
 MOST_ASKED_SINGLY = 32
 INET_DIAG_INFO = 2
 ESTABLISHED = 1
@@ -29,36 +27,34 @@ HEADER = struct.Struct("=IHHII")
 REQUEST = struct.Struct("=BBBBI48s")
 ATTRIBUTE = struct.Struct("=HH")
 ALIGNMENT = 4
+# Of struct inet_diag_msg: the state, the socket ID, and the length without attributes.
 STATE_OFFSET, ID_OFFSET, ID_BYTES, MESSAGE_BYTES = 1, 4, 48, 72
-"""Of struct inet_diag_msg: the state, the socket ID, and the length without attributes."""
+# Of the peer's address in a socket ID, after both ports and the own address.
 PEER_OFFSET = 20
-"""Of the peer's address in a socket ID, after both ports and the own address."""
 ANSWER_BYTES = 65_536
 TIMEOUT_S = 2.0
 
 TIMEOUT, SEGMENT, UNACKNOWLEDGED, LAST_RECEIVED, SMOOTHED_RTT, CWND = 8, 16, 24, 52, 68, 80
 NOT_SENT, MINIMUM_RTT = 144, 148
+# Offsets in struct tcp_info; after `TIMES` and `SENT` more counters follow.
 ACKNOWLEDGED, DELIVERY_RATE, TIMES, SENT = 120, 160, 168, 200
-"""Offsets in struct tcp_info; after `TIMES` and `SENT` more counters follow."""
+# Up to tcpi_reord_seen, which Linux has since 4.19.
 TCP_INFO_BYTES = 224
-"""Up to tcpi_reord_seen, which Linux has since 4.19."""
 UNSET_RTT_US = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class StreamAddress:
-    """Address of this host's streams: the peer and its port, or with `from_port` the local port it connected to."""
+    """Address of this host's streams: the peer and its port."""
 
     peer: str
     port: int
-    from_port: bool = False
+    from_port: bool = False  # `port` is the local port instead
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionCounters:
-    """Counters of a connection. `age_s` is the time since it last received data, its age if it only sends;
-    `segment_bytes` is the payload of the segments that it sends, `outstanding_bytes` are sent or waiting, and not
-    acknowledged. `rtt_ms` is the smoothed RTT, `timeout_s` the retransmission timeout."""
+    """Counters of a connection."""
 
     connection: bytes
     sent_bytes: int
@@ -67,20 +63,20 @@ class ConnectionCounters:
     busy_s: float
     peer_window_limited_s: float
     send_buffer_limited_s: float
-    age_s: float
+    age_s: float  # since it last received data: its age if it only sends
     duplicates: int
     reordering_seen: int
     delivery_rate_bps: float
     rtt_min_ms: float | None
-    segment_bytes: int
+    segment_bytes: int  # payload of sent segments
     cwnd_segments: int
-    rtt_ms: float
-    timeout_s: float
-    outstanding_bytes: int
+    rtt_ms: float  # smoothed RTT
+    timeout_s: float  # retransmission timeout
+    outstanding_bytes: int  # sent or waiting, and not acknowledged
 
 
 def counters_of(connection: socket.socket) -> ConnectionCounters:
-    """The counters of a connection of this process. Raises `OSError` from a kernel that does not have them all."""
+    """Counters of an own connection. Raises `OSError` if the kernel lacks any."""
     info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
     counters = _counters(b"", info)
     if counters is None:
@@ -89,8 +85,10 @@ def counters_of(connection: socket.socket) -> ConnectionCounters:
 
 
 class SocketReader:
-    """Reads the connections of an address while the context is open, by a netlink socket of the calling thread's
-    network namespace. Readings are empty where the system permits no such socket."""
+    """Reads an address's connections within the context, in the thread's network namespace.
+
+    Readings are empty where no netlink socket is permitted.
+    """
 
     def __init__(self, streams: StreamAddress) -> None:
         self._streams = streams
@@ -114,7 +112,6 @@ class SocketReader:
             self._socket.close()
 
     def read(self) -> list[ConnectionCounters]:
-        """The counters of the connections that have sent data."""
         if self._socket is None:
             return []
         try:
@@ -124,7 +121,7 @@ class SocketReader:
         return [row for row in rows if row.sent_bytes > 0]
 
     def _rows(self, diag: socket.socket) -> Iterator[ConnectionCounters]:
-        """Those of the last list, or of a new one in which a connection can have begun or ended."""
+        """Known connections, or a new list when these may have changed."""
         is_list_due = self._readings % LIST_EVERY == 0 or not 0 < len(self._listed) <= MOST_ASKED_SINGLY
         self._readings += 1
         if is_list_due:
@@ -140,13 +137,13 @@ class SocketReader:
         yield from (row for message in messages if (row := _counters(*message)) is not None)
 
     def _request(self, number: bytes, flags: int) -> bytes:
-        """A request for established connections by a socket ID, in which zeros stand for any."""
+        """Request connections by socket ID, where zeros match any."""
         family = socket.AF_INET if self._peer.version == 4 else socket.AF_INET6
         body = REQUEST.pack(family, socket.IPPROTO_TCP, 1 << (INET_DIAG_INFO - 1), 0, 1 << ESTABLISHED, number)
         return HEADER.pack(HEADER.size + len(body), SOCK_DIAG_BY_FAMILY, flags, 0, 0) + body
 
     def _is_ours(self, number: bytes) -> bool:
-        """Whether a socket ID has the port and the peer: a system may ignore the port of a request."""
+        """Whether port and peer match: systems may ignore a request's port."""
         source_port, destination_port = struct.unpack_from("!HH", number)
         address = number[PEER_OFFSET : PEER_OFFSET + len(self._peer.packed)]
         port = source_port if self._streams.from_port else destination_port
@@ -154,7 +151,7 @@ class SocketReader:
 
 
 def _messages(diag: socket.socket, *, is_list: bool = True) -> Iterator[tuple[bytes, bytes]]:
-    """Socket ID and tcp_info of each established connection of an answer; a list ends with a message of its own."""
+    """Socket ID and tcp_info of each established connection in an answer."""
     is_complete = False
     while not is_complete:
         is_complete = not is_list
@@ -180,7 +177,6 @@ def _socket_of(message: bytes) -> tuple[bytes, bytes]:
 
 
 def _counters(number: bytes, info: bytes) -> ConnectionCounters | None:
-    """The counters in a tcp_info; None from a kernel that does not have them all."""
     if len(info) < TCP_INFO_BYTES:
         return None
     (timeout_us,) = struct.unpack_from("=I", info, TIMEOUT)

@@ -1,9 +1,7 @@
-"""Restrict the sockets of a child process to a source address or to networks, with a socket filter (BPF).
+"""Restricts a child process's sockets to source addresses, with a socket filter (BPF).
 
-The server's listening socket is copied from its process (pidfd_getfd(2), which a parent may call on its child) and gets
-a filter that drops packets from other sources; accepted connections inherit it. UDP sockets inherit nothing and are
-created when the client has connected: `DatagramFilter` polls for them. If the system does not permit this, the server
-stays open to all sources, and the caller must check which client was served.
+Filters a copy of the listening socket (pidfd_getfd(2)) and polls for UDP sockets. If not permitted, the server stays
+open, and the caller must check the served client.
 """
 
 from __future__ import annotations
@@ -27,8 +25,8 @@ from probes.threads import ProbeThread
 
 SYS_PIDFD_GETFD = 438
 LOAD_WORD = 0x20
+# SKF_NET_OFF of linux/filter.h: offsets from the IP header; TCP's and UDP's default is after it.
 AT_IP_HEADER = 0xFFF00000
-"""SKF_NET_OFF of linux/filter.h: offsets count from the IP header; by default those of TCP and UDP begin after it."""
 SOURCE_AT = {4: 12, 6: 8}
 VERSION_BITS = 0xF0
 POLL_S = 0.005
@@ -38,8 +36,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def filter_listener(program: Sequence[Instruction], pid: int, deadline: Deadline) -> bool:
-    """Wait until the process listens, then filter its socket by the program. False if that is not permitted or the
-    process ended."""
+    """Filter the socket once it listens. False if not permitted or ended."""
     try:
         process = os.pidfd_open(pid)
     except OSError:
@@ -61,10 +58,9 @@ def filter_listener(program: Sequence[Instruction], pid: int, deadline: Deadline
 
 
 class DatagramFilter:
-    """Filter the UDP sockets that a process creates, from a polling thread, while the context is open.
+    """Filters UDP sockets that a process creates, by polling within the context.
 
-    It polls fast once the process has a TCP connection: until a socket is filtered it accepts the first sender. Polling
-    ends when as many sockets are connected as there are streams.
+    Polling is fast once a TCP connection exists, since unfiltered sockets accept the first sender.
     """
 
     def __init__(self, address: str, pid: int, streams: int) -> None:
@@ -102,7 +98,6 @@ class DatagramFilter:
             os.close(process)
 
     def _filter_new_sockets(self, process: int, filtered: set[int]) -> tuple[bool, int]:
-        """Filter new sockets; returns whether a client has connected, and the number of connected UDP sockets."""
         has_client, bound = False, 0
         for number in _descriptors(self._pid):
             copy = _copy_socket(process, number)
@@ -122,7 +117,7 @@ class DatagramFilter:
 
 
 def _drop_other_sources(sock: socket.socket, address: str) -> None:
-    """Discard datagrams of other sources that were queued before the filter was attached."""
+    """Discard other sources' datagrams queued before the filter."""
     peer = ipaddress.ip_address(address)
     with contextlib.suppress(BlockingIOError):
         while True:
@@ -141,7 +136,6 @@ def _is_connected(sock: socket.socket) -> bool:
 
 
 def source_program(address: str) -> list[Instruction]:
-    """The filter program that passes packets from `address` and drops all others."""
     parsed = ipaddress.ip_address(address)
     words = [parsed.packed[at : at + 4] for at in range(0, len(parsed.packed), 4)]
     instructions: list[Instruction] = []
@@ -153,8 +147,7 @@ def source_program(address: str) -> list[Instruction]:
 
 
 def networks_program(admitted: Sequence[str], forbidden: Sequence[str]) -> list[Instruction]:
-    """The filter program that passes packets from the admitted networks that are in no forbidden one, and drops all
-    others; both families reach a listener on all addresses."""
+    """Pass packets from admitted networks outside forbidden ones."""
     instructions: list[Instruction] = []
     for networks, verdict in ((forbidden, 0), (admitted, WHOLE)):
         for network in networks:
@@ -163,7 +156,7 @@ def networks_program(admitted: Sequence[str], forbidden: Sequence[str]) -> list[
 
 
 def _return_within(network: str, verdict: int) -> list[Instruction]:
-    """Return the verdict for packets from the network; others go on behind these instructions."""
+    """Return `verdict` for packets from the network, else continue."""
     parsed = ipaddress.ip_network(network)
     address, mask = parsed.network_address.packed, parsed.netmask.packed
     checks: list[tuple[Instruction, int, int]] = [
@@ -182,7 +175,6 @@ def _return_within(network: str, verdict: int) -> list[Instruction]:
 
 
 def _descriptors(pid: int) -> list[int]:
-    """The open file descriptors of a process; empty once it has ended."""
     try:
         return [int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()]
     except OSError:
@@ -190,7 +182,6 @@ def _descriptors(pid: int) -> list[int]:
 
 
 def _listening_socket(process: int, number: int) -> socket.socket | None:
-    """Copy the descriptor if it is a listening TCP socket. Raises `OSError` if copying is not permitted."""
     copy = _copy_socket(process, number)
     if copy is None:
         return None
@@ -201,7 +192,6 @@ def _listening_socket(process: int, number: int) -> socket.socket | None:
 
 
 def _copy_socket(process: int, number: int) -> socket.socket | None:
-    """Copy the descriptor if it is a socket. Raises `OSError` if copying is not permitted."""
     descriptor = _libc.syscall(SYS_PIDFD_GETFD, process, number, 0)
     if descriptor < 0:
         error = ctypes.get_errno()

@@ -1,8 +1,7 @@
-"""The fields of a throughput test: its parameters (`ThroughputSpec`) and its result (`ThroughputRun`).
+"""Messages of a throughput test.
 
-Intervals are stored as columns of equal length, with counts summed over the streams and RTTs averaged. Seconds count
-from the start of the transfer, including the omitted part; an interval begins where the previous interval ends. A
-column that the system does not report is None as a whole.
+Interval columns have equal length; counts are summed over streams, RTTs averaged. Seconds count from the transfer's
+start. An unreported column is None.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from probes.contract import Outcome
 from probes.transfers.hosts.spec import HostInventory, HostLoad, TcpMetrics
 
 Protocol = Literal["tcp", "udp"]
+# The most that iperf3 accepts.
 MAX_STREAMS = 128
-"""The most that iperf3 accepts."""
+# Rates over time of a stream, and of all streams of a test where each has more than the least.
 LEAST_STEPS, MOST_STEPS, MOST_STEPS_OF_ALL = 8, 40, 640
-"""Rates over time of a stream, and of all streams of a test where each has more than the least."""
 
 MOST_CAPTURED_PACKETS = 20_000
+# Of a capture's headers, compressed.
 MOST_CAPTURE_BYTES = 512 * 1024
-"""Of a capture's headers, compressed."""
 MOST_CAPTURED_PARTS = 8
 MOST_STRETCH_BYTES = 1 << 20
 
@@ -44,14 +43,7 @@ MOST_STRETCH_BYTES = 1 << 20
 class ThroughputSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A memory-to-memory transfer to `address`, where the peer listens on `port`; with `reverse`, data flow back.
 
-    `rate_bps` limits the rate of all streams together; None is no limit. `window_bytes` is the socket buffer of both
-    ends, None for the system's default. `one_time_key` is a secret shared by the two ends, for their tests of an hour.
-    `peer_iperf3` is the peer's version of iperf3, such as `3.12`, None if unknown: the padding of iperf3's
-    authentication depends on both versions. `pacing_bps` is the rate at which the kernel paces all streams together (by
-    the queue discipline fq or TCP's own timers), `zero_copy` sends by sendfile(2). `block_bytes` is the length of each
-    write, for UDP that of a datagram. A public server listens on all ports from `port` to `last_port`. Of a TCP test,
-    both ends keep the headers of at most `capture_packets` packets; 0 says that the plan asks for it, and that this
-    end's limits forbid it. Fields that are not set are left out of the JSON.
+    Unset fields are left out of the JSON.
     """
 
     address: str
@@ -62,18 +54,18 @@ class ThroughputSpec(msgspec.Struct, frozen=True, kw_only=True):
     duration_s: int = 10
     omit_s: int = 0
     streams: int = 1
-    rate_bps: int | None = None
-    window_bytes: int | None = None
+    rate_bps: int | None = None  # limit of all streams together
+    window_bytes: int | None = None  # socket buffer of both ends; None for the system's default
     congestion_control: str | None = None
     mss_bytes: int | None = None
     reverse: bool = False
-    one_time_key: str | None = None
-    peer_iperf3: str | None = None
-    last_port: int | msgspec.UnsetType = msgspec.UNSET
-    pacing_bps: int | msgspec.UnsetType = msgspec.UNSET
-    zero_copy: bool | msgspec.UnsetType = msgspec.UNSET
-    capture_packets: int | msgspec.UnsetType = msgspec.UNSET
-    block_bytes: int | msgspec.UnsetType = msgspec.UNSET
+    one_time_key: str | None = None  # secret shared by the two ends, for tests within an hour
+    peer_iperf3: str | None = None  # peer's version, such as `3.12`: authentication padding depends on it
+    last_port: int | msgspec.UnsetType = msgspec.UNSET  # a public server listens from `port` to here
+    pacing_bps: int | msgspec.UnsetType = msgspec.UNSET  # by the kernel (fq or TCP timers), all streams together
+    zero_copy: bool | msgspec.UnsetType = msgspec.UNSET  # send by sendfile(2)
+    capture_packets: int | msgspec.UnsetType = msgspec.UNSET  # TCP headers kept at both ends; 0 if this end forbids
+    block_bytes: int | msgspec.UnsetType = msgspec.UNSET  # length of each write; for UDP of a datagram
 
     @property
     def ports(self) -> range:
@@ -81,7 +73,7 @@ class ThroughputSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def length_s(self) -> float:
-        """Seconds for which the test loads the path, including the omitted part."""
+        """Seconds of load, including the omitted part."""
         return float(self.duration_s + self.omit_s)
 
 
@@ -116,43 +108,35 @@ class ReceivedIntervals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
 
 class CpuUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """CPU use of the tool at either end, as a share of a single CPU, as the tool reports it; several threads exceed 1.
-
-    `wanted_ratio` is the share of the time in which its busiest thread ran or was runnable, according to the kernel;
-    None if that was not sampled.
-    """
+    """CPU use of the tool at either end, as a share of a single CPU; several threads exceed 1."""
 
     total_ratio: Amount
     user_ratio: Amount
     system_ratio: Amount
-    wanted_ratio: Amount | None = None
+    wanted_ratio: Amount | None = None  # busiest thread's time running or runnable, by the kernel; None if unsampled
 
 
 class KernelCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """TCP_INFO of the sender's streams, as `ss -ti` shows it too, sampled last before the end of the test.
 
-    Times and RTTs are means over the streams, the rest are sums. `busy_s` is the time with unacknowledged or unsent
-    data; it includes the time limited by the peer's window and by the send buffer. `duplicates` counts retransmitted
-    segments that the peer already had (RFC 2883). `acknowledged_bytes` are those of all streams; `segment_bytes` is the
-    payload of the segments sent, whatever MSS was requested (`tcpi_snd_mss`). Both are None from agents that did not
-    report them.
+    Times and RTTs are means over the streams, the rest are sums.
     """
 
     age_s: Amount
-    busy_s: Amount
+    busy_s: Amount  # with unacknowledged or unsent data, limited times included
     peer_window_limited_s: Amount
     send_buffer_limited_s: Amount
     resent_bytes: LargeCount
-    duplicates: LargeCount
+    duplicates: LargeCount  # retransmitted segments that the peer had (RFC 2883)
     reordering_seen: LargeCount
-    acknowledged_bytes: LargeCount | None = None
+    acknowledged_bytes: LargeCount | None = None  # all streams; None from older agents
     delivery_rate_bps: Amount | None = None
     rtt_min_ms: Amount | None = None
-    segment_bytes: PositiveCount | None = None
+    segment_bytes: PositiveCount | None = None  # payload of sent segments (`tcpi_snd_mss`); None from older agents
 
 
 class UdpCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Datagrams of a UDP test: sent, lost and out of order, and their jitter (RFC 3550)."""
+    """Datagrams of a UDP test, and their jitter (RFC 3550)."""
 
     packets: LargeCount
     lost_packets: LargeCount
@@ -161,9 +145,10 @@ class UdpCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A stream of a TCP test, without the omitted part. RTTs and the congestion window are the sender's; what its end
-    or its system did not report is None. `steps_bps` are its rates over parts of the test of about equal length, from
-    several streams on: their number is bounded by that of the streams."""
+    """A stream of a TCP test, without the omitted part; unreported values are None.
+
+    RTTs and the congestion window are the sender's.
+    """
 
     throughput_bps: Amount
     duration_s: Seconds
@@ -174,64 +159,54 @@ class StreamResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     rtt_mean_ms: Amount | None = None
     rtt_max_ms: Amount | None = None
     cwnd_max_bytes: LargeCount | None = None
+    # over about equal parts; number bounded by that of streams
     steps_bps: Annotated[tuple[LargeCount, ...], Meta(max_length=MOST_STEPS)] = ()
 
 
 class CapturedPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The packets that a capture has up to a time of its clock, in nanoseconds since 1970, from where the part before
-    ends; None up to the end. Those of the first `kept_bytes` of each `period_bytes` of sequence numbers: data by its
-    own, ACKs by the number that they acknowledge. All of them where that is None."""
+    """Captured packets up to a time, from where the part before ends."""
 
+    # sequence numbers or ACKs in the first `kept_bytes` of each; None for all
     period_bytes: Annotated[int, Meta(ge=MOST_STRETCH_BYTES, le=1 << 30)] | None = None
     kept_bytes: Annotated[int, Meta(ge=1, le=MOST_STRETCH_BYTES)] | None = None
-    until_ns: LargeCount | None = None
+    until_ns: LargeCount | None = None  # Unix time by the capture's clock; None up to the end
 
 
 class CapturedHeaders(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The headers of a test's TCP packets at one end: pcap, compressed with zlib. Where it has not all packets, about
-    `left_out_packets` are missing, and `parts` say which; without parts, those after the last. `reason` says why there
-    are none."""
+    """TCP headers of a test at one end."""
 
-    pcap_zlib: Annotated[bytes, Meta(max_length=MOST_CAPTURE_BYTES)] = b""
+    pcap_zlib: Annotated[bytes, Meta(max_length=MOST_CAPTURE_BYTES)] = b""  # pcap, compressed with zlib
     packets: Annotated[int, Meta(ge=0, le=MOST_CAPTURED_PACKETS)] = 0
-    left_out_packets: LargeCount = 0
-    reason: Text | None = None
-    parts: Annotated[tuple[CapturedPart, ...], Meta(max_length=MOST_CAPTURED_PARTS)] = ()
+    left_out_packets: LargeCount = 0  # approximate missing packets; without `parts`, after the last
+    reason: Text | None = None  # why there are none
+    parts: Annotated[tuple[CapturedPart, ...], Meta(max_length=MOST_CAPTURED_PARTS)] = ()  # which packets are kept
 
 
 class Transfer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Details of a transfer. `omitted_s` is the length of the first part, which the tool leaves out of its figures.
-
-    If only the sender or only the receiver reported its intervals, the other's are None. `streams` are in the order of
-    their connections; empty for UDP and for agents that did not report them. The TCP metrics are those that
-    the kernel of each end had cached of the other before the test; `window_bytes` is the socket buffer that the test
-    set, `block_bytes` the length of the tool's writes, `mss_bytes` the MSS that it requested or reported: the segments
-    sent may be shorter (`KernelCounts.segment_bytes`). `began_at` is the time at which the sender's streams were
-    connected, by its clock; None where its kernel did not tell.
-    """
+    """Details of a transfer; an end that did not report has None."""
 
     sent: SentIntervals | None = None
     received: ReceivedIntervals | None = None
-    omitted_s: Seconds = 0.0
+    omitted_s: Seconds = 0.0  # first part, left out of the tool's figures
+    # requested or reported; segments may be shorter (`KernelCounts.segment_bytes`)
     mss_bytes: PositiveCount | None = None
     sender_cpu: CpuUse | None = None
     receiver_cpu: CpuUse | None = None
     kernel: KernelCounts | None = None
     udp: UdpCounts | None = None
+    # by connection; empty for UDP and older agents
     streams: Annotated[tuple[StreamResult, ...], Meta(max_length=MAX_STREAMS)] = ()
-    sender_metrics: TcpMetrics | None = None
+    sender_metrics: TcpMetrics | None = None  # cached by its kernel for the other end, before the test
     receiver_metrics: TcpMetrics | None = None
     sender_load: HostLoad | None = None
     receiver_load: HostLoad | None = None
-    window_bytes: PositiveCount | None = None
-    block_bytes: PositiveCount | None = None
-    began_at: Moment | None = None
+    window_bytes: PositiveCount | None = None  # socket buffer that the test set
+    block_bytes: PositiveCount | None = None  # length of the tool's writes
+    began_at: Moment | None = None  # sender's streams connected, by its clock; None if unknown
 
 
 class ThroughputRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="throughput", tag_field="kind"):
-    """Result of a throughput test. `throughput_bps` is the mean rate at the receiver without the omitted part, None
-    unless the outcome is `measured`. `asked_bps` is the rate limit that the sender was given; `inventory` and `capture`
-    are those of the host that connected."""
+    """Result of a throughput test; figures are None unless the outcome is `measured`."""
 
     target: str
     address: str | None
@@ -241,9 +216,9 @@ class ThroughputRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="th
     protocol: Protocol = "tcp"
     reverse: bool = False
     streams: PositiveSmallCount = 1
-    asked_bps: Amount | None = None
+    asked_bps: Amount | None = None  # rate limit given to the sender
     duration_s: Amount | None = None
-    throughput_bps: Amount | None = None
+    throughput_bps: Amount | None = None  # mean at the receiver without the omitted part
     sent_bytes: LargeCount | None = None
     received_bytes: LargeCount | None = None
     retransmits: Count | None = None
@@ -251,33 +226,31 @@ class ThroughputRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="th
     congestion_control: Text | None = None
     tool: Text | None = None
     transfer: Transfer | None = None
-    inventory: HostInventory | msgspec.UnsetType = msgspec.UNSET
+    inventory: HostInventory | msgspec.UnsetType = msgspec.UNSET  # of the host that connected, as `capture`
     capture: CapturedHeaders | msgspec.UnsetType = msgspec.UNSET
     detail: Text | None = None
 
     @property
     def is_reported_by_destination(self) -> bool:
-        """Whether the destination's agent delivers it: the end that connects does, with `reverse` the receiver."""
+        """With `reverse`, the connecting receiver's agent delivers it."""
         return self.reverse
 
 
 class ServerReport(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="served", tag_field="kind"):
     """Report of the listening end on a slot, beside the `ThroughputRun` of the end that connected.
 
-    The outcome is `measured` if it served the test, `missed` if no client connected; `detail` explains it. `sends` is
-    true if the listening end sent the data, as with `reverse`; `kernel` is set only then. `wanted_ratio` is as in
-    `CpuUse`; `inventory`, `metrics`, `load` and `capture` are those of the listening host.
+    Host fields are the listening host's.
     """
 
     needs_slot: ClassVar[bool] = True
 
     family: Literal[4, 6]
     started_at: Moment
-    outcome: Outcome
+    outcome: Outcome  # `measured` if it served the test, `missed` if no client connected
     detail: Text
-    sends: bool = False
-    wanted_ratio: Amount | None = None
-    kernel: KernelCounts | None = None
+    sends: bool = False  # the listening end sent the data, as with `reverse`
+    wanted_ratio: Amount | None = None  # as in `CpuUse`
+    kernel: KernelCounts | None = None  # only if it `sends`
     inventory: HostInventory | msgspec.UnsetType = msgspec.UNSET
     metrics: TcpMetrics | msgspec.UnsetType = msgspec.UNSET
     load: HostLoad | msgspec.UnsetType = msgspec.UNSET
@@ -285,12 +258,11 @@ class ServerReport(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="ser
 
     @property
     def is_reported_by_destination(self) -> bool:
-        """Whether the destination's agent delivers it: the listening end does, the receiver unless it sends."""
+        """The listening receiver's agent delivers it."""
         return not self.sends
 
 
 def merge_server_report(transfer: Transfer, served: ServerReport) -> Transfer:
-    """Add the figures that only the listening end could sample to a transfer."""
     end = "sender_cpu" if served.sends else "receiver_cpu"
     use: CpuUse | None = getattr(transfer, end)
     if use is not None and served.wanted_ratio is not None:
@@ -308,12 +280,10 @@ def merge_server_report(transfer: Transfer, served: ServerReport) -> Transfer:
 
 
 def with_metrics(transfer: Transfer, metrics: TcpMetrics | None, *, of_sender: bool) -> Transfer:
-    """Add the cached metrics of an end to a transfer."""
     return msgspec.structs.replace(transfer, **{"sender_metrics" if of_sender else "receiver_metrics": metrics})
 
 
 def not_measured(spec: ThroughputSpec, started_at: datetime, outcome: Outcome, detail: str) -> ThroughputRun:
-    """The result of a test that ended in `outcome`, without figures."""
     return ThroughputRun(
         target=spec.address,
         address=None,

@@ -1,8 +1,6 @@
-"""Backtest on a period of the archive: the incidents that would have opened. The archive is only read.
+"""Replay the rules on a period of the archive, read-only, with the present mesh.toml.
 
-In: the period and the rules. Out: their findings, and the number of path-weeks measured. Paths and settings are those
-of the present mesh.toml. The replay does not know when results arrived: it treats all stored results as received at
-once. Raw bursts of the period must still exist, and hours and days before it for the baselines.
+All stored results count as received at once; raw bursts must still exist.
 """
 
 from __future__ import annotations
@@ -19,8 +17,8 @@ from monitor.alerts.evaluate import scope_now
 from monitor.archive.upkeep.status import span
 from probes.commands.own_command import MANAGE
 
+# Interval of live evaluations.
 SHORTEST_S = 10.0
-"""The interval of live evaluations."""
 
 
 class NoBurstsError(Exception):
@@ -29,7 +27,7 @@ class NoBurstsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ArchiveReplay:
-    """The result of a replay. A path counts as measured within an hour after each of its bursts."""
+    """The result of a replay; a path counts as measured within an hour after each of its bursts."""
 
     alarms: Sequence[Alarm]
     findings: Sequence[tuple[datetime, RuleFinding]]
@@ -44,10 +42,7 @@ def replay(
     every_s: float | None = None,
     show: Callable[[datetime], None] = lambda now: None,
 ) -> ArchiveReplay:
-    """Run the rules from `since` to `until`, evaluated every `every_s` seconds; default: the shortest ping interval.
-
-    Raises `NoBurstsError`.
-    """
+    """Run the rules every `every_s` seconds, by default the shortest ping interval. Raises `NoBurstsError`."""
     scope = scope_now()
     if not scope.pinged:
         raise NoBurstsError(f"no path is measured; apply a mesh.toml with {MANAGE} mesh apply")

@@ -1,13 +1,7 @@
-"""Backtest on RTT series whose changes a person has marked: findings, and scores against the marks.
+"""Backtest the rules on RTT series with hand-marked changes (`monitor.analysis.changes.labelled`), a burst of a single
+packet a sample.
 
-In: a folder of files in the format of `monitor.analysis.changes.labelled`, a path each. Out: the findings of the
-replay, and scores. Each sample becomes a burst of a single packet and is judged by the code that runs live. RTT rules
-judge each burst once, with the bursts before it, however many bursts are new in an evaluation, so the interval of
-evaluations does not matter to them. The rule `rtt` is scored in two ways:
-
-  - as a detector, with `every_change` on: each change that it raises, against the marks (`monitor.analysis.changes.
-    scoring`: within 2 samples, matched in pairs, raised at most 15 samples late);
-  - as an alarm, with its settings: the number on quiet stretches, which are more than 15 samples from every mark.
+Scored as a detector (`monitor.analysis.changes.scoring`) and as an alarm on stretches far from marks.
 """
 
 from __future__ import annotations
@@ -35,26 +29,25 @@ from monitor.mesh.document.alert_rules import Place, RuleSettings
 from monitor.mesh.queries import MeasuredPath
 
 LEAST_SAMPLES = 2
+# A trace is left out this long after its end, before it would count as missing measurements.
 ENDS_AFTER_CYCLES = 2
-"""A trace is left out this long after its end, before it would count as missing measurements."""
 
 PACKET_BYTES = 100
 
+# Default interval of evaluations.
 EVERY_S = 3600.0
-"""Default interval of evaluations."""
 
 TimedFinding = tuple[datetime, RuleFinding]
 
 
 @dataclass(frozen=True, slots=True)
 class RaisedChange:
-    """A change on a path: the first burst after it and the burst that proved it, in seconds since the epoch; and
-    whether it alarms by the settings, unless a lasting incident has it already."""
+    """A change that the rule `rtt` raised on a path; times in seconds since the epoch."""
 
     path_id: int
-    at_s: float
-    raised_s: float
-    alarms: bool
+    at_s: float  # first burst after the change
+    raised_s: float  # burst that proved the change
+    alarms: bool  # by the settings, unless a lasting incident has it already
 
 
 class DatasetError(Exception):
@@ -63,7 +56,7 @@ class DatasetError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LabelledTrace:
-    """A series as a path, and the times of its samples in seconds since the epoch."""
+    """A series as a path, with sample times in seconds since the epoch."""
 
     name: str
     path: MeasuredPath
@@ -81,21 +74,17 @@ class QuietAlarms:
 
 @dataclass(frozen=True, slots=True)
 class LabelledReplay:
-    """The result of a replay of labelled series."""
-
     traces: Sequence[LabelledTrace]
     alarms: Sequence[Alarm]
     findings: Sequence[TimedFinding]
+    # All changes that the rule `rtt` raised with `every_change`.
     changes: Sequence[RaisedChange]
-    """All changes that the rule `rtt` raised with `every_change`."""
 
     @property
     def score(self) -> DetectionScore:
-        """The score of the changes against the marks, over all traces."""
         return score_of(self.traces, self.changes)
 
     def quiet(self) -> QuietAlarms:
-        """The alarms of the rule `rtt`, with its settings, on quiet stretches."""
         return quiet_alarms(self.traces, self.changes)
 
 
@@ -118,7 +107,7 @@ def replay(
     every_s: float = EVERY_S,
     show: Callable[[datetime], None] = lambda now: None,
 ) -> LabelledReplay:
-    """Run the rules on the traces, evaluated every `every_s` seconds; `alerts` are the settings of mesh.toml."""
+    """Run the rules on the traces every `every_s` seconds; `alerts` are the settings of mesh.toml."""
     source = RecordedSource(_bursts(traces))
     settings = {
         name: alert_rules.settings_for(alerts, name, {trace.path.path_id: trace.path.place for trace in traces})
@@ -146,7 +135,6 @@ def replay(
 def score_of(
     traces: Sequence[LabelledTrace], changes: Sequence[RaisedChange], latest: int = scoring.LATEST
 ) -> DetectionScore:
-    """Score changes against the marks of their traces."""
     scores = []
     for trace in traces:
         of_trace = [change for change in changes if change.path_id == trace.path.path_id]
@@ -157,7 +145,6 @@ def score_of(
 
 
 def quiet_alarms(traces: Sequence[LabelledTrace], changes: Sequence[RaisedChange]) -> QuietAlarms:
-    """Count the alarms of the rule `rtt` on quiet stretches."""
     alarms, quiet_s = 0, 0.0
     for trace in traces:
         still = scoring.quiet(trace.series.changed_at, len(trace.at_s))
@@ -168,7 +155,7 @@ def quiet_alarms(traces: Sequence[LabelledTrace], changes: Sequence[RaisedChange
 
 
 def _trace(file: Path, number: int) -> LabelledTrace:
-    """Samples are in the order of measuring; after a clock was set back, the next sample counts as a cycle later."""
+    """Samples keep their order; after a clock step back, the next counts a cycle later."""
     try:
         series = read(file.read_text(encoding="utf-8").split("\n"))
     except UnicodeDecodeError as error:
@@ -207,14 +194,12 @@ def _within(
 
 
 def _sample(trace: LabelledTrace, at_s: float) -> int:
-    """The index of the sample measured at this time."""
     return int(np.abs(trace.at_s - at_s).argmin())
 
 
 def _changes(
     snapshot: Snapshot, every: Mapping[int, RuleSettings], settings: Mapping[int, RuleSettings]
 ) -> list[RaisedChange]:
-    """All changes of the new bursts, each once, even if several figures of the burst changed."""
     trips = snapshot.trips
     alarms = {window for window, _, _ in RTT.raised(snapshot, settings)}
     return [

@@ -1,8 +1,6 @@
 """A source of snapshots from arrays instead of the archive, for labelled series and simulations.
 
-In: bursts and throughput tests in any order, and optionally hourly counts of the time before them. Out: a
-`monitor.alerts.detect.sources.Source`; no result holds data younger than the given moment. The tests compare each query
-with the archive's.
+No result holds data younger than the given moment.
 """
 
 from __future__ import annotations
@@ -51,15 +49,12 @@ _OF_DIRECTION = ("sent", "lossy", "hours_lossy", "lossy_squares", "season_lossy"
 
 @dataclass(frozen=True, slots=True)
 class RecordedBursts:
-    """Columns with an entry per burst; `rtts_ms` has the shape (bursts, packets sent), NaN where lost.
-
-    Times are seconds since the epoch. All packets of a burst have `packet_bytes`.
-    """
+    """Bursts as columns; times are seconds since the epoch."""
 
     path_id: Ints
     at_s: Floats
-    rtts_ms: Floats
-    packet_bytes: Ints
+    rtts_ms: Floats  # shape (bursts, packets sent), NaN where lost
+    packet_bytes: Ints  # of all packets of a burst
     reordered: Ints
     duplicated: Ints
     ttl: Floats
@@ -69,7 +64,7 @@ class RecordedBursts:
         cls, path_id: ArrayLike, at_s: ArrayLike, rtts_ms: ArrayLike, packet_bytes: ArrayLike = 100,
         reordered: ArrayLike = 0, duplicated: ArrayLike = 0, ttl: ArrayLike = np.nan,
     ) -> RecordedBursts:  # fmt: skip
-        """Bursts in the order of paths and times; scalars hold for all bursts."""
+        """Sort bursts by path and time; scalars apply to all bursts."""
         ids, times = np.asarray(path_id, dtype=np.int64), np.asarray(at_s, dtype=np.float64)
         order = np.lexsort((times, ids))
         columns = [
@@ -84,17 +79,18 @@ class RecordedBursts:
 
 @dataclass(frozen=True, slots=True)
 class HourlyPast:
-    """Counts of the hours from `since` up to the first burst: for each name of `COUNTS` with any count, an array of
-    shape (paths, hours), the paths in the order of their ids."""
+    """Counts of the hours from `since` up to the first burst, by `COUNTS`, of shape (paths, hours)."""
 
     since: datetime
     counts: Mapping[str, Floats]
 
 
 class RecordedSource(BurstsOfTrips):
-    """Bursts and tests as a source. `path_ids` are those of the bursts, in order, unless given. `ways` are two sources
-    of the same paths, with the packets of the forward and the reverse direction as bursts, or none; their RTTs are raw
-    one-way delays, and `offset_ms` are the bounds of the clocks' offset, NaN if unknown."""
+    """Bursts and tests as a source.
+
+    `ways` are sources for both directions, with raw one-way delays as RTTs, or none; `offset_ms` bounds the clock
+    offset, NaN if unknown.
+    """
 
     def __init__(
         self,
@@ -186,7 +182,6 @@ class RecordedSource(BurstsOfTrips):
         return columns | {f"season_{event}": counts for event, counts in of_season.items()}
 
     def _left_out(self, left_out: LeftOutHours, since: datetime, bursts: Floats) -> NDArray[np.bool_]:
-        """The hours left out, of the shape of `bursts`."""
         is_left_out, first = np.zeros(bursts.shape, dtype=np.bool_), round(since.timestamp()) // HOUR_S
         rows = {path_id: row for row, path_id in enumerate(self.path_ids.tolist())}
         for path_id, begin, end in zip(left_out.path_id, left_out.first, left_out.end, strict=True):
@@ -197,7 +192,7 @@ class RecordedSource(BurstsOfTrips):
 
     @staticmethod
     def _is_of_single_week(is_left_out: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Those of the hours of a season, three a week, that are left out in a single week."""
+        """Select the season hours, three a week, that are left out in a single week."""
         weeks = is_left_out.reshape(len(is_left_out), is_left_out.shape[1] // 3, 3).any(axis=2).sum(axis=1)
         return is_left_out & (weeks == 1)[:, np.newaxis]
 
@@ -219,7 +214,6 @@ class RecordedSource(BurstsOfTrips):
 
     @staticmethod
     def _of_ways(ways: Sequence[Columns]) -> Columns:
-        """The counts of both directions as columns of each."""
         columns: Columns = dict(ways[0]) if ways else {}
         for direction, of in zip(DIRECTIONS, ways, strict=False):
             columns |= {f"{direction}_{name}": of[name] for name in _OF_DIRECTION if name in of}
@@ -327,7 +321,6 @@ class RecordedSource(BurstsOfTrips):
         return np.asarray(np.clip(ticks, 0, self._span - 1), dtype=np.int64)
 
     def _places(self, times_s: Floats) -> Ints:
-        """The number of bursts of all paths before each time of each path; shape (paths, times)."""
         keys = np.arange(len(self.path_ids))[:, np.newaxis] * self._span + self._since_origin(times_s)
         return np.searchsorted(self._keys, keys)
 
@@ -337,7 +330,6 @@ class RecordedSource(BurstsOfTrips):
         return np.where(there, self._bursts.at_s[np.maximum(places, 0)], np.nan).ravel()
 
     def _hourly(self, past: HourlyPast | None, hours: int) -> dict[str, Floats]:
-        """The counts of all whole hours from the origin on; shape (paths, hours)."""
         edges = self._places(self._origin_s + np.arange(hours + 1, dtype=np.float64) * HOUR_S)
         columns = {name: np.diff(self._sums[name][edges], axis=1) for name in COUNTS}
         if past is not None:
@@ -346,7 +338,7 @@ class RecordedSource(BurstsOfTrips):
         return columns
 
     def _hours_between(self, since: datetime, until: datetime) -> dict[str, Floats]:
-        """The counts of the hours that begin in [since, until), shape (paths, hours), 0 without data."""
+        """Counts of hours that begin in [since, until), shape (paths, hours), 0 without data."""
         first = round((since.timestamp() - self._origin_s) / HOUR_S)
         hours = round((until - since) / HOUR)
         at = np.arange(first, first + hours)
@@ -357,7 +349,6 @@ class RecordedSource(BurstsOfTrips):
         return columns
 
     def _day_figures(self, begin_s: float) -> tuple[Floats, Floats, Floats]:
-        """Paths with replies on a day, with the median RTT and the Mathis estimate of their smallest packets."""
         edges = self._places(np.array([begin_s, begin_s + DAY_S]))
         ids, medians, sent, received, means = [], [], [], [], []
         for path_id, (begin, end) in zip(self.path_ids.tolist(), edges.tolist(), strict=True):

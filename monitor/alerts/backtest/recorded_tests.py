@@ -1,4 +1,4 @@
-"""Throughput tests and request-response runs of a recorded source (`monitor.alerts.backtest.recorded`), as arrays."""
+"""Throughput tests and request-response runs of a recorded source, as arrays."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MeasuredTests:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredResponses:
-    """Columns with an entry per request-response run, all of blocks of the same sizes."""
+    """Columns with an entry per request-response run, of equal block sizes."""
 
     path_id: Ints
     at_s: Floats
@@ -41,7 +41,7 @@ NO_RESPONSES = MeasuredResponses(np.zeros(0, dtype=np.int64), np.zeros(0), np.ze
 def newest_of(
     tests: MeasuredTests | MeasuredResponses, path_ids: Sequence[int], since: datetime, until: datetime, most: int
 ) -> tuple[Ints, Columns]:
-    """The places of the newest tests of each path in the period, and their `path_id`, `place` and `at_s`."""
+    """Select the newest tests of each path in the period: their places, and `path_id`, `place` and `at_s`."""
     selected = np.flatnonzero(
         np.isin(tests.path_id, path_ids) & (tests.at_s >= since.timestamp()) & (tests.at_s < until.timestamp())
     )

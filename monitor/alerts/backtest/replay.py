@@ -1,8 +1,6 @@
-"""Replay evaluations of the past: at each moment the snapshot, findings and causes as live, with incidents kept in
-memory. Nothing is stored or notified.
+"""Replay past evaluations with incidents kept in memory.
 
-In: the settings of rules by path, and a source. Out: `Alarm`s, the incidents that would have opened, in the order of
-detection. Silences, maintenance, acknowledgements and late results are not replayed.
+Silences, maintenance, acknowledgements and late results are not replayed.
 """
 
 from __future__ import annotations
@@ -30,24 +28,24 @@ from monitor.archive.periods import start_of
 
 @dataclass(slots=True)
 class Alarm:
-    """An incident: lasting findings by path and rule, all findings ever, and times of detection, opening and end."""
+    """An incident of a replay."""
 
     cause: str
     because: str
     found_at: datetime
-    findings: dict[Key, RuleFinding]
+    findings: dict[Key, RuleFinding]  # those that last
     opened_at: datetime | None = None
     ended_at: datetime | None = None
     reopenings: int = 0
+    # Whether it ended by merging into another alarm.
     is_part: bool = False
-    """Whether it ended by merging into another alarm."""
-    ever: dict[Key, RuleFinding] = field(default_factory=dict)
+    ever: dict[Key, RuleFinding] = field(default_factory=dict)  # all, lasting or over
+    # Ends of single findings while others kept it open.
     ended_s: dict[Key, float] = field(default_factory=dict)
-    """The ends of single findings while others kept it open."""
+    # First onset of each finding.
     since_s: dict[Key, float] = field(default_factory=dict)
-    """The first onset of each finding."""
+    # Findings that are over though the path is as bad as before.
     accepted: set[Key] = field(default_factory=set)
-    """The findings that are over though the path is as bad as before."""
 
     @property
     def rule(self) -> str:
@@ -70,7 +68,7 @@ class Replay:
         self._baselines: Baselines | None = None
 
     def at(self, now: datetime) -> Snapshot:
-        """Evaluate the rules at `now`: updates `alarms`, and adds new findings to `findings`."""
+        """Evaluate the rules at `now`: update `alarms` and add new findings to `findings`."""
         snapshot = self.snapshot(now)
         lasting = [alarm for alarm in self.alarms if alarm.ended_at is None]
         lasting_incidents = [
@@ -97,7 +95,6 @@ class Replay:
         return snapshot
 
     def snapshot(self, now: datetime) -> Snapshot:
-        """Take a snapshot only; each burst is new in a single snapshot."""
         if self._baselines is None or self._baselines.hour != start_of("hour", now):
             hour = start_of("hour", now)
             self._baselines = baselines_at(hour, self._source, self._times(baselines_since(hour), hour))
@@ -142,7 +139,6 @@ class Replay:
         whole.cause = group.label
 
     def _of_cause(self, group: CauseGroup, now: datetime) -> Alarm | None:
-        """The lasting alarm of a cause, or the newest ended alarm of the same gravest rule, recent enough to reopen."""
         gravest = gravest_of(group.findings)[0].rule
         of_cause = [alarm for alarm in reversed(self.alarms) if alarm.cause == group.label and not alarm.is_part]
         lasting = [alarm for alarm in of_cause if alarm.ended_at is None]
@@ -156,8 +152,7 @@ class Replay:
         return next(iter([*lasting, *lately]), None)
 
     def _end_findings(self, alarm: Alarm, keys: Collection[Key], snapshot: Snapshot) -> None:
-        """End those of the findings `keys` that are over, and the alarm with the last; none while others replace all
-        of them."""
+        """End findings that are over, unless others replace all of them; the last ends the alarm."""
         over = {key for key in keys if self._is_over(alarm, key, snapshot)}
         if over == alarm.findings.keys():
             alarm.ended_at = snapshot.now
@@ -178,7 +173,6 @@ class Replay:
         return reason is not None
 
     def _times(self, since: datetime, now: datetime) -> IncidentTimes:
-        """The times of the incidents so far, as `incidents.past_times`, on paths that are still measured."""
         times: dict[MeasureKind, list[PathTime]] = defaultdict(list)
         reverse = {(path.source, path.destination): path_id for path_id, path in self.scope.every.items()}
         for alarm in self.alarms:
@@ -203,7 +197,7 @@ class Replay:
 
 
 def moments(since: datetime, until: datetime, every_s: float) -> Iterator[datetime]:
-    """The times of the evaluations after `since`, up to `until`."""
+    """Yield the times of the evaluations in (since, until]."""
     step = timedelta(seconds=every_s)
     for number in range(1, int((until - since) / step) + 1):
         yield since + number * step

@@ -1,7 +1,4 @@
-"""The output of a backtest: alarms per path-week by rule, incidents, and scores of labelled series.
-
-In: the result of a replay. Out: the same figures as JSON and as lines and tables of text.
-"""
+"""Output of a backtest as JSON and as text: alarms per path-week by rule, incidents, and scores of labelled series."""
 
 from __future__ import annotations
 
@@ -24,11 +21,11 @@ NEWEST_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class AlarmCounts:
-    """Counts of a rule: `findings` outside a lasting incident, by path, and `incidents`, by cause."""
+    """Counts of a rule."""
 
     rule: str
-    findings: int
-    incidents: int
+    findings: int  # outside a lasting incident, by path
+    incidents: int  # by cause
 
 
 def counts(rules: Iterable[str], findings: Iterable[RuleFinding], alarms: Iterable[Alarm]) -> list[AlarmCounts]:
@@ -95,7 +92,6 @@ def tables(figures: dict[str, Any]) -> list[Table]:
 
 
 def words(figures: dict[str, Any]) -> str:
-    """The first line: the amount of data replayed."""
     weeks = f"{figures['path_weeks']:,.1f} path-weeks"
     if "traces" in figures:
         return (
@@ -106,7 +102,6 @@ def words(figures: dict[str, Any]) -> str:
 
 
 def incident_lines(figures: dict[str, Any]) -> list[str]:
-    """The newest incidents, a line each."""
     incidents = figures.get("incidents", [])
     lines = [
         f"{incident['found_at'][:16].replace('T', ' ')}  {_lasted(incident):>9}  "

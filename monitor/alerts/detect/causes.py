@@ -1,17 +1,8 @@
-"""Group findings on many paths by their common cause, so that each cause has a single incident.
+"""Group findings on many paths by their common cause (`monitor.analysis.alarms.grouping`), so that each cause has a
+single incident.
 
-In: the findings of this evaluation, and the lasting incidents. Out: for each cause its new findings, under the name of
-the incident they belong to, with the reason. `monitor.analysis.alarms.grouping` finds the best explanation, separately
-for three kinds of trouble: bad RTT or loss, low throughput, no data. Low throughput on a path with bad RTT or loss
-belongs to the incident of the latter, since loss and delay limit a transfer. A path without bursts in the last hour
-counts neither for nor against a cause of bad RTT or loss.
-
-A cause that covers paths of a lasting incident joins it: the incident grows and keeps its name. If a cause explains
-all paths of several lasting incidents, they are merged under the name of that cause; so is a single incident that was
-named after a pair of hosts, or after more than this cause. An incident of low throughput becomes part of one of bad RTT
-or loss on all of its paths that is detected later, if both began within `SAME_BEGIN`. Troubles at different times have
-no common cause: `monitor.alerts.detect.troubles` says which paths are bad together. `rejudge` narrows the lasting
-incidents that were named after more paths than have alarmed.
+RTT or loss, throughput and missing data are separate; low throughput joins bad RTT or loss of its path. Causes join and
+merge lasting incidents.
 """
 
 from __future__ import annotations
@@ -39,32 +30,28 @@ from monitor.analysis.alarms.grouping import LEAST_BAD, Cause, explain
 from monitor.mesh.queries import MeasuredPath
 from probes.quantities import counted
 
+# Where the minimum RTT rose by this share of the median's rise, all packets take longer: the route, not a busy host.
 SHARE_OF_FLOOR = 0.5
-"""If the minimum RTT rose by this share of the median's rise, all packets take longer: the route, not a busy host."""
 
 
 NO_TIMES: Mapping[int, float] = MappingProxyType({})
 
+# Troubles that bad round trips of the same path explain.
 SLOW_TRANSFERS = (Trouble.THROUGHPUT, Trouble.RESPONSES)
-"""Troubles that bad round trips of the same path explain."""
 
+# Either may be first: two low tests show a fall of throughput, a queue or little loss takes up to an hour.
 SAME_BEGIN = timedelta(hours=1)
-"""Two low tests in a row show a fall of throughput, a queue or little loss takes up to an hour: either may be first."""
 
 
 @dataclass(frozen=True, slots=True)
 class CauseGroup:
-    """New findings of one cause, and in a sentence the reason for this cause (empty for a single pair).
-
-    `merged` holds the causes of the lasting incidents that become part of this group, `moved` those from which some of
-    the findings come.
-    """
+    """New findings of a single cause."""
 
     label: str
     findings: tuple[RuleFinding, ...]
-    because: str
-    merged: frozenset[str] = frozenset()
-    moved: Mapping[Key, str] = field(default_factory=dict)
+    because: str  # reason for this cause, a sentence; empty for a single pair
+    merged: frozenset[str] = frozenset()  # causes of lasting incidents that become part of this group
+    moved: Mapping[Key, str] = field(default_factory=dict)  # causes of the incidents that some findings come from
 
 
 def find_causes(
@@ -75,9 +62,11 @@ def find_causes(
     cut_s: Mapping[int, float] = NO_TIMES,
     onsets_s: Mapping[int, float] = NO_TIMES,
 ) -> list[CauseGroup]:
-    """Group the findings that are in no lasting incident by their cause. `lost_at_s` is when the packets of a path were
-    lost, the median; `cut_s` when a path last answered before an outage; `onsets_s` when the loss of a path began, if
-    others have no newer data."""
+    """Group new findings by cause.
+
+    By path: `lost_at_s` is the begin of the newest loss, `cut_s` the last answer before an outage, `onsets_s` the loss
+    onset.
+    """
     of_trouble = {
         trouble: [finding for finding in findings if trouble_of(finding.rule) == trouble] for trouble in Trouble
     }
@@ -111,9 +100,7 @@ def find_causes(
 def rejudge(
     lasting: Sequence[LastingIncident], snapshot: Snapshot, onsets_s: Mapping[int, float] = NO_TIMES
 ) -> list[CauseGroup]:
-    """Name lasting incidents of loss anew whose name covers paths without an alarm, where by now a narrower cause
-    explains theirs. Each group is an incident under its new name, with findings that never belonged to it in groups of
-    their own."""
+    """Rename lasting loss incidents that cover paths without an alarm, where a narrower cause now explains theirs."""
     wide = [incident for incident in lasting if incident.may_be_narrower]
     scopes = _scopes(snapshot.paths) if wide else {}
     groups, taken = [], {incident.cause for incident in lasting}
@@ -144,7 +131,7 @@ def rejudge(
 def _with_slow_transfers(
     group: CauseGroup, lasting: Sequence[LastingIncident], explained: Mapping[int, str]
 ) -> CauseGroup:
-    """Merge incidents of slow transfers into a group that has all their paths and began at about the same time."""
+    """Merge slow-transfer incidents into a group with all their paths and about the same begin."""
     began = min(finding.since for finding in group.findings)
     slow = {
         incident.cause
@@ -200,8 +187,6 @@ def _explain(
     firing: frozenset[int] = frozenset(),
     onsets_s: Mapping[int, float] = NO_TIMES,
 ) -> list[tuple[Cause, str, str]]:
-    """The causes of these bad paths, each with its name and the evidence for it. Those `elsewhere` have another cause
-    and do not count; those `firing` or in another incident are not called normal."""
     paths = trouble.paths_of(snapshot)
     findings, bad, unknown = together.findings, together.path_ids, frozenset(elsewhere)
     unknown |= together.apart - bad
@@ -227,7 +212,6 @@ def _explain(
 
 
 def _not_normal(lasting: Sequence[LastingIncident]) -> frozenset[int]:
-    """The paths of lasting incidents that are not back to normal."""
     return frozenset(
         path_id
         for incident in lasting
@@ -239,14 +223,12 @@ def _not_normal(lasting: Sequence[LastingIncident]) -> frozenset[int]:
 def _own_name(
     findings: Sequence[RuleFinding], relapsed: Iterable[str], lasting: Sequence[LastingIncident]
 ) -> str | None:
-    """The incident of which all these findings are that were back to normal, if it has all their paths."""
     names, path_ids = set(relapsed), {finding.path_id for finding in findings}
     whole = (incident for incident in lasting if incident.cause in names)
     return next((incident.cause for incident in whole if path_ids <= {path_id for path_id, _ in incident.keys}), None)
 
 
 def _scopes(paths: Mapping[int, MeasuredPath]) -> dict[str, frozenset[int]]:
-    """All paths that each cause of bad RTT or loss covers, by its name."""
     every = candidates([_line(path) for path in paths.values()], _links(paths.values()), {})
     return {
         _label(Trouble.ROUND_TRIPS, candidate.kind, candidate.name, paths): candidate.path_ids for candidate in every
@@ -261,11 +243,7 @@ def _mergeable(
     lasting: Sequence[LastingIncident],
     scopes: Mapping[str, frozenset[int]],
 ) -> frozenset[str]:
-    """The causes of those incidents in `held` whose paths `cause` explains completely.
-
-    Empty if there are fewer than two, unless the cause is more than the pair of hosts (`pairs`) that the incident is
-    named after, or less than all paths of its name (`scopes`). Empty if another lasting incident already has the label.
-    """
+    """Causes of incidents in `held` that `cause` explains completely; empty unless they may merge."""
     explained = frozenset(
         incident.cause for incident in lasting if incident.cause in held and incident.path_ids <= cause.path_ids
     )
@@ -277,14 +255,12 @@ def _mergeable(
 
 
 def _pair_names(trouble: Trouble, paths: Sequence[MeasuredPath]) -> set[str]:
-    """The names of incidents that are about one of these paths, or about both directions."""
     arrows = (f"{path.source} → {path.destination}" for path in paths)
     both = (" ↔ ".join(sorted((path.source, path.destination))) for path in paths)
     return {f"{trouble.prefix}{name}" for name in chain(arrows, both)}
 
 
 def paths_without_bursts(snapshot: Snapshot) -> frozenset[int]:
-    """The paths without a measured burst in the last hour."""
     ids = np.array(list(snapshot.paths), dtype=np.int64)
     return frozenset(ids[snapshot.recent["bursts"].sum(axis=1) == 0].tolist()) if len(ids) else frozenset()
 
@@ -296,7 +272,6 @@ def _line(path: MeasuredPath) -> PathLocation:
 
 
 def _links(paths: Iterable[MeasuredPath]) -> dict[str, set[int]]:
-    """The paths across each uplink in mesh.toml."""
     links: dict[str, set[int]] = defaultdict(set)
     for path in paths:
         for uplink in path.uplinks:
@@ -321,7 +296,7 @@ def _label(trouble: Trouble, kind: CauseKind, name: str, paths: Collection[int])
 
 
 def _is_outbound_alone(cause: Cause) -> bool:
-    """Whether the measurements of a site are bad, and those to it are shown to be normal."""
+    """Whether measurements from a site are bad and those to it normal."""
     is_normal = bool(cause.reverse_known) and not cause.reverse_bad and not cause.reverse_unclear
     return cause.kind is CauseKind.OUTBOUND and is_normal
 
@@ -329,10 +304,7 @@ def _is_outbound_alone(cause: Cause) -> bool:
 def _agent_trouble(
     trouble: Trouble, cause: Cause, findings: Sequence[RuleFinding], snapshot: Snapshot
 ) -> tuple[str, ...]:
-    """The trouble that an agent reports of itself, if only its own measurements are bad and others reach its site.
-
-    A busy host delays some packets and not the fastest: where the minimum RTT rose as well, it is not the agent.
-    """
+    """The agent's own trouble; not if the minimum RTT rose too, since a busy host delays only some packets."""
     if trouble is not Trouble.ROUND_TRIPS or not _is_outbound_alone(cause):
         return ()
     if any(_minimum_rose(finding.figures) for finding in findings):
@@ -353,8 +325,6 @@ def _evidence_text(
     in_others: frozenset[int] = frozenset(),
     measured_in_others: frozenset[int] = frozenset(),
 ) -> str:
-    """The evidence for a cause and against others: bad paths in this direction, in the reverse and elsewhere; without
-    those `in_others`, the paths of other incidents, of which `measured_in_others` count as known."""
     if cause.kind in (CauseKind.PATH, CauseKind.PAIR):
         return ""
     name = {CauseKind.OUTBOUND: f"{cause.name} outbound", CauseKind.INBOUND: f"{cause.name} inbound"}.get(

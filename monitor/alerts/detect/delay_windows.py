@@ -1,9 +1,6 @@
-"""The newest one-way delays of each path as windows for the change detector, of both directions.
+"""The newest raw one-way delays of each path as windows for the change detector.
 
-In: the STAMP cycles with delays of both directions. Out: for each direction windows as those of the round trips
-(`rtt_windows`), of its raw minimum and median delay and its jitter, and of the same figures of the other direction.
-Raw delays contain the offset of the clocks, whose bounds come with them: `clock_lo` and `clock_hi` are those of its
-share in the delays of the direction, NaN where unknown.
+`clock_lo` and `clock_hi` bound the clock offset's share in the delays, NaN where unknown.
 """
 
 from __future__ import annotations
@@ -22,11 +19,11 @@ from monitor.mesh.queries import MeasuredPath
 
 Floats = NDArray[np.float64]
 
+# Prefix of the figures of the other direction.
 OTHER = "other_"
-"""Prefix of the figures of the other direction."""
 CLOCK_LO, CLOCK_HI = "clock_lo", "clock_hi"
+# Figures that contain the clock offset; their sum over both directions, the round trip, does not.
 DELAYS = ("minimum", "median")
-"""Figures that contain the offset of the clocks; that of both directions together, the round trip, does not."""
 
 
 def delay_windows(
@@ -37,10 +34,7 @@ def delay_windows(
     watched: set[int],
     source: Source,
 ) -> dict[str, TripWindows]:
-    """The windows and cycles of each direction of the paths with cycles since they were judged, and of the `watched`.
-
-    `measured_s` is when the newest cycle with delays of each path began. A path that was never judged begins with it.
-    """
+    """Windows and cycles of each direction, for `watched` paths and those with cycles since they were judged."""
     due = [
         path
         for path_id, path in paths.items()
@@ -53,7 +47,7 @@ def delay_windows(
 
 
 def level_ms(values_ms: Mapping[str, Floats], figure: str) -> Floats:
-    """A figure without the offset of the clocks: of one-way delays that of both directions together, the round trip."""
+    """A figure without the clock offset: for one-way delays the sum of both directions."""
     other = values_ms.get(f"{OTHER}{figure}")
     return values_ms[figure] if other is None or figure not in DELAYS else values_ms[figure] + other
 

@@ -1,8 +1,7 @@
-"""When the packets of bursts were sent.
+"""When the packets of bursts were sent, in seconds since the epoch.
 
-In: bursts of a path, and the spacing of its tests. Out: times in seconds since the epoch. A burst has the time of its
-first packet; the others follow at the spacing of the test, at even spacing up to a third of it earlier or later, and
-later by the packets that are not among them, which were sent during a throughput test.
+Packets follow at the test's spacing, up to a third of even spacing off, and later by packets left out during a
+throughput test.
 """
 
 from __future__ import annotations
@@ -21,20 +20,19 @@ from probes.packets.spec import JITTER_RATIO
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
+# Stored times are rounded to microseconds; this keeps the burst at which a stretch begins.
 SAME_S = 1e-3
-"""Stored times are rounded to microseconds, which must not leave out the burst at which a stretch begins."""
 Parameters = Callable[[Iterable[int]], list[tuple[int, dict[str, Any]]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Spacing:
-    """The least and the most seconds between packets of a burst, how early or late each may be, and how many packets a
-    burst has."""
+    """Time between packets of a burst."""
 
     least_s: float = 0.0
     most_s: float = 0.0
-    slack_s: float = 0.0
-    packets: int = 0
+    slack_s: float = 0.0  # how early or late a packet may be
+    packets: int = 0  # per burst
 
     @property
     def longest_s(self) -> float:
@@ -47,16 +45,15 @@ NO_SPACING = Spacing()
 
 @dataclass(frozen=True, slots=True)
 class Packets:
-    """The packets of bursts, in the order of sending: when each was sent at the earliest and at the latest, and by the
-    spacing alone, as if no packet before it in its burst had been set aside."""
+    """Packets of bursts, in the order of sending."""
 
-    planned_s: Floats
+    planned_s: Floats  # by the spacing alone, as if no packet had been set aside
     earliest_s: Floats
     latest_s: Floats
     burst_s: Floats
     lost: Bools
+    # Longest RTT.
     longest_s: float
-    """The longest RTT."""
 
     @property
     def sent_s(self) -> Floats:
@@ -64,7 +61,7 @@ class Packets:
 
 
 def spacings(path_ids: Iterable[int], parameters_of: Parameters = ping_parameters) -> dict[int, Spacing]:
-    """The spacing of the pings of these paths, or of their packets by these parameters: a query."""
+    """The ping spacing of these paths, or of tests with `parameters_of`: a query."""
     of_path: dict[int, list[Spacing]] = {}
     for path_id, parameters in parameters_of(path_ids):
         of_path.setdefault(path_id, []).append(_spacing(parameters))
@@ -88,7 +85,6 @@ def _spacing(parameters: Mapping[str, Any]) -> Spacing:
 
 
 def packets_of(bursts: BurstColumns, spacing: Spacing) -> Packets:
-    """All packets of these bursts of a path."""
     number = np.arange(bursts.rtts_ms.shape[1])
     missing = np.maximum(spacing.packets - bursts.sent, 0.0)[:, np.newaxis]
     slack_s = np.where((number > 0) | (missing > 0), spacing.slack_s, 0.0)
@@ -106,8 +102,7 @@ def packets_of(bursts: BurstColumns, spacing: Spacing) -> Packets:
 
 
 def last_answered_s(bursts: BurstColumns, spacing: Spacing) -> float | None:
-    """When the last packet with a reply was sent; None without any. Bursts of several sizes overlap: that which began
-    last need not have it."""
+    """When the last packet with a reply was sent, not always in the last burst; None without any."""
     answered = bursts.where(bursts.received > 0)
     if not len(answered.at_s):
         return None

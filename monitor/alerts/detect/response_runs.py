@@ -1,10 +1,4 @@
-"""The newest request-response runs of all paths at a moment, as arrays for the alert rules.
-
-In: the paths with such tests, the runs of past hours, and a source. Out: `ResponseRuns`, with a row for each path and
-sizes of its blocks: latencies of different sizes are no single series. The newest `NEWEST` runs are compared with runs
-an hour apart before them: of runs every five minutes, so many before would all be of the same few hours, and an evening
-of every day would look like a fault.
-"""
+"""The newest request-response runs of all paths, a row for each path and block sizes."""
 
 from __future__ import annotations
 
@@ -36,9 +30,7 @@ _NO_RUNS: Floats = np.zeros((0, ranks.LONGEST))
 
 @dataclass(frozen=True, slots=True)
 class ResponseRuns:
-    """Runs by path and sizes: `path_id`, `request_bytes` and `response_bytes` have an entry for each row of `at_s`,
-    `median_ms` and `p95_ms`, which have the shape (rows, runs), the newest run last; NaN where there is none.
-    `is_left_out` tells which runs were in an earlier incident or maintenance."""
+    """Runs by path and sizes; times and latencies have the shape (rows, runs), newest last, NaN if absent."""
 
     paths: dict[int, MeasuredPath] = field(default_factory=dict)
     path_id: Ints = field(default_factory=lambda: _NO_IDS)
@@ -50,11 +42,11 @@ class ResponseRuns:
     is_left_out: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(_NO_RUNS.shape, dtype=np.bool_))
 
     def usual(self, figure: str) -> Floats:
-        """This figure, NaN for runs that were in an earlier incident or maintenance."""
+        """This figure, NaN for runs in an earlier incident or maintenance."""
         return np.where(self.is_left_out, np.nan, getattr(self, figure))
 
     def row_of(self, path_id: int, request_bytes: int, response_bytes: int) -> int | None:
-        """The row of these blocks; None where the path has no such run any more."""
+        """The row of these block sizes; None if the path has no such run any more."""
         is_row = (
             (self.path_id == path_id) & (self.request_bytes == request_bytes) & (self.response_bytes == response_bytes)
         )
@@ -64,8 +56,7 @@ class ResponseRuns:
 def take_responses(
     now: datetime, paths: dict[int, MeasuredPath], hourly: Columns, source: Source, times: IncidentTimes = NO_TIMES
 ) -> ResponseRuns:
-    """Load the newest runs before `now` of these paths; `hourly` are those of the hours before, of any path, `times`
-    those of earlier incidents."""
+    """Load the newest runs of these paths; `hourly` are runs of earlier hours, of any path."""
     if not paths:
         return ResponseRuns()
     newest = source.newest_responses(list(paths), now - RUNS_WITHIN, now, NEWEST)
@@ -83,7 +74,6 @@ def take_responses(
 
 
 def _add_hours(runs: ResponseRuns, hourly: Columns) -> None:
-    """Put the newest of the hourly runs that are older than the newest runs of their row in front of these."""
     if not hourly or not len(hourly["path_id"]):
         return
     number = {tuple(key): row for row, key in enumerate(zip(*_ids(runs), strict=True))}

@@ -1,8 +1,4 @@
-"""Recent route changes with an effect on RTT or loss, for the rule `route_change`.
-
-In: the moment and the measured paths. Out: `RouteEffect`s, in words with the AS that differ. Changes without an effect
-are left out. Nothing is read but the list of recent changes while no route has changed.
-"""
+"""Recent route changes with an effect on RTT or loss, for the rule `route_change`."""
 
 from __future__ import annotations
 
@@ -18,14 +14,13 @@ from monitor.archive.queries.routes.periods import RouteChange, changes_between
 from monitor.routes.places import of_addresses
 
 LOOK_BACK = timedelta(hours=1)
+# Newest changes measured for an effect in an evaluation, the newest of each path.
 MOST_CHANGES = 200
-"""The newest changes whose effect is measured in an evaluation, of each path the newest."""
 
 
 @dataclass(frozen=True, slots=True)
 class RouteEffect:
-    """An effect on the pings of `path_id`, from `since` on: the burst after a step of the RTT, else the first trace on
-    the new route, which was at `seen_at`. The last trace on the old route was at `not_before`."""
+    """A route change's effect on pings."""
 
     path_id: int
     not_before: datetime
@@ -36,7 +31,7 @@ class RouteEffect:
 
 
 def recent_effects(path_ids: Sequence[int], now: datetime) -> tuple[RouteEffect, ...]:
-    """Effects of the newest change of each path in the last hour, by the bursts before `now`."""
+    """Effects of each path's newest change in the last hour, by the bursts before `now`."""
     wanted = set(path_ids)
     changes = distinct_changes([change for change in changes_between(now - LOOK_BACK, now) if change.path_id in wanted])
     if not changes:

@@ -1,8 +1,4 @@
-"""The hop, link, AS or border that bad paths have in common by their routes, as a candidate for their cause.
-
-In: a snapshot, the findings, and the keys of lasting findings. Out: the snapshot with the present routes, and the
-common part of bad paths. Without traces there are neither.
-"""
+"""The hop, link, AS or border common to the routes of bad paths, as a candidate cause."""
 
 from __future__ import annotations
 
@@ -23,17 +19,17 @@ from monitor.routes.places import of_addresses
 
 @dataclass(frozen=True, slots=True)
 class CommonPlace:
-    """A common part by its name, with the paths across it and its probability in words."""
+    """A common part of routes, with the paths across it."""
 
     name: str
     path_ids: frozenset[int]
-    text: str
+    text: str  # its probability in words
 
 
 def with_routes(
     snapshot: Snapshot, findings: Sequence[RuleFinding], lasting: Collection[Key], source: Source = STORED
 ) -> Snapshot:
-    """The snapshot with the routes of all paths where the cause of new findings depends on them; else as it is."""
+    """Add routes of all paths if new findings' causes depend on them."""
     new = [finding for finding in findings if (finding.path_id, finding.rule) not in lasting]
     bad = {path_id for path_id, rule in lasting if rule_of(rule).trouble is Trouble.ROUND_TRIPS}
     bad |= {finding.path_id for finding in findings if rule_of(finding.rule).trouble is Trouble.ROUND_TRIPS}
@@ -58,9 +54,7 @@ def common_place(
     evidence: OtherPathsEvidence,
     directions: Mapping[int, str],
 ) -> CommonPlace | None:
-    """The common part of the bad paths; None if their routes cannot tell it. A path without an alarm that its evidence
-    does not show to be normal counts neither for nor against a part. Bad paths with one of the `directions` lose
-    packets on that way only, `forward` or `reverse`."""
+    """The common part of the bad paths' routes; None if unknown."""
     routes = snapshot.routes.by_path
     if len(bad & routes.keys()) < LEAST_BAD:
         return None
@@ -89,7 +83,7 @@ def common_place(
 
 
 def _between(snapshot: Snapshot, path_id: int | None) -> Hops:
-    """The hops of a path's route between both ends; the end of a route that did not reach is unknown."""
+    """Hops between both ends; the end is unknown if a route did not reach."""
     if path_id is None:
         return ()
     route = snapshot.routes.by_path[path_id]

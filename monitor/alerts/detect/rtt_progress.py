@@ -1,5 +1,4 @@
-"""Store the newest burst of each path whose RTT has been judged, and the newest STAMP cycle whose delays have been. The
-stored time never goes back, even with concurrent writers."""
+"""Store each path's newest judged RTT burst and STAMP cycle; concurrent writers never move a time back."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ _WRITE = """
 
 
 def read(judged: JudgedModel = JudgedPath) -> dict[int, float]:
-    """The time of the newest judged burst by path, in seconds since the epoch."""
+    """Read the time of the newest judged burst by path, in seconds since the epoch."""
     return dict(judged.objects.values_list("path_id", "judged_s"))
 
 

@@ -1,9 +1,6 @@
-"""The newest RTTs of each path as windows for the change detector: bursts that were not judged before.
+"""The newest RTTs of each path as windows for the change detector; each burst is judged once.
 
-In: the answered bursts of the smallest packets. Out: for each burst that was not judged before a
-window of the bursts that end with it, of three figures: the least round trip of a burst, its median, and the mean
-difference of consecutive RTTs (delay variation, RFC 3393). Each new burst is judged once, also when many
-arrive together after the agent was cut off.
+Figures: minimum, median and delay variation (RFC 3393).
 """
 
 from __future__ import annotations
@@ -24,35 +21,28 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 WINDOW = BEFORE + AFTER
+# Windows compared at once, which bounds memory.
 WINDOWS_AT_ONCE = 10_000
-"""Windows of which figures are compared at once, for the memory that they take."""
+# Cycles without an answer that a window may hold; with more, the path is judged when it answers better.
 SPARE_CYCLES = 12
-"""Cycles without an answer that a window may hold; with more, the path is judged when it answers better."""
+# Bursts between the two stretches that are compared for a slow rise.
 SLOW_GAP = 6
-"""Bursts between the two stretches that are compared for a slow rise."""
+# The newest bursts are in neither stretch: a sudden rise is judged as such before.
 SLOW_LAG = 4
-"""The newest bursts are in neither: a sudden rise is judged as such before. With few cycles without an answer all of
-these bursts are among those that are read for `SPARE_CYCLES`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TripWindows:
-    """Windows of WINDOW bursts, by path and time: the path of each, and the places in `bursts` of the first burst of
-    its path (`first`) and of its own newest (`ends`). `bursts` are those of all paths; `spans` has the first and the
-    end of each path's.
-
-    `judged_s` is the time of each path's newest burst here: later bursts are new in the next evaluation.
-    """
+    """Windows of WINDOW bursts, by path and time."""
 
     path_id: Ints
-    first: Ints
-    ends: Ints
-    judged_s: Mapping[int, float]
-    bursts: RecentBursts
-    spans: Mapping[int, tuple[int, int]]
+    first: Ints  # place in `bursts` of the path's first burst
+    ends: Ints  # place of the window's newest burst
+    judged_s: Mapping[int, float]  # newest burst by path; later bursts are new next time
+    bursts: RecentBursts  # of all paths
+    spans: Mapping[int, tuple[int, int]]  # first and end of each path's bursts
 
     def window(self, number: int) -> RecentBursts:
-        """The bursts of a window."""
         end = int(self.ends[number]) + 1
         return self.bursts.part(end - WINDOW, end)
 
@@ -61,20 +51,18 @@ class TripWindows:
         return self.bursts.values_ms[figure][self.ends[windows][:, np.newaxis] + np.arange(1 - WINDOW, 1)]
 
     def with_gaps(self) -> tuple[Ints, Ints]:
-        """Windows that end `SLOW_LAG` bursts before the newest burst, with a gap of `SLOW_GAP` bursts after the first
-        `BEFORE`: the numbers of the windows that have such bursts, and their places in `bursts`, of shape (windows,
-        WINDOW)."""
+        """Window numbers and places, of shape (windows, WINDOW), with a gap of `SLOW_GAP` bursts, `SLOW_LAG` before the
+        newest."""
         windows = np.flatnonzero(self.ends - self.first >= WINDOW + SLOW_GAP + SLOW_LAG - 1)
         back = np.arange(1 - WINDOW, 1) - SLOW_LAG - np.where(np.arange(WINDOW) < BEFORE, SLOW_GAP, 0)
         return windows, self.ends[windows][:, np.newaxis] + back
 
     def bursts_of(self, path_id: int) -> RecentBursts | None:
-        """The recent bursts of a path that has new ones or is watched; None of any other path."""
+        """Recent bursts of a path with new bursts or watched; else None."""
         span = self.spans.get(path_id)
         return None if span is None else self.bursts.part(*span)
 
     def with_bursts_of(self, others: TripWindows) -> TripWindows:
-        """These windows, with the bursts of other paths too."""
         if others.bursts is self.bursts:
             return replace(self, spans={**self.spans, **others.spans})
         first = len(self.bursts.at_s)
@@ -92,11 +80,7 @@ def trip_windows(
     *,
     with_rtts: bool = False,
 ) -> TripWindows:
-    """The windows and bursts of the paths that have answered since they were judged, and of the `watched`.
-
-    `answered_s` is when each path answered last. A path that was never judged begins with its newest burst. Without
-    `with_rtts` the bursts may have their figures alone.
-    """
+    """Windows and bursts of the `watched` paths and those that answered since they were judged."""
     due = [
         path
         for path_id, path in paths.items()
@@ -110,7 +94,7 @@ def trip_windows(
 
 
 def windows_of(table: BurstTable, judged_s: Mapping[int, float]) -> TripWindows:
-    """The windows that end with a burst later than its path's judged one; of a path without that, with its newest."""
+    """Windows that end after the path's judged burst, or with its newest."""
     ids, at_s = table.path_id.tolist(), table.bursts.at_s
     judged = np.array([judged_s.get(path_id, np.nan) for path_id in ids])
     newest_s = at_s[table.end - 1]

@@ -1,9 +1,6 @@
 """Evidence for the cause of an incident: how many other paths are bad, and where.
 
-In: the paths of an incident, all measured paths, and which of them are bad. Out: `Share`s: of the paths from and to
-each site that all paths of the incident have in common, and of the rest. Paths without data, or with a problem of
-another kind, are neither bad nor normal, and counted apart. A path without an alarm is normal only if it has packets of
-now, and they exclude the incident's loss.
+A path without an alarm is normal only if its present packets exclude the incident's loss.
 """
 
 from __future__ import annotations
@@ -19,34 +16,29 @@ from monitor.mesh.queries import MeasuredPath
 from probes.quantities import counted
 
 ELSEWHERE = "elsewhere"
+# Unclear paths of a place that are listed, besides being counted.
 MOST_LISTED = 100
-"""So many unclear paths of a place are listed, besides being counted."""
 
 Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Of `known` paths in a place, `bad` are bad; of an incident that is over, when it was last bad. `unclear` of them
-    have no alarm, and may have the same loss by their packets, or their newer data are `overdue`; of a resolved
-    incident (`is_past`) nothing will tell any more. Not among the known are the paths of other incidents with a problem
-    of another kind, and those without data. `unclear_paths` are the ids of the unclear paths that are not overdue, of
-    MOST_LISTED at most."""
+    """Bad paths among the `known` paths in a place."""
 
     where: str
-    bad: int
+    bad: int  # of a past incident, when it was last bad
     known: int
-    unclear: int = 0
-    in_other_incidents: int = 0
-    without_data: int = 0
-    overdue: int = 0
-    unclear_paths: list[int] = field(default_factory=list, kw_only=True)
-    is_past: bool = field(default=False, kw_only=True)
+    unclear: int = 0  # no alarm, but packets may show the same loss
+    in_other_incidents: int = 0  # another kind of problem; not among the known
+    without_data: int = 0  # not among the known
+    overdue: int = 0  # unclear for lack of newer data
+    unclear_paths: list[int] = field(default_factory=list, kw_only=True)  # path IDs, not overdue, MOST_LISTED at most
+    is_past: bool = field(default=False, kw_only=True)  # resolved: unclear paths stay unclear
 
     @property
     def text(self) -> str:
-        """For example `paths to cern: normal (10 paths)`, `…: not clear yet for 2 of 10 paths (no newer data), 8
-        normal`."""
+        """As in `paths to cern: normal (10 paths)`, `…: not clear yet for 2 of 10 paths (no newer data), 8 normal`."""
         apart = [f"{self.in_other_incidents} of other incidents"] if self.in_other_incidents else []
         apart += [f"{self.without_data} without data"] if self.without_data else []
         return self._known_text + (f", but for {' and '.join(apart)}" if apart else "")
@@ -68,14 +60,13 @@ class Share:
 
 
 def shares_as_json(shares: Sequence[Share]) -> list[dict[str, Any]]:
-    """As `Incident.shares` stores them: `unclear` paths, and those apart, only where there are any."""
+    """Convert to JSON for `Incident.shares`, without zero counts of unclear and separate paths."""
     always = ("where", "bad", "known")
     return [{key: value for key, value in asdict(share).items() if key in always or value} for share in shares]
 
 
 class Shares:
-    """Which paths are bad, known, or neither, found once for all incidents. Of the `unknown` paths those `without_data`
-    have none, the others another problem. Masks have the shape (paths,), in the order of `paths`."""
+    """Which paths are bad, known or `unknown` (without data, or another problem), as masks of shape (paths,)."""
 
     def __init__(
         self,
@@ -95,18 +86,16 @@ class Shares:
         self._bad, self._in_others = self.mask(bad) & self._known, is_unknown & ~silent
 
     def mask(self, path_ids: Iterable[int]) -> Bools:
-        """Which paths are among these; ids of paths that are not measured are ignored."""
+        """Mask these paths; unmeasured ids are ignored."""
         mask = np.zeros(len(self._rows), dtype=np.bool_)
         mask[self._rows_of(path_ids)] = True
         return mask
 
     def is_without_alarm(self, path_id: int) -> bool:
-        """Whether a path counts as normal."""
         row = self._rows.get(path_id)
         return row is not None and bool(self._known[row] and not self._bad[row])
 
     def without_alarm(self, path_ids: Collection[int]) -> Bools:
-        """The paths that count as normal, except these."""
         is_normal: Bools = self._known & ~self._bad
         is_normal[self._rows_of(path_ids)] = False
         return is_normal
@@ -114,8 +103,7 @@ class Shares:
     def others(
         self, path_ids: Collection[int], unclear: Bools | None = None, overdue: Bools | None = None
     ) -> list[Share]:
-        """The shares of all paths except these; empty if none is measured. `unclear` are those without an alarm whose
-        packets do not exclude the incident's loss; of them, those `overdue` have none of now."""
+        """The shares of all other paths; empty if none is measured."""
         own = self._rows_of(path_ids)
         if not own:
             return []

@@ -1,8 +1,6 @@
-"""The state of all measured paths at a moment, as arrays: `take_snapshot` loads it, every rule reads the `Snapshot`.
+"""The state of all measured paths at a moment, as arrays for the rules, which never query the database.
 
-In: the moment, the paths in use, the settings, and the time up to which each path's RTTs have been judged. Out: a
-`Snapshot` with no data younger than its moment, so a backtest is a series of snapshots of the past. Rules never query
-the database.
+No data is younger than the moment.
 """
 
 from __future__ import annotations
@@ -35,19 +33,18 @@ from monitor.mesh.queries import MeasuredPath
 
 Floats = NDArray[np.float64]
 
+# A path and a rule: at most a single lasting incident has a finding of this key.
 Key = tuple[int, str]
-"""A path and a rule: at most a single lasting incident has a finding of this key."""
 
 RECENT_S = 3600
+# Of the last hour; where cycles exceed 15 minutes, of the last four cycles, a day at most.
 RECENT_STEPS = 12
-"""Counts of the last hour come in twelve steps; where cycles are longer than 15 minutes, of the last four cycles, a day
-at most."""
 
 RECENT_CYCLES = 4
 
 SHARE_OF_ROUND_TRIPS = 0.5
+# Shares of the false alarms of a rule on a path with STAMP tests: round trips and two directions.
 SHARE_OF_DIRECTION = 0.25
-"""Shares of the false alarms of a rule on a path with STAMP tests: round trips and two directions."""
 
 TESTS_WITHIN = timedelta(days=60)
 
@@ -56,17 +53,16 @@ _PREFIXES = tuple(f"{direction}_" for direction in DIRECTIONS)
 
 @dataclass(frozen=True, slots=True)
 class NewestCounts:
-    """`COUNTS` over the newest window of `window_s`, of shape (paths,) or scalar for a single path; `counted_s` is the
-    time that they are of, without the seconds that the newest step lacks."""
+    """`COUNTS` over the newest window, of shape (paths,) or scalar for a single path."""
 
     window_s: float
-    counted_s: float
+    counted_s: float  # without the seconds that the newest step lacks
     counts: Mapping[str, Floats]
 
 
 @dataclass(frozen=True, slots=True)
 class MeshRoutes:
-    """The present routes of paths, and the AS of their hops with names, as far as known."""
+    """The present routes of paths, and known AS of their hops with names."""
 
     by_path: Mapping[int, RouteHops] = field(default_factory=dict)
     as_of: Mapping[str, int] = field(default_factory=dict)
@@ -79,7 +75,7 @@ class MeshRoutes:
 
 @dataclass(frozen=True, slots=True)
 class OneWayCounts:
-    """Counts and delays of a direction, of the paths with STAMP tests, as those of a `Snapshot`."""
+    """Counts and delays of a direction of the paths with STAMP tests, as in `Snapshot`."""
 
     paths: dict[int, MeasuredPath]
     trips: TripWindows
@@ -92,21 +88,9 @@ class OneWayCounts:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Arrays with a row for each of `paths`, in their order.
+    """Arrays with a row for each of `paths`, in their order; counts have the shape (paths, steps), newest first.
 
-    `recent` and `hourly` have the shape (paths, steps), the newest step first; without a measurement a count is 0 and a
-    time NaN. `windows` has the counts, of shape (paths, 1), over those windows of the loss rule, by their seconds, that
-    are no multiple of a step. `lacking_s` has, by the seconds of a recent step and of each of these windows, how many
-    its newest is shorter (`Source.lacking_s`). `tests_left_out` tells which tests were in an earlier incident or
-    maintenance. `tests_bps`, `daily_rtts_ms` and `daily_estimates_bps` are inputs of `analysis.alarms.ranks`.
-    `silences` are those of the paths whose newest burst was lost as a whole. `agents` has the time of the last contact
-    with each site's agent, `troubles` the problems it reports of itself, `measuring_troubles` those that disturb its
-    measurements. `ended_s` has the end of the last incident of a path by a rule, `maintained_s` the end of the last
-    maintenance of a path, as far as the counts reach back. `routes` are read only where the cause of several bad paths
-    depends on them (`route_places.with_routes`); `as_paths` are the paths through each AS, since the hour began.
-    `route_effects` are recent route changes that changed RTT or loss, if the rule `route_change` is on. `directions`
-    has the counts and delays `forward` and `reverse` of the paths with STAMP tests (`of_direction`), `responses` the
-    request-response runs.
+    Without a measurement a count is 0 and a time NaN.
     """
 
     now: datetime
@@ -116,7 +100,7 @@ class Snapshot:
     recent: Mapping[str, Floats]
     hourly: Mapping[str, Floats]
     baseline: Mapping[str, Floats]
-    windows: Mapping[float, Mapping[str, Floats]]
+    windows: Mapping[float, Mapping[str, Floats]]  # loss windows by seconds if no multiple of a step; shape (paths, 1)
     trips: TripWindows
     daily_rtts_ms: Floats
     daily_estimates_bps: Floats
@@ -124,23 +108,25 @@ class Snapshot:
     test_rows: dict[int, int]
     tests_bps: Floats
     tested_at_s: Floats
-    tests_left_out: NDArray[np.bool_]
-    agents: Mapping[str, float]
-    silences: Mapping[int, Silence] = field(default_factory=dict)
-    troubles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    measuring_troubles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    ended_s: Mapping[Key, float] = field(default_factory=dict)
-    maintained_s: Mapping[int, float] = field(default_factory=dict)
+    tests_left_out: NDArray[np.bool_]  # in an earlier incident or maintenance
+    agents: Mapping[str, float]  # last contact with each site's agent
+    silences: Mapping[int, Silence] = field(default_factory=dict)  # of paths with the newest burst lost entirely
+    troubles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # problems that agents report of themselves
+    measuring_troubles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # those that disturb measurements
+    ended_s: Mapping[Key, float] = field(default_factory=dict)  # end of the last incident by path and rule
+    maintained_s: Mapping[int, float] = field(default_factory=dict)  # end of a path's last maintenance
+    # read only where a common cause depends on them (`with_routes`)
     routes: MeshRoutes = field(default_factory=MeshRoutes)
-    route_effects: tuple[RouteEffect, ...] = ()
-    as_paths: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    route_effects: tuple[RouteEffect, ...] = ()  # empty unless the rule `route_change` is on
+    as_paths: Mapping[str, frozenset[int]] = field(default_factory=dict)  # paths through each AS, since the hour began
+    # `forward` and `reverse` of paths with STAMP tests
     directions: Mapping[str, OneWayCounts] = field(default_factory=dict)
     is_one_way: bool = False
     responses: ResponseRuns = field(default_factory=ResponseRuns)
+    # seconds missing from the newest step or window (`Source.lacking_s`)
     lacking_s: Mapping[float, float] = field(default_factory=dict)
 
     def of_direction(self, direction: str) -> Snapshot:
-        """The snapshot of a direction: with the counts and the delays of the packets that went this way."""
         of = self.directions[direction]
         return replace(
             self,
@@ -159,13 +145,12 @@ class Snapshot:
 
     @property
     def delays_judged_s(self) -> Mapping[int, float]:
-        """As `trips.judged_s` of the one-way delays."""
+        """As `trips.judged_s`, for one-way delays."""
         return next((counts.trips.judged_s for counts in self.directions.values()), {})
 
     @cached_property
     def alarm_shares(self) -> Floats:
-        """The share of a rule's false alarms that may be those of these counts, for each path: a rule that is evaluated
-        on round trips and on both directions has no more of them than on round trips alone."""
+        """Each path's share of a rule's false alarms for these counts."""
         if self.is_one_way:
             return np.full(len(self.paths), SHARE_OF_DIRECTION)
         with_directions = {path_id for counts in self.directions.values() for path_id in counts.paths}
@@ -173,12 +158,11 @@ class Snapshot:
 
     @property
     def usual_tests_bps(self) -> Floats:
-        """`tests_bps`, NaN for tests that were in an earlier incident or maintenance."""
+        """`tests_bps`, NaN for tests in an earlier incident or maintenance."""
         return np.where(self.tests_left_out, np.nan, self.tests_bps)
 
     @cached_property
     def every_s(self) -> Floats:
-        """The interval of each path's pings."""
         return np.array([path.every_s for path in self.paths.values()], dtype=np.float64)
 
     @property
@@ -188,17 +172,15 @@ class Snapshot:
 
     @property
     def recent_lacking_s(self) -> float:
-        """How many seconds the newest recent step is shorter than `step_s`."""
+        """Seconds missing from the newest recent step."""
         return self.lacking_s.get(self.step_s, 0.0)
 
     @property
     def running_hour_s(self) -> float:
-        """How much of the running hour is over."""
         return (self.now - start_of("hour", self.now)).total_seconds()
 
     def newest_counts(self, window_s: float, row: int | slice = slice(None)) -> NewestCounts:
-        """The counts in a window of the loss rule, of all paths or of the path in `row`. A window of any other length
-        is rounded up to whole recent steps."""
+        """The counts in a loss window; other lengths are rounded up to whole recent steps."""
         if window_s in self.windows:
             return NewestCounts(
                 window_s,
@@ -210,7 +192,7 @@ class Snapshot:
         return NewestCounts(steps * self.step_s, steps * self.step_s - self.recent_lacking_s, counts)
 
     def newest(self, name: str) -> Floats:
-        """When (seconds since the epoch) the newest burst of each path was tried, was measured, was answered."""
+        """When each path's newest burst was tried, measured or answered, in seconds since the epoch."""
         return np.fmax.reduce(self.recent[name], axis=1)
 
 
@@ -228,9 +210,7 @@ def take_snapshot(
 ) -> Snapshot:
     """Load all inputs of the rules at `now` from `source`.
 
-    Counts come over windows of `windows_s` too; `judged_s` has the time of the newest judged burst. RTTs of the paths
-    `watched` are loaded even without new bursts. `baselines` of the same hour are used again instead of being loaded.
-    Without `with_rtts` the RTTs of bursts may be left out, but not their figures.
+    Reuses `baselines` of the same hour; loads RTTs of `watched` paths even without new bursts.
     """
     rows, step_s = {path_id: row for row, path_id in enumerate(paths)}, _step_s(paths)
     recent = _by_path(source.recent_counts(now, step_s, RECENT_STEPS), (*COUNTS, *TIMES), rows, RECENT_STEPS)
@@ -280,8 +260,8 @@ def take_directions(
     baselines: Baselines | None = None,
     source: Source = STORED,
 ) -> dict[str, OneWayCounts]:
-    """Load the counts and delays of each direction of the `paths` with STAMP tests, whose `every_s` is that of those
-    tests; empty without any path. The rest as in `take_snapshot`; `judged_s` is that of the delays."""
+    """Load counts and delays of each direction of `paths` with STAMP tests, at their interval `every_s`; empty without
+    paths."""
     if not paths:
         return {}
     rows, step_s = {path_id: row for row, path_id in enumerate(paths)}, _step_s(paths)
@@ -310,7 +290,7 @@ def take_directions(
 
 
 def _one_way(columns: Mapping[str, Floats], direction: str) -> dict[str, Floats]:
-    """The columns of a direction, with the names of `COUNTS`; reordered and duplicated packets are not counted."""
+    """Columns of a direction by `COUNTS`; reordered and duplicated packets are not counted."""
     prefix = f"{direction}_"
     of_both = {name: column for name, column in columns.items() if not name.startswith(_PREFIXES)}
     of_one = {name.removeprefix(prefix): column for name, column in columns.items() if name.startswith(prefix)}
@@ -320,25 +300,22 @@ def _one_way(columns: Mapping[str, Floats], direction: str) -> dict[str, Floats]
 
 
 def _step_s(paths: Mapping[int, MeasuredPath]) -> float:
-    """The length of a recent step."""
     slowest_s = max((path.every_s for path in paths.values()), default=0)
     return min(max(RECENT_S, RECENT_CYCLES * slowest_s), LONGEST_RAW.total_seconds()) / RECENT_STEPS
 
 
 def _uneven(windows_s: Iterable[float], step_s: float) -> list[float]:
-    """The windows that are no multiple of a recent step, or longer than all of them."""
     return [window_s for window_s in sorted(set(windows_s)) if window_s > RECENT_STEPS * step_s or window_s % step_s]
 
 
 def baselines_of(now: datetime, baselines: Baselines | None, source: Source) -> Baselines:
-    """These baselines if they are of the running hour, otherwise new ones."""
     return baselines if baselines is not None and baselines.hour == start_of("hour", now) else baselines_at(now, source)
 
 
 def _by_path(
     columns: Mapping[str, Floats], names: Iterable[str], rows: Mapping[int, int], steps: int, place: str = "step"
 ) -> dict[str, Floats]:
-    """Convert columns with a path and a place to arrays of shape (paths, places). Missing counts are 0."""
+    """Convert columns to arrays of shape (paths, places); missing counts are 0."""
     arrays = {name: np.full((len(rows), steps), 0.0 if name in COUNTS else np.nan) for name in names}
     if not columns or not rows:
         return arrays
@@ -353,7 +330,6 @@ def _by_path(
 
 
 def _by_path_array(columns: Mapping[str, Floats], rows: Mapping[int, int]) -> dict[str, Floats]:
-    """Convert columns with a row per path to arrays of shape (paths,); 0 for a path without a row."""
     is_listed, row = _find_rows(columns["path_id"], rows)
     arrays = {}
     for name, column in columns.items():
@@ -365,7 +341,7 @@ def _by_path_array(columns: Mapping[str, Floats], rows: Mapping[int, int]) -> di
 def _silences(
     now: datetime, paths: Mapping[int, MeasuredPath], recent: Mapping[str, Floats], recent_s: float, source: Source
 ) -> dict[int, Silence]:
-    """The silences of the paths whose newest burst was lost as a whole: a query, none without any."""
+    """Silences of paths with the newest burst lost: a query, or none."""
     measured_s, answered_s = (np.fmax.reduce(recent[name], axis=1) for name in ("measured_s", "answered_s"))
     lost, path_ids = np.flatnonzero(~np.isnan(measured_s) & ~(answered_s >= measured_s)), list(paths)
     if not len(lost):
@@ -379,7 +355,6 @@ def _silences(
 
 
 def _newest(times_s: Floats, paths: Mapping[int, MeasuredPath]) -> dict[int, float]:
-    """The newest of each path's times; a path without any is left out."""
     newest = np.fmax.reduce(times_s, axis=1).tolist()
     return {path_id: at_s for path_id, at_s in zip(paths, newest, strict=True) if not np.isnan(at_s)}
 
@@ -390,7 +365,7 @@ def _zero_counts(name: str, column: Floats) -> Floats:
 
 
 def _find_rows(path_ids: Floats, rows: Mapping[int, int]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """A mask of the entries whose path has a row, and their rows."""
+    """Mask the entries with a row for their path, and find the rows."""
     wanted, ids = path_ids.astype(np.int64), np.fromiter(rows, dtype=np.int64)
     is_listed, order = np.isin(wanted, ids), np.argsort(ids)
     return is_listed, order[np.searchsorted(ids, wanted[is_listed], sorter=order)]

@@ -1,8 +1,4 @@
-"""The sources of a snapshot's measurements: the archive, up to the given moment, which is now or in the past.
-
-It has the queries of `monitor.archive.queries.for_alerts`. `monitor.alerts.backtest.recorded` is another source:
-arrays instead of a database.
-"""
+"""The archive as a source of snapshots, up to a past or present moment."""
 
 from __future__ import annotations
 
@@ -81,8 +77,7 @@ class Source(Protocol):
         *,
         with_rtts: bool,
     ) -> BurstTable:
-        """The bursts of `for_alerts.recent_round_trips` with their figures. Without `with_rtts` their RTTs may be left
-        out."""
+        """Bursts of `for_alerts.recent_round_trips` with figures; without `with_rtts` RTTs may be left out."""
         ...
 
     def requests(self, path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> Columns: ...
@@ -95,9 +90,7 @@ class Source(Protocol):
         """The paths through each AS at `now`; empty without an AS table."""
         ...
 
-    def route_effects(self, path_ids: Sequence[int], now: datetime) -> tuple[RouteEffect, ...]:
-        """Recent route changes of these paths that changed RTT or loss."""
-        ...
+    def route_effects(self, path_ids: Sequence[int], now: datetime) -> tuple[RouteEffect, ...]: ...
 
     def agents(self, now: datetime) -> Mapping[str, float]:
         """When each site's agent last delivered before `now`, in seconds since the epoch."""
@@ -105,10 +98,9 @@ class Source(Protocol):
 
 
 class StoredSource(BurstsOfTrips):
-    """The archive up to a moment, whatever was measured later.
+    """The archive up to a moment.
 
-    The rollup of the hour that is running at the moment may include later data: in a backtest, or of an agent whose
-    clock is ahead. That hour is counted from the raw bursts before the moment.
+    The running hour is counted from raw bursts, as its rollup may include later data.
     """
 
     recent_counts = staticmethod(for_alerts.recent_counts)
@@ -153,9 +145,7 @@ class StoredSource(BurstsOfTrips):
 
 
 class SourceOfWorker(StoredSource):
-    """As stored, with what does not change kept between evaluations: the counts of the last hour by minute
-    (`minute_counts`), the newest bursts of each path (`kept_bursts`), and the hours of all paths, which are read once a
-    minute: windows of hours lose no more than that."""
+    """Keep minute counts and newest bursts between evaluations, and read the hours of all paths once a minute."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[tuple[datetime, datetime], datetime, Columns]] = {}
@@ -206,7 +196,6 @@ class SourceOfWorker(StoredSource):
 
 
 def _is_of_minutes(step_s: float, steps: int) -> bool:
-    """Whether the minutes that are kept have these steps."""
     return step_s % for_alerts.MINUTE_S == 0 and step_s * steps <= MINUTES * for_alerts.MINUTE_S
 
 
@@ -220,7 +209,6 @@ STORED = StoredSource()
 
 
 def _paths_by_as(routes: Mapping[int, RouteHops]) -> dict[str, frozenset[int]]:
-    """The paths whose route has a router in the AS, by the AS with its name."""
     addresses = {address for route in routes.values() for address in route.hops if address is not None}
     names = {address: name.as_text for address, name in of_addresses(sorted(addresses)).items()}
     through: dict[str, set[int]] = defaultdict(set)

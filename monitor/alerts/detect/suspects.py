@@ -1,9 +1,4 @@
-"""Evidence of the paths without an alarm, for the grouping of those with one by their common cause.
-
-In: a snapshot, the findings, and the keys of lasting findings. Out: for a set of bad paths, the log Bayes factor of
-each other path to be affected by the same loss or the same rise of the RTT (`monitor.analysis.alarms.suspicion`). For
-other troubles, such as jitter, a path without an alarm is normal.
-"""
+"""Log Bayes factors that paths without an alarm share a loss or RTT rise (`monitor.analysis.alarms.suspicion`)."""
 
 from __future__ import annotations
 
@@ -32,8 +27,8 @@ from monitor.analysis.alarms.suspicion import LossFactors, PacketCounts, RttSamp
 from monitor.archive.queries.for_alerts import DIRECTIONS, newest_bursts
 from monitor.mesh.queries import MeasuredPath
 
+# When the loss of each path of an open loss incident was over, seconds since the epoch; None while it lasts.
 LossEnds = Mapping[int, float | None]
-"""When the loss of each path of an open incident of loss was over, in seconds since the epoch; None while it lasts."""
 NO_PATH = -1
 NOT_SETTLED: Mapping[int, float] = MappingProxyType({})
 
@@ -41,22 +36,23 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+# A path's packets exclude the loss of others if they are ten times as likely at its own baseline.
 EXCLUDED_NATS = -math.log(10.0)
-"""A path's packets exclude the loss of others if they are ten times as likely at its own baseline."""
+# The loss rule may count packets for this long.
 PROOF_TAKES = timedelta(minutes=30)
-"""So long may the rule of loss count packets."""
+# Newest RTTs of a path that are compared.
 SAMPLES = 60
-"""RTTs of a path that are looked at, the newest."""
+# A path without an incident's loss in its packets of this time is normal, whatever it lost before.
 NEWEST_PACKETS = timedelta(minutes=10)
-"""A path without the loss of an incident in its packets of so long is normal, whatever it lost before."""
+# Bad paths, and as many others, that packets since an onset are read for.
 MOST_READ = 500
-"""Of so many bad paths, and as many others, the packets since an onset are read."""
 
 
 class PathSuspicion:
-    """`Evidence` of a snapshot. A path without packets or RTTs since the onset has none. The packets of a path before
-    `settled_s`, in seconds since the epoch, are those of an earlier trouble, and no evidence; nor are those of a path
-    that all began before the loss of the bad paths, at `onsets_s`."""
+    """`Evidence` of a snapshot; none for a path without packets or RTTs since the onset.
+
+    `settled_s` and `onsets_s` (seconds since the epoch) exclude earlier packets.
+    """
 
     def __init__(
         self,
@@ -84,8 +80,7 @@ class PathSuspicion:
         self._samples: dict[str, RttSamples] = {}
 
     def log_factors(self, bad: Collection[int], others: Sequence[int]) -> Floats:
-        """The log Bayes factors of `others`; minus infinity if the `bad` paths neither lose packets nor have a higher
-        RTT."""
+        """Log Bayes factors of `others`; minus infinity if `bad` paths neither lose packets nor have a higher RTT."""
         rows = self._rows(others)
         by_effect = []
         lossy = sorted(self._lossy.intersection(bad))
@@ -107,8 +102,7 @@ class PathSuspicion:
         return np.nan_to_num(np.fmax.reduce(by_effect), nan=0.0)
 
     def may_lose(self, bad: Collection[int], *, is_outage: bool) -> Bools:
-        """Which paths of the snapshot have packets that do not exclude the loss of the `bad` paths: with an outage,
-        which hits all packets at once and is soon proven, those that more likely have it than not."""
+        """Mask paths with packets that do not exclude the `bad` paths' loss."""
         lossy = self._rows(path_id for path_id in sorted(bad) if path_id in self._snapshot.rows)
         if not len(lossy):
             return np.zeros(len(self._snapshot.paths), dtype=np.bool_)
@@ -116,15 +110,13 @@ class PathSuspicion:
         return is_open
 
     def _ends_before(self, lossy: Collection[int], rows: Ints) -> NDArray[np.bool_]:
-        """Whether the newest burst of each path that counts began before the loss of these paths."""
         onset_s = min((self._onsets_s[path_id] for path_id in lossy if path_id in self._onsets_s), default=-np.inf)
         ends_before: NDArray[np.bool_] = self._newest_s[rows] < onset_s
         return ends_before
 
     @cached_property
     def _newest_s(self) -> Floats:
-        """When the newest burst of each path began. Kept, since each candidate cause asks for it: a storm has
-        thousands."""
+        """Begin of each path's newest burst, cached for thousands of candidate causes."""
         return self._snapshot.newest("counted_s")
 
     def _rows(self, path_ids: Iterable[int]) -> Ints:
@@ -139,12 +131,8 @@ class PathSuspicion:
 def clear_since(
     onset: datetime, lossy: Sequence[int], others: Sequence[int], snapshot: Snapshot, *, is_outage: bool
 ) -> set[int]:
-    """Those of the `others` whose packets since the onset, or the newest of them, exclude the loss that the `lossy`
-    paths have in the same time: a query, of MOST_READ bad paths at most.
-
-    The windows of a snapshot begin at fixed times: they may have the packets of an earlier trouble, and show the loss
-    of an incident that began within them as less than it is.
-    """
+    """Select `others` with packets since the onset that exclude the loss of `lossy`: a query, MOST_READ bad paths at
+    most."""
     if not lossy or not others:
         return set()
     every, now_s = [*lossy[:MOST_READ], *others], snapshot.now.timestamp()
@@ -159,7 +147,6 @@ def clear_since(
 
 
 def reverse_paths(paths: Iterable[MeasuredPath]) -> dict[int, int]:
-    """The reverse path of each of these that has one."""
     by_hosts = {(path.source, path.destination): path.path_id for path in paths}
     return {path_id: by_hosts[end, begin] for (begin, end), path_id in by_hosts.items() if (end, begin) in by_hosts}
 
@@ -183,7 +170,6 @@ def _packet_counts(snapshot: Snapshot, settled_s: Mapping[int, float]) -> Packet
 def _counts_since(
     since_s: float, bursts: Mapping[str, Floats], path_ids: Sequence[int], snapshot: Snapshot
 ) -> PacketCounts:
-    """The counts of these paths over the bursts that began at `since_s` or later, a single window."""
     places = {path_id: place for place, path_id in enumerate(path_ids)}
     is_since = bursts["at_s"] >= since_s
     place = np.array([places[path_id] for path_id in bursts["path_id"][is_since].tolist()], dtype=np.int64)
@@ -204,14 +190,12 @@ def _counts_since(
 
 
 def _base_ratio(snapshot: Snapshot) -> Floats:
-    """The loss of each path's baseline, NaN without one."""
     sent, received = snapshot.baseline["sent"], snapshot.baseline["received"]
     return np.where(sent > 0, (sent - received) / np.maximum(sent, 1.0), np.nan)
 
 
 def _with_stamp_packets(snapshot: Snapshot) -> Snapshot:
-    """The snapshot with the counts of STAMP packets, of both directions together, in place of round trips of paths that
-    have them: where a direction alone has fired, pings may not show the loss."""
+    """Replace round-trip counts by STAMP counts of both directions, where paths have them."""
     if not snapshot.directions:
         return snapshot
     forward, reverse = (snapshot.of_direction(direction) for direction in DIRECTIONS)
@@ -255,12 +239,7 @@ def _rtt_samples(snapshot: Snapshot, figure: str) -> RttSamples:
 def with_trips(
     snapshot: Snapshot, findings: Sequence[RuleFinding], lasting: Collection[Key], source: Source = STORED
 ) -> Snapshot:
-    """The snapshot with the recent RTTs of all measured paths where the cause of a sudden change of the RTT depends on
-    them; else as it is.
-
-    Usually a snapshot has the RTTs of those paths only that have new ones, and only those of the others are read. A
-    finding of a lasting incident has its cause, and a single bad path has none in common with others.
-    """
+    """Load recent RTTs of all paths where the cause of a sudden RTT change depends on them."""
     bad = {path_id for path_id, rule in lasting if rule_of(rule).trouble is Trouble.ROUND_TRIPS}
     bad |= {finding.path_id for finding in findings if rule_of(finding.rule).trouble is Trouble.ROUND_TRIPS}
     has_new = any(

@@ -1,10 +1,6 @@
-"""The paths that may be bad for a common reason: bad at the same time, and in the same way.
+"""Which paths may be bad for a common reason: at the same time, and in the same way.
 
-In: findings of an evaluation, and the lasting incidents with the state of each finding. Out: `BadTogether`, for each of
-which `causes` finds the causes. A finding that is back to normal counts for those only that were bad while it was; one
-that is bad again may be part of another trouble. A path without replies has no delay: an outage and a delay are no
-common trouble, while partial loss and delay may both be of a queue. Nor are an outage and a partial loss that was there
-before it, on paths that answer all the while.
+An outage and a delay never combine; partial loss and delay may share a queue.
 """
 
 from __future__ import annotations
@@ -19,53 +15,41 @@ from monitor.alerts.detect.silence import silent_since
 from monitor.alerts.detect.snapshot import Key, Snapshot
 
 LOSS_EFFECTS = (Effect.LOSS, Effect.UNREACHABLE)
+# Loss may precede an outage of the same trouble by this much.
 LEAD_S = 60.0
-"""Some loss may go before an outage of the same trouble by so much."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastingIncident:
-    """The cause of a lasting incident, the path and rule of each of its findings that is not over, and the earliest
-    begin of these; None if not known.
-
-    `recovered_s` is since when a finding is back to normal, in seconds since the epoch; `relapsed` are those that were
-    and are bad again, `outages` those without any reply, `cut_s` the last reply before each of these. `detected_s` is
-    when the findings of partial loss were detected. `findings` are all of them, `ended` the paths of those that are
-    over. `may_be_narrower`: it is so young that evidence may still come.
-    """
+    """A lasting incident and the state of its findings; times in seconds since the epoch."""
 
     cause: str
-    keys: frozenset[Key]
-    since: datetime | None = None
-    recovered_s: Mapping[Key, float] = field(default_factory=dict)
-    relapsed: frozenset[Key] = frozenset()
-    outages: frozenset[Key] = frozenset()
-    cut_s: Mapping[Key, float] = field(default_factory=dict)
-    detected_s: Mapping[Key, float] = field(default_factory=dict)
-    ended: frozenset[int] = frozenset()
-    findings: tuple[RuleFinding, ...] = ()
-    may_be_narrower: bool = False
+    keys: frozenset[Key]  # findings not over
+    since: datetime | None = None  # earliest begin of these, None if unknown
+    recovered_s: Mapping[Key, float] = field(default_factory=dict)  # since when a finding is back to normal
+    relapsed: frozenset[Key] = frozenset()  # were back to normal and are bad again
+    outages: frozenset[Key] = frozenset()  # without any reply
+    cut_s: Mapping[Key, float] = field(default_factory=dict)  # last reply before each outage
+    detected_s: Mapping[Key, float] = field(default_factory=dict)  # of partial loss
+    ended: frozenset[int] = frozenset()  # paths with findings that are over
+    findings: tuple[RuleFinding, ...] = ()  # all, ended included
+    may_be_narrower: bool = False  # so young that evidence may still come
 
     @property
     def path_ids(self) -> frozenset[int]:
-        """The paths of all its findings, also of those that are over: it is about these at its peak."""
         return self.ended | {path_id for path_id, _ in self.keys}
 
 
 @dataclass(frozen=True, slots=True)
 class BadTogether:
-    """Findings without an incident and paths of lasting ones that may have a common cause.
-
-    `held` is the incident of each finding of those that have one, `relapsed` that of the findings among `new` that were
-    back to normal. `findings` are all that fire now. `apart` are the paths of those with another trouble, which tell
-    nothing of this.
-    """
+    """Findings without an incident and paths of lasting incidents that may have a common cause."""
 
     new: tuple[RuleFinding, ...]
-    findings: tuple[RuleFinding, ...]
-    held: Mapping[Key, str]
+    findings: tuple[RuleFinding, ...]  # all that fire now
+    held: Mapping[Key, str]  # incident of each finding in an incident
+    # former incident of `new` findings that were back to normal
     relapsed: Mapping[Key, str] = field(default_factory=dict)
-    apart: frozenset[int] = frozenset()
+    apart: frozenset[int] = frozenset()  # paths with another trouble, no evidence here
 
     @property
     def keys(self) -> frozenset[Key]:
@@ -77,7 +61,6 @@ class BadTogether:
 
     @property
     def holder(self) -> dict[int, str]:
-        """The incident of each path."""
         return {path_id: cause for (path_id, _), cause in self.held.items()}
 
 
@@ -87,12 +70,10 @@ def trouble_of(rule: str) -> Trouble:
 
 
 def lasting_keys(lasting: Iterable[LastingIncident]) -> frozenset[Key]:
-    """The findings of lasting incidents."""
     return frozenset[Key]().union(*(incident.keys for incident in lasting))
 
 
 def all_together(trouble: Trouble, findings: Sequence[RuleFinding], lasting: Sequence[LastingIncident]) -> BadTogether:
-    """The findings of a trouble whose time does not matter."""
     already = lasting_keys(lasting)
     new = tuple(finding for finding in findings if finding.key not in already)
     return BadTogether(new, tuple(findings), _held(lasting, lambda key: trouble_of(key[1]) is trouble))
@@ -105,8 +86,7 @@ def bad_together(
     lost_at_s: Mapping[int, float],
     cut_s: Mapping[int, float],
 ) -> list[BadTogether]:
-    """The findings of bad RTT or loss without an incident, in parts that may each have a common cause. `cut_s` is the
-    last reply of the paths of new findings that are outages."""
+    """Split new findings of bad RTT or loss into parts that may have a common cause."""
     already = lasting_keys(lasting)
     recovered_s = {key: at_s for incident in lasting for key, at_s in incident.recovered_s.items()}
     relapsed = {key: incident.cause for incident in lasting for key in incident.relapsed}
@@ -120,7 +100,7 @@ def bad_together(
         keeps: Callable[[Key], bool],
         apart: frozenset[Key] = frozenset(),
     ) -> BadTogether:
-        """With the lasting findings that were bad at `least_s` or are, if kept and not `apart`."""
+        """Add kept lasting findings bad since `least_s`, unless `apart`."""
 
         def is_in(key: Key) -> bool:
             is_bad = recovered_s.get(key, least_s) >= least_s and key not in apart
@@ -162,7 +142,6 @@ def bad_together(
 def _lossy_before(
     cut: Sequence[RuleFinding], lasting: Sequence[LastingIncident], snapshot: Snapshot, cut_s: Mapping[int, float]
 ) -> frozenset[Key]:
-    """The lasting partial losses from before the outage of these findings, of paths that answer."""
     own = {finding.path_id for finding in cut}
     least_s = min((cut_s[path_id] for path_id in own), default=-float("inf")) - LEAD_S
     return frozenset(
@@ -174,15 +153,13 @@ def _lossy_before(
 
 
 def _cut_later(lasting: Sequence[LastingIncident], lost_s: float) -> frozenset[Key]:
-    """The lasting outages that began after these packets were lost."""
     return frozenset(
         key for incident in lasting for key, began_s in incident.cut_s.items() if lost_s < began_s - LEAD_S
     )
 
 
 def settled_s(lasting: Sequence[LastingIncident], snapshot: Snapshot) -> dict[int, float]:
-    """Since when the packets of a path are evidence of a present loss: after the end of its last incident of loss, and
-    since it is back to normal in a lasting one."""
+    """Since when packets of a path show present loss."""
     ends = [(key, at_s) for incident in lasting for key, at_s in incident.recovered_s.items()]
     at_s: dict[int, float] = {}
     for (path_id, rule), end_s in [*snapshot.ended_s.items(), *ends]:
@@ -208,8 +185,7 @@ def _is_silent(path_id: int, snapshot: Snapshot) -> bool:
 
 
 def _time_s(finding: RuleFinding, snapshot: Snapshot, lost_at_s: Mapping[int, float]) -> float:
-    """When the trouble of a finding was, in seconds since the epoch: of a step of the RTT its onset, of a loss the
-    median of its lost packets; else now."""
+    """Epoch seconds: onset of an RTT step or loss, else now."""
     if _is_loss(finding.key):
         return lost_at_s.get(finding.path_id, snapshot.now.timestamp())
     if "figure" in finding.figures and "since" in finding.figures:

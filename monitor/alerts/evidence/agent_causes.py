@@ -13,12 +13,12 @@ from monitor.archive.outcomes import outcome_words
 
 SILENT_S = 120
 LEAST_UNANSWERED = 3
+# Least bursts without a reply, and highest share of answered packets, of a path that has died.
 MOST_ANSWERED = 0.3
-"""Bursts without a reply at least, and share of answered packets at most, of a path that has died."""
+# Sites that stopped delivering at the same time; from this number the fault is placed at the centre.
 LEAST_SILENT_SITES = 2
-"""Sites that stopped delivering at the same time, from which on the fault is placed at the centre."""
+# Paths from a site without a report of trouble; from this number the fault is placed at its agent.
 LEAST_PATHS_OF_AGENT = 2
-"""Paths from a site, without a report of trouble, from which on the fault is placed at its agent."""
 
 
 def centre_is_cut_off(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
@@ -41,7 +41,7 @@ def centre_is_cut_off(facts: Facts, rule: AlertRule, where: str) -> LikelyCause 
 
 
 def site_is_down(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
-    """A site that nobody reaches, and whose agent is silent."""
+    """A site that nobody reaches, with a silent agent."""
     if rule.effect not in (Effect.NO_DATA, Effect.UNREACHABLE) or not facts.paths or facts.failures:
         return None
     is_unreachable = rule.effect is Effect.UNREACHABLE
@@ -110,10 +110,8 @@ def cannot_be_measured(facts: Facts, rule: AlertRule, where: str) -> LikelyCause
 
 
 def agent_itself(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
-    """The agent of the only source: its own pings are bad, pings of others to it cross the same network and are normal.
-
-    A minimum RTT that rose as much as the median is never the agent's: at a busy host some packets are on time.
-    """
+    """Only the agent's own pings are bad, without an equal rise of the minimum RTT: a busy host delays only some
+    packets."""
     sources = {path.source_site for path in facts.paths}
     if rule.trouble.needs_tests or rule.effect is Effect.NO_DATA or len(sources) != 1:
         return None
@@ -144,7 +142,6 @@ def _silent_s(agent: AgentFacts, facts: Facts) -> float:
 
 
 def _answers_pings(facts: Facts, agent: AgentFacts) -> str:
-    """When other sites last reached the silent site, where they still did after the beginning."""
     backs = [path.back.after for path in facts.paths if path.source_site == agent.site and path.back is not None]
     reached = [figures for figures in backs if figures.sent]
     answered_at = max((figures.answered_at for figures in reached if figures.answered_at is not None), default=None)
@@ -154,7 +151,7 @@ def _answers_pings(facts: Facts, agent: AgentFacts) -> str:
 
 
 def _is_cut_off(figures: PeriodFigures) -> bool:
-    """Whether pings are no longer answered; the first of the period may have been, as its beginning is not exact."""
+    """Whether pings went unanswered; the first may precede the inexact beginning."""
     return figures.bursts_all_lost >= LEAST_UNANSWERED and figures.received <= MOST_ANSWERED * figures.sent
 
 

@@ -1,11 +1,7 @@
-"""Collect the facts of an incident from the archive: what its paths were like before it, and are like since.
+"""Collect the facts of an incident from the archive: at most 23 queries, and a few more with traces or STAMP tests.
 
-In: an incident with its findings, and the moment. Out: `Facts`. At most 23 questions to the database, however many
-paths the incident has, and a few more where they are traced or have STAMP tests: its gravest paths
-(`onsets.PATHS_IN_DETAIL`) are looked at, in both directions.
-
-Before is the day up to the earliest moment at which it may have begun, without earlier incidents (`earlier_times`),
-after is from the likeliest moment on, a day at most. Bursts between the two are in neither.
+Before is the day up to the earliest begin, after at most a day from the likeliest; only the gravest paths
+(`onsets.PATHS_IN_DETAIL`).
 """
 
 from __future__ import annotations
@@ -63,9 +59,7 @@ from monitor.present.track import Signal
 
 
 def collect_facts(incident: Incident, now: datetime, began: Beginning | None = None) -> Facts:
-    """Gather the facts of an incident at `now`: by its findings that are not over; by all once the paths are normal.
-
-    `began` is its beginning if that has been told from bursts already."""
+    """Gather the facts of an incident by its lasting findings, or all once the paths are normal."""
     every = list(incident.paths.all())
     tests_seen = tests_of_incidents([incident]).get(incident.pk, 0)  # before the tests are read: none is overlooked
     rows = [row for row in every if not row.is_over] or every
@@ -77,7 +71,7 @@ def collect_facts(incident: Incident, now: datetime, began: Beginning | None = N
 
 @dataclass(frozen=True, slots=True)
 class _Period:
-    """The time before an incident and the time of it, with all that the figures of a path are made from."""
+    """The time before an incident and the time of it."""
 
     incident: Incident
     rows: Sequence[IncidentPath]
@@ -149,7 +143,6 @@ def _period(incident: Incident, rows: Sequence[IncidentPath], now: datetime, beg
 
 
 def _burst_of(moment: Beginning, pairs: Sequence[PathPair], bursts: BurstColumns) -> datetime:
-    """The first burst of the figures since a beginning: of its path, that in which the trouble may have begun."""
     path_ids = [pair.path.pk for pair in pairs if str(pair.path) == moment.path]
     until = moment.latest if moment.is_outage and moment.latest is not None else moment.at
     own_s = bursts.at_s[np.isin(bursts.path_id, path_ids) & (bursts.at_s <= until.timestamp())]
@@ -216,7 +209,7 @@ def _path_facts(of: _Period) -> tuple[PathFacts, ...]:
 
 
 def _direction(of: _Period, path: Path, addresses: tuple[str | None, str | None], is_unanswered: bool) -> Direction:
-    """The figures of a path before and since; around an outage within a burst, by the packets of that burst."""
+    """Figures before and since; around an outage within a burst, by packets."""
     spacing = of.spacings.get(path.pk, NO_SPACING)
     was_since, (was_address, address) = of.since - LONGEST_RAW, addresses
     replied_at, again_at = _silence_of(of.present.get(path.pk), of.is_since)
@@ -240,14 +233,12 @@ def _direction(of: _Period, path: Path, addresses: tuple[str | None, str | None]
 
 
 def _end_of(path: PresentPath | None, row: IncidentPath) -> datetime | None:
-    """When the last trouble of a path ended by its track of the signal of a finding: others end at other times."""
     track = track_of(row, path)
     return None if track is None or track.end is None else datetime.fromtimestamp(track.end.at_s, UTC)
 
 
 def _silence_of(path: PresentPath | None, since: datetime) -> tuple[datetime | None, datetime | None]:
-    """The last reply before the newest outage of a path that had not ended at this time, None where it is not known;
-    and the first after it, None while it lasts, or where the path has lost packets since."""
+    """Last reply before the newest outage and first after it, None if unknown."""
     track = None if path is None else path.track(Signal.LOSS)
     if track is None:
         return None, None
@@ -260,14 +251,12 @@ def _silence_of(path: PresentPath | None, since: datetime) -> tuple[datetime | N
 
 
 def _deliveries(reports: Sequence[AgentReport], since: datetime, now: datetime) -> Deliveries | None:
-    """The deliveries of all agents that delivered in the hour before `since`, or later."""
     at = [report.accepted_at for report in reports if report.accepted_at >= since - LEAST_SEARCH]
     silent = [accepted_at for accepted_at in at if (now - accepted_at).total_seconds() >= SILENT_S]
     return Deliveries(len(at), len(silent), max(silent)) if silent else None
 
 
 def _agents(pairs: Sequence[PathPair], since: datetime, every: Sequence[AgentReport]) -> tuple[AgentFacts, ...]:
-    """The agents of the sites of these paths, sources first."""
     sites: dict[str, bool] = {}
     for path in [pair.path for pair in pairs]:
         sites[path.source.site.name] = True
@@ -295,7 +284,6 @@ def _agents(pairs: Sequence[PathPair], since: datetime, every: Sequence[AgentRep
 
 
 def _verdicts(pairs: Sequence[PathPair], since: datetime, until: datetime) -> tuple[TestVerdict, ...]:
-    """The bottleneck of the newest test of the first path whose throughput fell."""
     tested = next(
         (pair.path for pair in pairs if any(rule_of(row.rule).trouble.needs_tests for row in pair.rows)), None
     )

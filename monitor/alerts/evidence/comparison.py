@@ -1,4 +1,4 @@
-"""Figures of an incident's paths compared before and after its beginning: did loss rise, did the minimum RTT move?"""
+"""Compare figures of an incident's paths before and after its beginning: loss and minimum RTT."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from monitor.alerts.detect.causes import SHARE_OF_FLOOR
 from monitor.alerts.evidence.facts import Direction, Facts, PeriodFigures
 from monitor.analysis import figures as shown
 
+# RTT changes below both this and `MATTERS_SHARE` are ignored.
 MATTERS_MS = 1.0
-"""RTT changes below both this and `MATTERS_SHARE` are ignored."""
 MATTERS_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class DelayRise:
-    """How much the median and the minimum RTT of a path rose, the latter of most bursts."""
+    """How much a path's median and minimum RTT (of most bursts) rose."""
 
     name: str
     median_ms: float
@@ -24,7 +24,6 @@ class DelayRise:
 
     @property
     def is_of_route(self) -> bool:
-        """Whether the minimum rose with the median."""
         return self.minimum_ms >= SHARE_OF_FLOOR * self.median_ms
 
 
@@ -41,8 +40,7 @@ def loss_rose(direction: Direction) -> bool:
 
 
 def pings_compared(facts: Facts) -> str:
-    """The pings of paths whose loss did not rise: `pings show no more loss than before`, or that too few before the
-    onset do not tell, where the loss since is above the mean of these."""
+    """State that pings show no more loss than before, or too few packets before the onset to tell."""
     unclear = [direction for direction in directions(facts) if not loss_rose(direction) and is_above_mean(direction)]
     if not unclear:
         return "pings show no more loss than before"
@@ -50,13 +48,13 @@ def pings_compared(facts: Facts) -> str:
 
 
 def is_above_mean(direction: Direction) -> bool:
-    """Whether the loss since the onset is above that of the packets before, however few these are."""
+    """Whether loss since the onset exceeds the loss before, however few the packets."""
     was, now = direction.before.loss_ratio, direction.after.loss_low_ratio
     return now is not None and now > (was or 0.0)
 
 
 def loss_text(lossy: Iterable[Direction]) -> str:
-    """For example `20.3% since the onset (41 of 202 packets), before < 0.23%`, pooled over paths."""
+    """As in `20.3% since the onset (41 of 202 packets), before < 0.23%`, pooled over paths."""
     paths = list(lossy)
     lost, sent = _totals(direction.after for direction in paths)
     before = shown.loss(*_totals(direction.before for direction in paths))

@@ -1,8 +1,4 @@
-"""The end of an incident: that which its tracks have, else by the bursts or tests of its paths.
-
-In: the findings of an incident, and raw bursts of their paths. Out: a moment, None where nothing tells it. An incident
-is resolved later than this: its rules wait until they can tell that it is over.
-"""
+"""The end of an incident, by its tracks or else by bursts or tests; None if unknown. Resolution comes later."""
 
 from __future__ import annotations
 
@@ -29,13 +25,12 @@ JUST_AFTER = timedelta(microseconds=1)
 
 
 def is_over(incident: Incident) -> bool:
-    """Whether an incident is resolved, waits to be, or has replies again: there is nothing to look for any more."""
+    """Whether an incident is resolved, about to be, or answered again."""
     return incident.closed_at is not None or incident.over_since is not None
 
 
 def end_of(incident: Incident, rows: Sequence[IncidentPath], now: datetime) -> datetime | None:
-    """The end of an incident that is resolved at `now` with these findings: of those without a track six queries, of
-    throughput seven."""
+    """The end of an incident resolved at `now`: six queries without a track, seven for throughput."""
     ends = [at for row in rows if (at := _by_track(row)) is not None]
     untracked = [row for row in rows if not _has_track(row)]
     if not untracked:
@@ -55,9 +50,8 @@ def end_of(incident: Incident, rows: Sequence[IncidentPath], now: datetime) -> d
 def end_of_figures(
     rows: Sequence[IncidentPath], path_ids: Sequence[int], bursts: BurstColumns, since: datetime, until: datetime
 ) -> tuple[datetime | None, datetime]:
-    """The end of these findings, gravest first, if their paths are normal since; and the end of the figures.
-
-    These end with the trouble of the gravest rule: good bursts after it would dilute them."""
+    """The end of these findings, gravest first, None while any lasts; and the end of the figures, with the gravest
+    rule's trouble."""
     ends = {row: _end_of(row, bursts, since) for row in rows if row.path_id in path_ids}
     worst = [end for row, end in ends.items() if row.rule == rows[0].rule]
     last = max((end for end in worst if end is not None), default=None)
@@ -70,14 +64,13 @@ def end_of_figures(
 
 
 def first_reply(rows: Iterable[IncidentPath]) -> datetime | None:
-    """The last of the first replies after the outages of these findings, if all have one."""
+    """The last of the first replies after these outages, if all have a reply."""
     outages = [track.outage for row in rows if (track := own_track(row)) is not None and track.outage is not None]
     replies_s = [reply.at_s for _, reply in outages if reply is not None]
     return datetime.fromtimestamp(max(replies_s), UTC) if replies_s and len(replies_s) == len(outages) else None
 
 
 def _end_of(row: IncidentPath, bursts: BurstColumns, since: datetime) -> datetime | None:
-    """The end of a finding; None while it lasts."""
     if _has_track(row):
         return _by_track(row)
     end = _last_of(row, bursts, since)
@@ -93,12 +86,10 @@ def _has_track(row: IncidentPath) -> bool:
 
 
 def _by_track(row: IncidentPath) -> datetime | None:
-    """When the trouble of a finding ended by its track."""
     return normal_since(row) if _has_track(row) else None
 
 
 def _last_low_test(rows: Iterable[IncidentPath], since: datetime, until: datetime) -> datetime | None:
-    """When the last throughput test began whose rate is nearer to that of a finding than to the one before it."""
     falls = {
         row.path_id: row.figures
         for row in rows
@@ -116,7 +107,6 @@ def _last_low_test(rows: Iterable[IncidentPath], since: datetime, until: datetim
 
 
 def _last_of(row: IncidentPath, bursts: BurstColumns, since: datetime) -> datetime | None:
-    """The last bad burst of a finding; of one of missing data the first burst after it."""
     rule, figures = rule_of(row.rule), row.figures
     if rule.effect is Effect.NO_DATA:
         return _first_after(row.path_id, figures, bursts)
@@ -125,7 +115,6 @@ def _last_of(row: IncidentPath, bursts: BurstColumns, since: datetime) -> dateti
 
 
 def _by(row: IncidentPath) -> BadBursts | BurstLevel | None:
-    """The bursts that show when a finding ended."""
     rule, figures = rule_of(row.rule), row.figures
     if rule is ROUTE_CHANGE:
         # Its begin is by traces; its end is that of its effect, which a later trace finds later.
@@ -134,7 +123,6 @@ def _by(row: IncidentPath) -> BadBursts | BurstLevel | None:
 
 
 def _first_after(path_id: int, figures: Mapping[str, Any], bursts: BurstColumns) -> datetime | None:
-    """The first burst after a time without any."""
     if "found" not in figures:
         return None
     later = bursts.at_s[bursts.path_id == path_id]

@@ -1,8 +1,4 @@
-"""The figures of evidence from raw bursts: a path over a period, and when its trouble began. Arrays in, values out.
-
-In: `monitor.archive.queries.around.BurstColumns`. Out: `PeriodFigures` and `Beginning`. No database, no clock.
-`monitor.alerts.evidence.collect` chooses the period.
-"""
+"""Figures of a path over a period, and when its trouble began, from raw bursts. No database, no clock."""
 
 from __future__ import annotations
 
@@ -37,12 +33,12 @@ Floats = NDArray[np.float64]
 CONFIDENCE = 0.95
 SHARES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
 FLOOR_SHARE = 0.1
+# With fewer bursts since the onset none is left out.
 LEAST_BURSTS = 3
-"""With fewer bursts since the onset none is left out."""
+# Times are rounded to microseconds.
 SAME_S = 1e-3
-"""Times are rounded to microseconds."""
+# Newest bursts that are searched for a beginning, at most.
 MOST_SAMPLES = 3000
-"""The maximum number of bursts that are searched for a beginning; of more, the newest."""
 
 
 def concatenate_bursts(first: BurstColumns, second: BurstColumns) -> BurstColumns:
@@ -76,10 +72,7 @@ def figures(
     spacing: Spacing = NO_SPACING,
     sent_before: datetime | None = None,
 ) -> PeriodFigures:
-    """The figures of a path over [since, until), of bursts whose last packet was sent before `sent_before`: the period
-    ends with these, since the rest of the cycle in which a trouble began is not of the time before. Since an onset the
-    RTTs are without the first burst: some of its packets may have been sent before, and the onset is that of another
-    path perhaps."""
+    """Figures of a path over [since, until), without bursts that end at `sent_before` or later."""
     every = bursts_between(bursts, path_id, since, until)
     if sent_before is not None:
         last_s = every.at_s + (np.maximum(every.sent, spacing.packets) - 1.0) * spacing.most_s + spacing.slack_s
@@ -128,7 +121,7 @@ def figures(
 
 
 def _unanswered_packets(bursts: BurstColumns, answered_s: float) -> int:
-    """The packets lost after the last answered one, whose burst is the newest of those at `answered_s`."""
+    """Packets lost after the last answered packet, in the newest burst at `answered_s`."""
     newest = bursts.where(np.abs(bursts.at_s - answered_s) < SAME_S)
     lost = np.isnan(newest.rtts_ms[-1, : int(newest.sent[-1])]) if len(newest.at_s) else np.empty(0, np.bool_)
     trailing = len(lost) if lost.all() else int(lost[::-1].argmin())
@@ -136,8 +129,7 @@ def _unanswered_packets(bursts: BurstColumns, answered_s: float) -> int:
 
 
 def floor_ms(bursts: BurstColumns) -> float | None:
-    """The 10th percentile of the minimum RTTs of bursts, the second lowest of few: a single early packet does not
-    decide it, while a queue that empties now and then shows. None without replies."""
+    """The 10th percentile of burst minimum RTTs, or the second lowest of few; None without replies."""
     minima_ms = burst_figures(bursts.rtts_ms)["minimum"]
     minima_ms = minima_ms[~np.isnan(minima_ms)]
     return float(np.quantile(minima_ms, FLOOR_SHARE, method="higher")) if len(minima_ms) else None
@@ -150,11 +142,7 @@ def find_beginning(
     finding: Mapping[str, Any],
     spacing: Spacing = NO_SPACING,
 ) -> Beginning | None:
-    """When a finding began, by those of these bursts that its rule names; None if they show no change. `path` names
-    the path that they are of.
-
-    A path may be bad at some hours of the day only: pass the period in which the change must lie.
-    """
+    """When a finding began, by the bursts of its rule; None if they show no change."""
     own = bursts.in_order()
     own = own.where(own.during_test == 0)
     if isinstance(by, BadBursts):
@@ -171,11 +159,7 @@ def find_beginning(
 def find_end(
     bursts: BurstColumns, path_id: int, since: datetime, by: BadBursts | BurstLevel, finding: Mapping[str, Any]
 ) -> datetime | None:
-    """The last bad burst of a finding that began at `since`; None if the bursts show none, or no levels to tell by.
-
-    The most likely end of a stretch with the share of bad bursts since then, between stretches with that of before: the
-    maximum of the cumulative log-likelihood ratio (Page 1954). A single bad burst long after is not part of it.
-    """
+    """The last bad burst since `since`, or None: maximum of the cumulative log-likelihood ratio (Page 1954)."""
     own = bursts.where((bursts.path_id == path_id) & (bursts.during_test == 0))
     if isinstance(by, BurstLevel):
         small, figure = smallest(own), str(finding.get("figure", by.figure))
@@ -189,12 +173,10 @@ def find_end(
 
 
 def smallest(bursts: BurstColumns) -> BurstColumns:
-    """Select the bursts with the smallest packets."""
     return bursts.where(bursts.packet_bytes == bursts.packet_bytes.min(initial=np.inf))
 
 
 def _nearer_after(bursts: BurstColumns, figure: str, finding: Mapping[str, Any]) -> NDArray[np.bool_] | None:
-    """Whether the level of each burst is nearer to that of the finding than to its baseline, or above its limit."""
     values = burst_figures(bursts.rtts_ms)[figure]
     if "limit_ms" in finding:
         return np.asarray(values > float(finding["limit_ms"]))
@@ -204,13 +186,11 @@ def _nearer_after(bursts: BurstColumns, figure: str, finding: Mapping[str, Any])
 
 
 def _last_bad(bad: NDArray[np.bool_], baseline: NDArray[np.bool_]) -> int | None:
-    """The last of these bursts with the share of bad bursts of all of them."""
     gains = _gains(bad, baseline)
     return None if gains is None else int(gains.cumsum().argmax())
 
 
 def _gains(bad: NDArray[np.bool_], baseline: NDArray[np.bool_]) -> Floats | None:
-    """The log-likelihood ratio of each burst: of the share of bad bursts of all of them against that of before."""
     if not bad.any():
         return None
     usual = (baseline.sum() + 0.5) / (len(baseline) + 1.0)
@@ -221,8 +201,6 @@ def _gains(bad: NDArray[np.bool_], baseline: NDArray[np.bool_]) -> Floats | None
 
 
 def _to_beginning(bursts: BurstColumns, place: Onset, path: str, words: str, spacing: Spacing) -> Beginning:
-    """The change lies after the last sample certainly before it began, and not after the end of the first sample
-    certainly after it."""
     at_s, packets = bursts.at_s, packets_of(bursts, spacing)
     last_s = packets.latest_s[packets.burst_s == at_s[place.latest]].max(initial=at_s[place.latest]) + packets.longest_s
     ends_s = float(at_s[place.at]), float(at_s[max(place.earliest - 1, 0)]), float(last_s)

@@ -1,9 +1,6 @@
-"""The evidence of an incident for pages, tickets and messages: `evidence` combines the facts kept at its opening, the
-incident itself, and for a lasting incident the figures of the last hour.
+"""Build the evidence of an incident for pages, tickets and messages.
 
-In: an incident with its paths (`alerts.queries`), and the moment. Out: an `Evidence`. At most two queries, neither of
-more than an hour of raw bursts, and one more where a route had changed. `monitor.alerts.evidence.gather` gathers the
-facts.
+At most two queries of an hour of raw bursts each, and one more after a route change.
 """
 
 from __future__ import annotations
@@ -62,18 +59,17 @@ class PathEvidence:
 
 @dataclass(frozen=True, slots=True)
 class AgentEvidence:
-    """The agent of a site, in words; `troubles` is empty for a healthy agent."""
+    """The agent of a site, in words."""
 
     site: str
     is_source: bool
     text: str
-    troubles: tuple[str, ...]
+    troubles: tuple[str, ...]  # empty for a healthy agent
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The evidence of an incident; `likely` is the sentence of `cause`. Until it has been gathered, `gathered_at` is
-    None and the rest is empty."""
+    """The evidence of an incident; until gathered, `gathered_at` is None and the rest empty."""
 
     incident_id: int
     gathered_at: datetime | None
@@ -87,14 +83,13 @@ class Evidence:
     routers: tuple[RouterErrors, ...]
     failures: tuple[FailedBurst, ...]
     verdicts: tuple[TestVerdict, ...]
-    likely: str
+    likely: str  # sentence of `cause`
     cause: LikelyCause
     routes: tuple[RouteFacts, ...] = ()
     one_way: tuple[OneWayFacts, ...] = ()
 
 
 def evidence(incident: Incident, now: datetime) -> Evidence:
-    """Build the evidence of an incident at `now`."""
     facts = stored_facts(incident)
     if facts is not None:
         facts = replace(facts, routes=with_returns(facts.routes, incident, now))
@@ -131,8 +126,7 @@ def evidence(incident: Incident, now: datetime) -> Evidence:
 
 
 def _with_last_hour(facts: Facts, now: datetime) -> Facts:
-    """Add the figures of the last hour to the facts, and of a path without results when these were gathered, as its
-    agent delivered later, those since the onset: a single query."""
+    """Add the last hour's figures, and late results since the onset: a single query."""
     path_ids = [
         direction.path_id for path in facts.paths for direction in (path.there, path.back) if direction is not None
     ]
@@ -153,7 +147,7 @@ def _with_last_hour(facts: Facts, now: datetime) -> Facts:
 
 
 def began_text(began: Beginning) -> str:
-    """For example `2026-11-21 10:00:12 UTC (95% CI 09:58:12–10:01:12; bursts with loss, slac → cern)`."""
+    """As in `2026-11-21 10:00:12 UTC (95% CI 09:58:12–10:01:12; bursts with loss, slac → cern)`."""
     at = f"{began.at:%Y-%m-%d %H:%M:%S} UTC"
     if began.earliest is None or began.latest is None:
         return f"{at} (by {began.of} on {began.path})"

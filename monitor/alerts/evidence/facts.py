@@ -1,8 +1,6 @@
-"""Measurements around the beginning of an incident: the values behind its evidence.
+"""Measurements around the beginning of an incident, stored with it as JSON, since raw bursts expire earlier.
 
-They are stored as JSON with the incident (`as_json`, `from_json`, VERSION), since raw bursts expire before incidents
-do. `monitor.alerts.evidence.collect` gathers them, `monitor.alerts.evidence.likely_cause` interprets them. Ratios are 0
-to 1, times aware UTC; None means unknown.
+Ratios are 0 to 1, times aware UTC; None means unknown.
 """
 
 from __future__ import annotations
@@ -18,39 +16,33 @@ from monitor.alerts.evidence.routes.traced import RouteFacts
 from monitor.analysis.directions import DirectionLosses, SteppedDirection
 from monitor.analysis.loss import OUTAGE_CYCLES, is_outage
 
+# Raise it when a field changes its meaning or is removed; a new field needs a default instead.
 VERSION = 1
-"""Raise it when a field changes its meaning or is removed; a new field needs a default instead."""
 
 
 TESTS = "throughput tests"
+# Times are shown to the second.
 LEAST_LEFT_OUT = timedelta(seconds=1)
-"""Times are shown to the second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """The beginning of an incident: the most likely moment, and its 95% confidence interval by the bursts of `path`,
-    of `TESTS` from the last before to the first low one. `of` names the figure examined. `earliest` is None if only the
-    rule gives a time. An outage (`is_outage`) began between the last packet that was answered, which is `at`, and the
-    first that was not."""
+    """The beginning of an incident, with a 95% confidence interval."""
 
-    at: datetime
-    earliest: datetime | None
-    latest: datetime | None
-    path: str
-    of: str
+    at: datetime  # most likely moment; of an outage the last answered packet
+    earliest: datetime | None  # None if only the rule gives a time
+    latest: datetime | None  # of an outage the first unanswered packet
+    path: str  # of the bursts behind the interval
+    of: str  # figure examined; `TESTS` from the last before to the first low
     is_outage: bool = False
 
     @property
     def width_s(self) -> float | None:
-        """Width of the interval."""
         return None if self.earliest is None or self.latest is None else (self.latest - self.earliest).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)
 class SizeLoss:
-    """Packets of one size, in bytes of ICMP payload."""
-
     packet_bytes: int
     sent: int
     lost: int
@@ -58,16 +50,10 @@ class SizeLoss:
 
 @dataclass(frozen=True, slots=True)
 class PeriodFigures:
-    """A path over a period, without packets sent during a throughput test. Bursts without any other packet are counted
-    in `bursts_during_test` and nowhere else.
+    """A path over a period; packets sent during a throughput test count only in `bursts_during_test`.
 
-    Loss is pooled over all packet sizes, with its exact two-sided 95% interval (Clopper and Pearson). RTTs are of the
-    smallest packets, since the onset without the first burst, whose first packets may be from before; `rtt_floor_ms` is
-    the minimum RTT of most bursts (`episode.floor_ms`); `ipdv_ms` is the interquartile range of the differences of
-    consecutive RTTs (RFC 3393, RFC 5481). `ttl` is the TTL of most replies, `answered_at` the newest burst with a
-    reply, also one from before the period; `unanswered_bursts` is the number of bursts since, `unanswered_packets` that
-    of packets, None where an earlier version did not count them. `is_unanswered`: by the levels of its findings it does
-    not answer.
+    Loss is pooled over packet sizes, with its exact two-sided 95% interval (Clopper and Pearson). RTTs are of the
+    smallest packets, since an onset without the first burst.
     """
 
     since: datetime
@@ -87,20 +73,19 @@ class PeriodFigures:
     rtt_p75_ms: float | None
     rtt_p95_ms: float | None
     rtt_max_ms: float | None
-    ipdv_ms: float | None
+    ipdv_ms: float | None  # interquartile range of consecutive RTT differences (RFC 3393, RFC 5481)
     duplicates: int
     reordered: int
-    ttl: int | None
+    ttl: int | None  # of most replies
     address: str | None = None
-    answered_at: datetime | None = None
-    unanswered_bursts: int = 0
-    is_unanswered: bool = False
-    rtt_floor_ms: float | None = None
-    unanswered_packets: int | None = None
+    answered_at: datetime | None = None  # newest burst with a reply, even before the period
+    unanswered_bursts: int = 0  # since `answered_at`
+    is_unanswered: bool = False  # by the levels of its findings
+    rtt_floor_ms: float | None = None  # minimum RTT of most bursts (`episode.floor_ms`)
+    unanswered_packets: int | None = None  # None where an earlier version did not count them
 
     @property
     def loss_ratio(self) -> float | None:
-        """Pooled loss; None where nothing was sent."""
         return self.lost / self.sent if self.sent else None
 
     @property
@@ -109,7 +94,7 @@ class PeriodFigures:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the newest bursts, those of two cycles at least, are all lost, so that it is no partial loss."""
+        """Whether the newest bursts, of two cycles at least, are all lost."""
         if self.is_unanswered:
             return True
         if not self.sent or self.unanswered_bursts < OUTAGE_CYCLES * max(len(self.sizes), 1):
@@ -122,24 +107,24 @@ class PeriodFigures:
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """A path before and after the beginning; `now` is the last hour of a lasting incident."""
+    """A path before and after the beginning."""
 
     path_id: int
     name: str
     before: PeriodFigures
     after: PeriodFigures
-    now: PeriodFigures | None = None
+    now: PeriodFigures | None = None  # last hour of a lasting incident
 
     @property
     def left_out(self) -> tuple[datetime, datetime] | None:
-        """The time within which it began, whose packets are in neither period; None without any."""
+        """The time around the beginning that neither period counts; None without any."""
         ends = self.before.until, self.after.since
         return ends if ends[1] - ends[0] >= LEAST_LEFT_OUT else None
 
 
 @dataclass(frozen=True, slots=True)
 class PathFacts:
-    """A path of the incident, and its reverse path if that is measured."""
+    """A path of the incident, and its reverse path if measured."""
 
     path_id: int
     name: str
@@ -154,25 +139,17 @@ class PathFacts:
 
 @dataclass(frozen=True, slots=True)
 class FailedTest:
-    """A throughput test that failed, by when it began. `transferred_bytes` is what arrived in `duration_s`, else what
-    the sender wrote to its socket, so that its rate was that at most; None where unknown."""
+    """A throughput test that failed."""
 
-    at: datetime
+    at: datetime  # begin
     outcome: str
-    transferred_bytes: int | None = None
+    transferred_bytes: int | None = None  # received, else written by the sender: an upper bound; None if unknown
     duration_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PathTests:
-    """The throughput tests of a path before and since the beginning: how many, and the median rate; None without any.
-
-    `source` and `destination` are hosts. The resent ratios are the median shares of segments retransmitted; the loss
-    ratios are those of the tests that filled no queue themselves. `after_at` is when the newest began. Tests on demand
-    count since the beginning: for the rate only where no others ran. `failed` is the newest since the beginning that
-    failed; `after_most_bps` is the median rate with those that failed, each with the most it can have been; None
-    where none of them counts.
-    """
+    """Throughput tests of a path before and since the beginning: number and median rate, None without any."""
 
     source: str
     destination: str
@@ -193,76 +170,69 @@ class PathTests:
 
 @dataclass(frozen=True, slots=True)
 class ArrivalCycles:
-    """STAMP cycles of a path in an outage whose agent tells the packets of the far end that its reflector received;
-    `with_packets` of them are those in which any came."""
+    """STAMP cycles of a path in an outage, by packets received from the far end."""
 
     cycles: int
-    with_packets: int
+    with_packets: int  # cycles in which any came
 
 
 @dataclass(frozen=True, slots=True)
 class OneWayFacts:
-    """Both directions of a path by its STAMP test: counts before and since the beginning, None without counters, and
-    what stepped at the beginning, by `step_ms` of the RTT. `source` and `destination` are hosts. `arrivals` are those
-    from the destination, in an outage."""
+    """Both directions of a path by its STAMP test."""
 
     path_id: int
-    source: str
-    destination: str
+    source: str  # host
+    destination: str  # host
     source_site: str
     destination_site: str
-    before: DirectionLosses | None
-    after: DirectionLosses | None
-    step: SteppedDirection = SteppedDirection.UNKNOWN
-    step_ms: float | None = None
+    before: DirectionLosses | None  # None without counters
+    after: DirectionLosses | None  # None without counters
+    step: SteppedDirection = SteppedDirection.UNKNOWN  # direction that stepped at the beginning
+    step_ms: float | None = None  # of the RTT
     arrivals_before: ArrivalCycles | None = None
-    arrivals: ArrivalCycles | None = None
+    arrivals: ArrivalCycles | None = None  # from the destination, in an outage
 
 
 @dataclass(frozen=True, slots=True)
 class HostTest:
-    """A throughput test on any of the hosts since the beginning, of a `KindName`; `outcome` is None until a result."""
+    """A throughput test on any of the hosts since the beginning."""
 
     path: str
     starts_at: datetime
     ends_at: datetime
-    outcome: str | None
+    outcome: str | None  # None until a result
     slot_id: int | None = None
-    kind: str = ""
+    kind: str = ""  # a `KindName`
 
 
 @dataclass(frozen=True, slots=True)
 class AgentFacts:
-    """The agent of a site: its last report, and problems of the agent or its machine, in words.
-
-    `measuring_troubles` are those of them that disturb its measurements, `clock_troubles` those of its clock.
-    """
+    """The last report of a site's agent, and its problems in words."""
 
     site: str
     is_source: bool
     delivered_at: datetime | None
     troubles: tuple[str, ...]
-    measuring_troubles: tuple[str, ...] = ()
+    measuring_troubles: tuple[str, ...] = ()  # those that disturb measurements
     clock_troubles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Deliveries:
-    """The agents of the whole mesh that delivered shortly before the beginning: how many, how many of them are silent
-    since, and the newest delivery of those."""
+    """The mesh's agents that delivered shortly before the beginning."""
 
     agents: int
-    silent: int
-    newest_at: datetime
+    silent: int  # have not delivered since
+    newest_at: datetime  # newest delivery of the silent agents
 
 
 @dataclass(frozen=True, slots=True)
 class RouterErrors:
-    """An ICMP error about `count` requests of a path, and the router (or the target itself) that sent it."""
+    """An ICMP error about `count` requests of a path."""
 
     path: str
     name: str
-    router: str
+    router: str  # sender, or the target itself
     count: int
 
 
@@ -278,24 +248,18 @@ class FailedBurst:
 
 @dataclass(frozen=True, slots=True)
 class TestVerdict:
-    """The bottleneck of the newest throughput test of a path since the beginning, in words; `verdict` is its name."""
+    """The bottleneck of a path's newest throughput test since the beginning."""
 
     path: str
     at: datetime
     throughput_bps: float
     sentence: str
-    verdict: str | None = None
+    verdict: str | None = None  # its name
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All facts as of `gathered_at`; `tests_seen` is the number of tests that these paths had by then.
-
-    `ended_at` is the end of the trouble (`alerts.evidence.ending`) if the paths are normal since: the figures are up to
-    then, and the agents as they were at `agents_at` while it lasted. None for facts of a lasting incident.
-    `answered_by` is the first reply after an outage. `unanswered_since` is the last reply in an outage
-    (`alerts.incidents.gravest`). `routes` are those of the gravest paths with traces, certain places
-    first."""
+    """All facts as of `gathered_at`."""
 
     gathered_at: datetime
     began: Beginning | None
@@ -306,18 +270,17 @@ class Facts:
     failures: tuple[FailedBurst, ...]
     verdicts: tuple[TestVerdict, ...]
     tests: tuple[PathTests, ...] = ()
-    tests_seen: int = 0
+    tests_seen: int = 0  # number of tests of these paths by then
     deliveries: Deliveries | None = None
-    ended_at: datetime | None = None
-    agents_at: datetime | None = None
-    unanswered_since: datetime | None = None
-    routes: tuple[RouteFacts, ...] = ()
+    ended_at: datetime | None = None  # end of the trouble, and of the figures; None if lasting
+    agents_at: datetime | None = None  # time of `agents`, while the trouble lasted
+    unanswered_since: datetime | None = None  # last reply in an outage (`alerts.incidents.gravest`)
+    routes: tuple[RouteFacts, ...] = ()  # of the gravest traced paths, certain places first
     one_way: tuple[OneWayFacts, ...] = ()
-    answered_by: datetime | None = None
+    answered_by: datetime | None = None  # first reply after an outage
 
 
 def as_json(facts: Facts) -> dict[str, Any]:
-    """Convert facts to JSON values."""
     values: dict[str, Any] = msgspec.to_builtins(facts)
     return values
 
@@ -328,7 +291,7 @@ def from_json(kept: dict[str, Any], version: int) -> Facts | None:
 
 
 def with_before_of(facts: Facts, earlier: Facts) -> Facts:
-    """Take the figures from before the beginning from `earlier` facts: the bursts may have expired by now."""
+    """Take figures before the beginning from `earlier` facts: the bursts may have expired."""
     earlier_directions: Mapping[int, Direction] = {
         direction.path_id: direction
         for path in earlier.paths

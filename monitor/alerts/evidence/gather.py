@@ -1,10 +1,6 @@
-"""Gather and store the evidence of incidents, since raw bursts may expire before anybody reads it.
+"""Gather and store the evidence of incidents in a task of its own, before raw bursts expire.
 
-In: an incident with its paths, and the moment. Out: `Facts` (`collect`), kept in `IncidentEvidence`. What was before is
-kept as it was first seen; after is gathered again when the incident grows or reopens, and while it is open
-(`queries.without_evidence`, `gravest.with_turned_outage`): the first minutes show less than the first hour.
-
-It runs as a task of its own: an error here neither stops nor delays the evaluation.
+Figures before are kept as first seen.
 """
 
 from __future__ import annotations
@@ -41,8 +37,7 @@ LOOK_BACK = timedelta(days=30)
 
 
 def gather_due(now: datetime) -> int:
-    """Gather evidence for incidents that have none, or that since grew, reopened, had a throughput test, or became an
-    outage or ceased to be; returns for how many."""
+    """Gather evidence where it is missing or the incident changed; returns for how many."""
     done = 0
     due = {incident.pk: incident for incident in queries.without_evidence(now - LOOK_BACK, now, INCIDENTS_PER_RUN)}
     others = [incident for incident in queries.open_incidents() if incident.pk not in due]
@@ -58,7 +53,7 @@ def gather_due(now: datetime) -> int:
 
 
 def store_facts(incident: Incident, now: datetime) -> Facts:
-    """Gather and store the facts of an incident; figures from before its beginning are kept from the first time."""
+    """Gather and store the facts of an incident; figures before its beginning are kept from the first time."""
     earlier = stored_facts(incident)
     facts = collect_facts(incident, now, _kept_beginning(incident, earlier))
     if earlier is not None:
@@ -98,7 +93,7 @@ def store_facts(incident: Incident, now: datetime) -> Facts:
 
 
 def stated_cause(facts: Facts | None, incident: Incident) -> LikelyCause:
-    """The likely cause of an incident by these facts, and by its findings that lasted when they were gathered."""
+    """The likely cause by these facts and the findings that lasted when they were gathered."""
     rows = gravest_first(incident.paths.all())
     if facts is not None and not ending.is_over(incident):
         facts = replace(facts, ended_at=None)  # good bursts after the last bad one prove no end yet
@@ -108,12 +103,11 @@ def stated_cause(facts: Facts | None, incident: Incident) -> LikelyCause:
 
 
 def _is_in(facts: Facts, row: IncidentPath) -> bool:
-    """Whether the facts are of a time with this finding that is over now, or of the whole of an incident that is."""
     return facts.ended_at is not None or row.ended_at is None or row.ended_at > facts.gathered_at
 
 
 def _says_less(facts: Facts, earlier: Facts, incident: Incident) -> bool:
-    """Whether facts of the same paths name no cause any more: towards its end an incident is diluted by good bursts."""
+    """Whether new facts name no cause any more: good bursts dilute an ending incident."""
     if {path.path_id for path in facts.paths} != {path.path_id for path in earlier.paths}:
         return False
     rules = [row.rule for row in gravest_first(incident.paths.all())]
@@ -130,7 +124,7 @@ def stored_facts(incident: Incident) -> Facts | None:
 
 
 def _kept_beginning(incident: Incident, earlier: Facts | None) -> Beginning | None:
-    """The beginning by the bursts as first seen: later bursts, those of the end above all, would blur it."""
+    """The beginning as first seen: later bursts would blur it."""
     if earlier is None or incident.reopenings or earlier.began is None or earlier.began.earliest is None:
         return None
     return earlier.began

@@ -1,9 +1,5 @@
-"""The likely cause of an incident: the first of EXPLANATIONS that applies.
-
-In: the facts, the incident's rules, and the name of its cause by the grouping of paths. Out: a `LikelyCause`.
-docs/alerts.md lists the explanations in this order. If none applies it is the usual cause of the gravest rule, or
-undetermined.
-"""
+"""The likely cause of an incident: the first of EXPLANATIONS (docs/alerts.md) that applies, else the gravest rule's
+usual cause, or undetermined."""
 
 from __future__ import annotations
 
@@ -62,7 +58,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
 
 
 def likely_cause(facts: Facts | None, rules: Sequence[str], cause: str) -> LikelyCause:
-    """The likely cause; `rules` are the names of the incident's rules, gravest first, `cause` is its place."""
+    """Find the likely cause; `rules` are gravest first, `cause` is the place by grouping."""
     if facts is None:
         return LikelyCause(Fault.UNKNOWN, NOT_YET)
     rule = rule_of(rules[0])

@@ -1,4 +1,4 @@
-"""Likely causes in the network, by what pings and throughput tests show: interruption, route, queue, loss, rate."""
+"""Likely causes in the network by pings and throughput tests: interruption, route, queue, loss, rate."""
 
 from __future__ import annotations
 
@@ -29,13 +29,12 @@ from monitor.mesh.document.addresses import is_private
 
 CONFIDENCE = 0.975
 BEHIND_NAT = "if nothing may come in, behind_nat = true for this host, which is then measured outwards only"
+# At this loss, a path without any reply is dead in the other direction too.
 DEAD = 0.9
-"""Loss from which on a path that no reply came back on is dead in the other direction too."""
+# Packets, all unanswered since the onset, that are an outage: at 70% loss the chance is one in a thousand.
 LEAST_ALL_LOST = 20
-"""Packets of all paths and their reverse, none answered since the onset, that are an outage; at a loss of 70% chance
-loses so many in one of a thousand cases."""
+# No large packets pass if the lower bound of their loss reaches this.
 ALL_LOST = 0.9
-"""Loss of the large packets, of whose lower bound, from which on none passes."""
 
 
 def address_changed(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
@@ -51,7 +50,7 @@ def address_changed(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | 
 
 
 def never_answered(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
-    """Paths without a reply in all results kept, to a private address or where the way back works: behind NAT."""
+    """Paths never answered, to a private address or with a working way back: behind NAT."""
     silent = [path for path in facts.paths if path.there.after.is_cut_off]
     if rule.effect is not Effect.UNREACHABLE or not silent or any(map(_has_answered, silent)):
         return None
@@ -128,8 +127,7 @@ def _cut(cut: CutDirection, was: str, period: str) -> LikelyCause:
 
 
 def _is_cut_off(facts: Facts, rule: AlertRule) -> bool:
-    """Whether the loss of an incident is an outage: every direction with more loss has lost its newest bursts, or all
-    packets since the onset are lost, also where they are of a single cycle."""
+    """Whether all newest bursts, or all packets since the onset, are lost."""
     if rule.effect not in (Effect.LOSS, Effect.LOW_THROUGHPUT):
         return False
     lossy = [direction for direction in directions(facts) if loss_rose(direction)]
@@ -147,7 +145,6 @@ def _is_all_lost(figures: PeriodFigures) -> bool:
 
 
 def _last_reply(facts: Facts) -> str:
-    """The newest reply on the paths that are cut off, as far as known."""
     silent = [path.there for path in facts.paths if path.there.after.is_cut_off or _is_all_lost(path.there.after)]
     replies = [direction.after.answered_at for direction in silent]
     newest = max((at for at in replies if at is not None), default=None)
@@ -155,13 +152,11 @@ def _last_reply(facts: Facts) -> str:
 
 
 def _outage(facts: Facts) -> str:
-    """The last reply before an outage that is over, and when replies came again."""
     again = "" if facts.answered_by is None else f", answered again by {facts.answered_by:%Y-%m-%d %H:%M:%S} UTC"
     return f"{_last_reply(facts)}{again}"
 
 
 def _is_dead(figures: PeriodFigures) -> bool:
-    """Whether nearly all packets were lost: the burst at the beginning or the end may have replies."""
     return figures.lost >= DEAD * figures.sent
 
 
@@ -222,7 +217,7 @@ def large_packets(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | No
 
 
 def route_changed(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
-    """Another TTL of replies, which go the other way: the route of the reverse direction changed."""
+    """A new TTL of replies: the route of the reverse direction changed."""
     changed = [
         direction
         for direction in directions(facts)
@@ -294,7 +289,7 @@ def loss_alone(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
 
 
 def lost_one_way(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
-    """A loss that STAMP counts, and that is too small for the pings of the same time or spares their packets."""
+    """A loss counted by STAMP, too small for pings or sparing their packets."""
     counted = counted_direction(facts) if rule.effect is Effect.LOSS else None
     if counted is None or counted.direction is LostDirection.UNKNOWN:
         return None
@@ -310,7 +305,7 @@ def lost_one_way(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | Non
 
 
 def loss_after_few_pings(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
-    """A loss above the limit of its rule; too few packets before the onset tell whether it is new."""
+    """A loss above its limit, with too few packets before to compare."""
     lossy = [direction for direction in directions(facts) if is_above_mean(direction)]
     return _loss(facts, lossy, where, "") if rule.effect is Effect.LOSS and lossy else None
 
@@ -348,7 +343,6 @@ def _loss(facts: Facts, lossy: Sequence[Direction], where: str, more: str) -> Li
 
 
 def _next_for_loss(toward: tuple[str, str] | None, wanted: str = "") -> str:
-    """The next step for a loss in this direction; where it is not known, the tests `wanted` to learn it."""
     if toward is None:
         tests = f"Run {wanted} to learn which loses; check" if wanted else "Check"
         return f"{tests} the interface errors at both ends."
@@ -364,7 +358,6 @@ def _next_for_loss(toward: tuple[str, str] | None, wanted: str = "") -> str:
 
 
 def _moved(rises: Sequence[DelayRise]) -> str:
-    """The rises of the minimum and the median in words, on all paths whose RTT rose."""
     names = " and ".join(rise.name for rise in rises) if len(rises) <= 2 else f"{len(rises)} paths"
     level = "" if len(rises) == 1 else " (medians of the paths)" if len(rises) > 2 else ""
     minimum_ms = max(median(rise.minimum_ms for rise in rises), 0.0)
@@ -375,7 +368,6 @@ def _moved(rises: Sequence[DelayRise]) -> str:
 
 
 def _agents_report(facts: Facts) -> bool:
-    """Whether the agents of both ends have reported since the beginning."""
     sites = {site for path in facts.paths for site in (path.source_site, path.destination_site)}
     since = min((path.there.after.since for path in facts.paths), default=facts.gathered_at)
     reporting = {agent.site for agent in facts.agents if agent.delivered_at is not None and agent.delivered_at > since}

@@ -1,7 +1,4 @@
-"""Throughput tests of an incident's paths, for its evidence: before and since its beginning, and how many there are.
-
-In: paths, incidents and moments. Out: `PathTests`, and the incidents with a test since their evidence was gathered.
-"""
+"""Throughput tests of an incident's paths before and since its beginning, and their number."""
 
 from __future__ import annotations
 
@@ -22,17 +19,16 @@ from monitor.mesh.models import Path, Slot
 from monitor.mesh.queries import slots_of_hosts
 
 MOST_OWN_TESTS = 20
+# Throughput tests of each path that are compared with those since the beginning.
 MOST_TESTS = 40
-"""Throughput tests of each path that are compared with those since the beginning."""
+# Newest tests since the beginning, so that their median is about now.
 MOST_TESTS_SINCE = 5
-"""The newest of those since the beginning, so that their median is about now."""
+# Longest time from onset to opening, except for slow rules, with evidence that is not urgent.
 BEFORE_OPENING = timedelta(hours=1)
-"""An incident began at most so long before it was opened, but for slow rules, whose evidence is not urgent."""
 
 
 def path_tests(paths: Sequence[Path], since: datetime, until: datetime, earlier: EarlierTimes) -> tuple[PathTests, ...]:
-    """The throughput tests of these paths, before and since `since`; paths without any left out. Those before are
-    without tests in earlier incidents."""
+    """Tests of paths before and since `since`, the former without earlier incidents."""
     tests: dict[int, tuple[list[TestAround], list[TestAround]]] = {path.pk: ([], []) for path in paths}
     failed: dict[int, list[TestAround]] = {path.pk: [] for path in paths}
     for test in tests_around(list(tests), since - LOOK_BACK, until, MOST_TESTS, QUEUE_FIGURE, since):
@@ -66,7 +62,7 @@ def path_tests(paths: Sequence[Path], since: datetime, until: datetime, earlier:
 
 
 def tests_of_incidents(incidents: Iterable[Incident]) -> dict[int, int]:
-    """How many diagnosed tests each incident's paths have had since shortly before its opening, in both directions."""
+    """Count diagnosed tests of incidents' paths since shortly before opening, in both directions."""
     paths_of: dict[int, tuple[datetime, set[tuple[int, int]]]] = {
         incident.pk: (
             incident.opened_at - BEFORE_OPENING,
@@ -98,8 +94,7 @@ def tests_of_incidents(incidents: Iterable[Incident]) -> dict[int, int]:
 
 
 def with_newer_tests(incidents: Sequence[Incident]) -> list[Incident]:
-    """Those of these incidents with a test that their stored evidence does not have, or a result of one on their hosts
-    that it has without."""
+    """Incidents with a newer test or result than their evidence has."""
     if not incidents:
         return []
     rows = IncidentEvidence.objects.filter(incident__in=incidents)
@@ -126,8 +121,7 @@ def _newest(failed: Sequence[TestAround]) -> FailedTest | None:
 
 
 def _most_bps(measured: Sequence[TestAround], failed: Sequence[TestAround]) -> float | None:
-    """The median of the newest rates, those of failed tests included, each the most it can have been; None where none
-    of these counts."""
+    """Median rate with failed tests at their upper bounds; None if none counts."""
     tests = sorted((*measured, *failed), key=lambda test: test.at, reverse=True)
     counting = _counting([test for test in tests if test.most_bps is not None])[:MOST_TESTS_SINCE]
     has_failed = any(test.throughput_bps is None for test in counting)
@@ -135,12 +129,12 @@ def _most_bps(measured: Sequence[TestAround], failed: Sequence[TestAround]) -> f
 
 
 def _counting(tests: Sequence[TestAround]) -> list[TestAround]:
-    """The scheduled tests; those on demand, with settings of their own, only without others."""
+    """Scheduled tests; tests on demand only without others."""
     return [test for test in tests if not test.is_on_demand] or list(tests)
 
 
 def _losses(tests: Iterable[TestAround]) -> list[float | None]:
-    """The shares of segments retransmitted, without tests that filled a queue: a sender, BBR too, overflows it."""
+    """Retransmitted shares, without tests that filled a queue: even BBR overflows it."""
     return [test.resent_ratio for test in tests if not test.has_queue]
 
 
@@ -150,7 +144,7 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 
 def own_tests(host_ids: Sequence[int], since: datetime, until: datetime) -> tuple[HostTest, ...]:
-    """The throughput tests on these hosts in the period: of each the time in which it sends, not that of its slot."""
+    """The throughput tests on these hosts in the period, each with its sending time, not its slot."""
     slots = slots_of_hosts(host_ids, since, until, MOST_OWN_TESTS)
     return tuple(
         HostTest(

@@ -37,19 +37,18 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LikelyCause:
-    """A fault in a sentence. `toward` is the direction of the packets that it affects, from and to, where that is
-    known by `toward_by`: of a site, the other end is empty. `next_step` says what to check first."""
+    """A fault in a sentence."""
 
     fault: Fault
     sentence: str
-    next_step: str = ""
+    next_step: str = ""  # check first
+    # direction of affected packets, if known by `toward_by`; a site's other end is empty
     toward: tuple[str, str] | None = None
     toward_by: str = BY_TESTS
 
     @property
     def direction_name(self) -> str:
-        """The direction of a loss, or of a delay that stepped in a single one, as the name of a place; empty where
-        nothing tells it. A change of route alone tells none of its effect."""
+        """The name of a place for the direction of a loss or one-way delay step; empty if unknown."""
         if self.toward is None or not (self.fault is Fault.LOSS or self.toward_by == BY_STAMP):
             return ""
         source, destination = self.toward
@@ -59,12 +58,11 @@ class LikelyCause:
 
     @property
     def is_certain(self) -> bool:
-        """Whether it names a fault."""
         return self.fault is not Fault.UNKNOWN
 
 
 def reported_by(error: RouterErrors, *, is_over: bool) -> LikelyCause:
-    """The cause of an outage during which a router replied with errors, or a host with replies that do not count."""
+    """The cause of an outage with ICMP errors from a router, or uncounted replies."""
     times, said = counted(error.count, "time"), error.name.replace("_", " ")
     if error.name in UNCOUNTED:
         return LikelyCause(

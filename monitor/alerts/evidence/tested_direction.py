@@ -1,10 +1,5 @@
-"""The direction of a fault by throughput tests: a transfer slows down and retransmits where its own packets are lost,
-and hardly where its acknowledgements are. Pings cannot tell: each crosses the network in both directions.
-
-In: the tests of an incident's paths before and since its beginning. Out: a `TestedDirection`. A test that failed is
-named where none was measured. One that did not finish had at most the rate of the bytes that its sender wrote: enough
-to call a direction slow, never to call it well.
-"""
+"""The direction of a fault by throughput tests: transfers slow down where their data, not acknowledgements, are
+lost."""
 
 from __future__ import annotations
 
@@ -20,30 +15,29 @@ from monitor.mesh.models import KindName
 from probes.contract import Outcome
 from probes.quantities import with_unit
 
+# A direction is slow if its tests since the beginning are below this share of those before.
 FELL = 0.5
-"""A direction is slow if its tests since the beginning are below this share of those before."""
+# Without tests before, a direction is slow if the other is this many times as fast.
 APART = 5.0
-"""Without tests before, a direction is slow if the other is so many times as fast."""
 
+# A direction loses from this share of segments retransmitted, in tests that filled no queue: BBRv2's limit.
 LOSES = 0.02
-"""Share of segments retransmitted, in tests that filled no queue, from which on a direction loses: BBRv2's limit."""
+# Required multiple of the other direction's share, queues included, and of the path's share before.
 MORE = 3.0
-"""It has to be so many times the share of the other direction, queues included, and of the path before."""
 
+# Tests before, to compare the share retransmitted with: a single test may show its own slow start.
 LEAST_BEFORE = 2
-"""Tests before, to compare the share retransmitted with: a single one may be of its own slow start alone."""
 
 Ends = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class TestedDirection:
-    """A sentence part about the direction, and the direction if the tests tell it; a site's other end is empty.
-    `wanted` are the tests that could still tell it; empty without any."""
+    """A sentence part about the direction."""
 
     text: str
-    toward: Ends | None = None
-    wanted: str = "throughput tests in both directions"
+    toward: Ends | None = None  # if the tests tell it; a site's other end is empty
+    wanted: str = "throughput tests in both directions"  # tests that could still tell it, or empty
 
 
 NOT_KNOWN = "direction not known from pings"
@@ -51,11 +45,11 @@ NOT_KNOWN = "direction not known from pings"
 
 @dataclass(frozen=True, slots=True)
 class _OtherTest:
-    """A test since the beginning that measured no rate; `outcome` is None while it has no result."""
+    """A test since the beginning that measured no rate."""
 
     path: str
     at: datetime
-    outcome: str | None
+    outcome: str | None  # None while it has no result
     transferred_bytes: int | None = None
     duration_s: float | None = None
 
@@ -72,18 +66,17 @@ class _OtherTest:
 
 @dataclass(frozen=True, slots=True)
 class _SideRates:
-    """The medians of the tests in one direction. The loss ratios are of the tests that filled no queue themselves. With
-    `is_most` the rate since the beginning is the most that it can be; `other` is the newest test without a rate."""
+    """Medians of the tests in one direction."""
 
     label: str
     ends: Ends
     goal: str
     before_bps: float | None
     after_bps: float | None
-    is_most: bool
-    other: _OtherTest | None
-    before_loss_ratio: float | None = None
-    after_loss_ratio: float | None = None
+    is_most: bool  # `after_bps` is an upper bound
+    other: _OtherTest | None  # newest test without a rate
+    before_loss_ratio: float | None = None  # of tests that filled no queue themselves
+    after_loss_ratio: float | None = None  # of tests that filled no queue themselves
     after_resent_ratio: float | None = None
     before_resent_ratio: float | None = None
 
@@ -106,8 +99,7 @@ class _SideRates:
 
     @property
     def text(self) -> str:
-        """The rate and the retransmissions; those before only where they were fewer: a transfer that is slowed down
-        overflows no queue."""
+        """Rate and retransmissions; the earlier only if fewer: a slow transfer overflows no queue."""
         resent = ""
         if self.after_resent_ratio is not None:
             resent = f", {shown.percent(self.after_resent_ratio)} retransmitted"
@@ -119,7 +111,6 @@ class _SideRates:
 
 
 def tested_direction(facts: Facts) -> TestedDirection:
-    """The direction of the fault by the throughput tests since the beginning."""
     sides = _sides(facts)
     if sides is None:
         return TestedDirection(NOT_KNOWN)
@@ -155,15 +146,12 @@ def tested_direction(facts: Facts) -> TestedDirection:
 
 
 def _other_tests(when: str, sides: Sequence[_SideRates]) -> str:
-    """The tests that failed, and the directions without any since the beginning: `; no test of slac → cern since the
-    onset`."""
     failed = [f"; {side.other.text}" for side in sides if side.other is not None]
     missing = [f"; no test {side.of_label} {when}" for side in sides if side.after_bps is None and side.other is None]
     return "".join(failed + missing)
 
 
 def _wanted(sides: Sequence[_SideRates]) -> str:
-    """The tests to run of the directions without a rate since the beginning: not of those that have one running."""
     wanted = [
         f"{side.of_label}{'' if side.other is None else ' again'}"
         for side in sides
@@ -181,7 +169,7 @@ def _is_slow(side: _SideRates, other: _SideRates) -> bool:
 
 
 def _loses(side: _SideRates, other: _SideRates) -> bool:
-    """Whether the path drops far more of this direction's packets than of the other's, and than before."""
+    """Whether far more is lost this direction than the other, and than before."""
     loss_ratio = side.after_loss_ratio
     if loss_ratio is None or other.after_resent_ratio is None:
         return False
@@ -190,7 +178,7 @@ def _loses(side: _SideRates, other: _SideRates) -> bool:
 
 
 def _sides(facts: Facts) -> tuple[_SideRates, _SideRates] | None:
-    """Both directions of the incident: between two hosts, or out of and into the site or host that all paths share."""
+    """Both directions: between two hosts, or from and to the shared site or host."""
     pairs = {frozenset((path.source_site, path.destination_site)) for path in facts.paths}
     if not facts.tests or not all(all(pair) for pair in pairs):
         return None
@@ -238,7 +226,6 @@ def _rates(facts: Facts, label: str, ends: Ends, goal: str, holds: Callable[[Pat
 
 
 def _newest_other(facts: Facts, own: Sequence[PathTests], label: str) -> _OtherTest | None:
-    """The newest test of these paths, or of that of the label, that failed or has no result yet."""
     failed = [
         _OtherTest(f"{test.source} → {test.destination}", of.at, of.outcome, of.transferred_bytes, of.duration_s)
         for test in own

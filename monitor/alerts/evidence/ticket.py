@@ -1,7 +1,4 @@
-"""The text of an incident for a provider's ticket: UTC, addresses, figures with their intervals.
-
-In: an incident with its paths, its evidence. Out: plain text, lines of up to a hundred characters if possible.
-"""
+"""Write the plain text of an incident for a provider's ticket: UTC, addresses, figures with intervals."""
 
 from __future__ import annotations
 
@@ -75,7 +72,6 @@ def _path(path: PathEvidence) -> Iterator[str]:
 
 
 def _route(route: RouteFacts) -> Iterator[str]:
-    """The statement about a route, and the traces before and after."""
     yield f"Route {place_text(route)}"
     for name, trace in (("before", route.before), ("after", route.after)):
         if trace is None:
@@ -185,7 +181,7 @@ def _notes(evidence: Evidence) -> Iterator[str]:
 
 
 def _without_result(test: HostTest, evidence: Evidence) -> str:
-    """A test without a result when the evidence was gathered, which may have been delivered since."""
+    """State a test without a result, which may have been delivered since."""
     at = evidence.gathered_at
     if at is None:
         return "not delivered"

@@ -1,9 +1,4 @@
-"""The title and the onset of each incident, written at each evaluation from its tracks, and read wherever the incident
-is named.
-
-In: lasting incidents, and the present of their paths. Out: `Incident.title`, `Incident.began_at`. The title of an
-incident of a signal without tracks has the figure with which its rule fired.
-"""
+"""Store the title and onset of incidents at each evaluation, from their tracks."""
 
 from __future__ import annotations
 
@@ -25,15 +20,14 @@ from monitor.present import words
 from monitor.present.read import PresentPath
 from monitor.present.track import Condition, Signal
 
+# Columns that are written when any of them has changed.
 STORED = ("title", "over_since", "toward", "toward_by", "began_at", "began_within_s")
-"""Columns that are written when any of them has changed."""
+# New incidents without tracks in an evaluation: dating each takes three queries.
 MOST_AT_ONCE = 20
-"""New incidents without tracks of an evaluation: each takes three queries to date."""
 
 
 def update_titles(incidents: Sequence[Incident], now: datetime) -> None:
-    """Store the titles of these incidents, which last or have just ended, their onsets, and since when they are over,
-    where these have changed: two queries, one more for each site whose paths are dead."""
+    """Store changed titles, onsets and ends: two queries, one more for each site with dead paths."""
     present, changed = load_present(incidents), []
     new = [incident.pk for incident in incidents if now in (incident.opened_at, incident.reopened_at)][:MOST_AT_ONCE]
     for incident in incidents:
@@ -51,7 +45,6 @@ def update_titles(incidents: Sequence[Incident], now: datetime) -> None:
 
 
 def _date(incident: Incident, present: Mapping[int, PresentPath], now: datetime, *, is_new: bool) -> None:
-    """Let an incident begin when its tracks tell; without such a new one by the bursts of its gravest path."""
     began, rows = onset_of(incident, present), of_gravest_rule(incident)
     if began is None and is_new and rows:
         began = onset_of_untracked(rows[0], now)
@@ -60,7 +53,7 @@ def _date(incident: Incident, present: Mapping[int, PresentPath], now: datetime,
 
 
 def title_of(incident: Incident, own: Sequence[PresentPath], now: datetime) -> str:
-    """`ornl → slac loses 3% since 13:34:02 UTC`; of one that has ended `ornl → slac lost 3%, from … to …`."""
+    """`ornl → slac loses 3% since 13:34:02 UTC`; once ended `ornl → slac lost 3%, from … to …`."""
     place = place_of(incident)
     worst = max((path.condition for path in own), default=Condition.NORMAL)
     of_paths = _paths_of(place) if worst is Condition.DEAD else None
@@ -82,8 +75,6 @@ def place_of(incident: Incident) -> str:
 
 
 def _direction(incident: Incident, own: Sequence[PresentPath]) -> str:
-    """The direction that the tracks of an incident between two sites tell by STAMP; empty where they tell none, or
-    both."""
     ends = {row.path_id: (row.path.source.site.name, row.path.destination.site.name) for row in incident.paths.all()}
     told = {words.place(path, *ends[path.path_id]) for path in own if path.way and path.path_id in ends}
     is_between_two = len({frozenset(of_path) for of_path in ends.values()}) == 1
@@ -95,12 +86,10 @@ def _condition(path: PresentPath) -> Condition:
 
 
 def _found(incident: Incident, place: str) -> str:
-    """The figure with which the gravest rule fired, and the number of paths."""
     rows = gravest_first(active_findings(incident)) or list(incident.paths.all())
     return f"{place}: {figure_text(rows[0].rule, rows[0].figures) if rows else incident.summary}"
 
 
 def _paths_of(place: str) -> int:
-    """How many paths in use begin or end at the site of this name; 0 for another place."""
     ends = Q(source__site__name=place) | Q(destination__site__name=place)
     return Path.objects.filter(ends, retired_at=None).count()

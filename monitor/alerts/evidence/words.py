@@ -1,8 +1,4 @@
-"""The title, the times and the link of an incident, wherever it is named.
-
-In: an incident with its paths. Out: its stored title, its begin and end, how long it lasted.
-`monitor.alerts.notify.incident_text` has messages.
-"""
+"""The stored title, times and link of an incident, wherever it is named."""
 
 from __future__ import annotations
 
@@ -20,7 +16,6 @@ from monitor.analysis import figures as shown
 
 
 def link(incident_id: int) -> str:
-    """The URL of the incident's page."""
     return f"{settings.PUBLIC_URL}/incidents/{incident_id}/"
 
 
@@ -42,18 +37,17 @@ def figure_text(rule: str, figures: Mapping[str, Any]) -> str:
 
 
 def _words(rule: str, figures: Mapping[str, Any]) -> str:
-    """The symptom before its figure: `loss`, `route change, RTT`."""
     words, figure_words = rule_of(rule).words, rule_of(rule).figure_words
     return f"{words}, {figure_words}" if figure_words and "after_ms" in figures else words
 
 
 def headline(incident: Incident) -> str:
-    """The title of an incident wherever it is named, by its tracks at the last evaluation: `evidence.titles`."""
+    """The incident's title as stored by `evidence.titles` at the last evaluation."""
     return incident.title or incident.summary
 
 
 def worst_finding(incident: Incident) -> IncidentPath | None:
-    """The finding of the gravest rule that was added first; None for an incident without findings."""
+    """First finding of the gravest rule; None without findings."""
     rows = of_gravest_rule(incident)
     return min(rows, key=lambda row: (row.added_at, row.pk)) if rows else None
 
@@ -63,8 +57,7 @@ def _is_unreachable(row: IncidentPath) -> bool:
 
 
 def since(incident: Incident) -> datetime:
-    """When it began: by the bursts, without these by the rules, of a loss since its detection: its rules give the begin
-    of a window only."""
+    """Begin by bursts, else by the rules; a loss since its detection, as its rules date windows only."""
     if incident.began_at is not None:
         return incident.began_at
     rows = [row for row in incident.paths.all() if rule_of(row.rule).effect is not Effect.LOSS]
@@ -73,22 +66,19 @@ def since(incident: Incident) -> datetime:
 
 
 def until(incident: Incident) -> datetime | None:
-    """When it ended: its last bad burst, or its resolution where no bursts tell; None while it lasts."""
+    """Last bad burst, or resolution if unknown; None while it lasts."""
     if incident.closed_at is None:
         return None
     return max(min(incident.ended_at or incident.closed_at, incident.closed_at), since(incident))
 
 
 def lasted_s(incident: Incident, now: datetime) -> float:
-    """How long it lasted, in seconds, wherever a duration is stated: from the onset to its end, also if it only waits
-    to be closed, or to `now`."""
+    """Duration in seconds from the onset to the end, even if still to be closed, or to `now`."""
     return max(((until(incident) or incident.over_since or now) - since(incident)).total_seconds(), 0.0)
 
 
 def period(incident: Incident, word: str = "since") -> str:
-    """`since 2026-11-21 10:00 UTC`, or with another word; `since about` where the interval of the onset is a minute or
-    longer; `detected 2026-11-21 10:02 UTC` without an onset of a loss, whose rules give the begin of a window only.
-    Once it is over `from 2026-11-21 10:00 to 10:14 UTC`, to the second where that is less than ten minutes."""
+    """`since 2026-11-21 10:00 UTC`, `since about …` or `detected …`; once over `from 2026-11-21 10:00 to 10:14 UTC`."""
     began, ended = since(incident), until(incident)
     if ended is None and not _is_dated(incident):
         return f"detected {incident.opened_at:%Y-%m-%d %H:%M} UTC"
@@ -100,17 +90,16 @@ def period(incident: Incident, word: str = "since") -> str:
 
 
 def _is_dated(incident: Incident) -> bool:
-    """Whether the onset is known: of a loss only by its evidence."""
+    """Whether the onset is known; for a loss only by its evidence."""
     effects = [rule_of(row.rule).effect for row in incident.paths.all()]
     return incident.began_at is not None or Effect.LOSS not in effects
 
 
 def about(incident: Incident) -> str:
-    """`about ` before the minute of an onset that is not known to the minute, otherwise empty."""
+    """`about ` before an onset that is not known to the minute, otherwise empty."""
     return "about " if (incident.began_within_s or 0.0) >= 60.0 else ""
 
 
 def duration_text(incident: Incident, now: datetime) -> str:
-    """How long it lasted, in words."""
     lasted = lasted_s(incident, now)
     return shown.time_so_far(lasted) if incident.closed_at is None else shown.duration(lasted)

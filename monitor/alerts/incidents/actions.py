@@ -1,10 +1,6 @@
-"""Actions of users on incidents: acknowledge, comment, mute notifications, schedule, change or end maintenance.
+"""Actions of users on incidents, silences and maintenance, idempotent and with an audit record in the same transaction.
 
-In: the user, and the moment. Out: the rows, and a `AuditRecord` (audit record) in the same transaction. Actions are
-idempotent: repeating the same user's acknowledgement, an end, or a request with the same `key` does nothing. Failures
-raise `ActionRefused` with a message for users: `UnknownObject` if the object does not exist, `ObjectChanged` if
-somebody else was first. Users cannot end an incident: it ends when its findings are over; a silence mutes it. The
-effect of silences and maintenance is in `monitor.alerts.incidents.quiet`.
+Failures raise `ActionRefused` with a message for users. Users cannot end an incident.
 """
 
 from __future__ import annotations
@@ -21,10 +17,10 @@ from monitor.analysis import figures
 from monitor.mesh.models import Group, Path, Site
 
 LONGEST_EVERY = timedelta(days=366)
+# The maximum length of a silence or maintenance; to mute a path for longer, remove it from the mesh.
 LONGEST = timedelta(days=366)
-"""The maximum length of a silence or maintenance; to mute a path for longer, remove it from the mesh."""
+# The maximum distance of a time from now; a time beyond is a typing error, such as year 1 or 9999.
 FURTHEST = timedelta(days=3660)
-"""The maximum distance of a time from now; a time beyond is a typing error, such as year 1 or 9999."""
 
 
 class ActionRefused(Exception):
@@ -41,7 +37,7 @@ class ObjectChanged(ActionRefused):
 
 @dataclass(frozen=True, slots=True)
 class QuietScope:
-    """The paths of a silence or maintenance: a path, a site or a group; the whole mesh if all three are None."""
+    """The paths of a silence or maintenance; the whole mesh if all three are None."""
 
     path: Path | None = None
     site: Site | None = None
@@ -54,12 +50,12 @@ class QuietScope:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceTimes:
-    """The time of a maintenance: from `starts_at` to `ends_at`, repeated at intervals of `every` until `until`."""
+    """The time of a maintenance."""
 
     starts_at: datetime
     ends_at: datetime
     every: timedelta | None = None
-    until: datetime | None = None
+    until: datetime | None = None  # end of the repetitions
 
     @property
     def every_s(self) -> int | None:
@@ -81,7 +77,6 @@ def find_scope(path_id: int | None = None, site: str | None = None, group: str |
 
 
 def acknowledge(incident_id: int, who: str, now: datetime) -> None:
-    """Acknowledge an open incident."""
     with transaction.atomic():
         if lifecycle.acknowledge(incident_id, who, now):
             _note(f"acknowledged incident {incident_id}", who, now, incident_id=incident_id)
@@ -97,7 +92,7 @@ def acknowledge(incident_id: int, who: str, now: datetime) -> None:
 
 
 def unacknowledge(incident_id: int, who: str, now: datetime) -> None:
-    """Remove the acknowledgement of an incident, also another user's."""
+    """Remove the acknowledgement of an incident, even another user's."""
     with transaction.atomic():
         if lifecycle.unacknowledge(incident_id, who, now):
             _note(f"took back the acknowledgement of incident {incident_id}", who, now, incident_id=incident_id)
@@ -143,7 +138,7 @@ def maintain(
     until: datetime | None = None,
     key: str | None = None,
 ) -> QuietPeriod:
-    """Schedule maintenance: no incident opens on the paths of `scope` in this time, repeated every `every`."""
+    """Schedule maintenance, repeated every `every`: no incident opens on the paths of `scope` meanwhile."""
     quiet = QuietPeriod(kind=QuietPeriod.Kind.MAINTENANCE, reason=reason)
     _set_window(quiet, MaintenanceTimes(starts_at, ends_at, every, until))
     return _make(quiet, scope, who, now, key)
@@ -183,7 +178,6 @@ def end(quiet_id: int, who: str, now: datetime, *, kind: QuietPeriod.Kind | None
 
 
 def scope_of(quiet: QuietPeriod) -> QuietScope:
-    """The scope of a silence or maintenance."""
     return QuietScope(path=quiet.path, site=quiet.site, group=quiet.group)
 
 
@@ -236,13 +230,12 @@ def _check(quiet: QuietPeriod, now: datetime) -> None:
 
 
 def _content(quiet: QuietPeriod) -> dict[str, object]:
-    """The fields of a silence or maintenance that users set."""
     named = ("path_id", "site_id", "group_id", "starts_at", "ends_at", "every_s", "until", "reason")
     return {name: getattr(quiet, name) for name in named}
 
 
 def _is_same(made: QuietPeriod, requested: QuietPeriod) -> bool:
-    """Whether a repeated request equals the first; a silence starts at the time of the request, so that is ignored."""
+    """Whether requests are equal; start times of silences do not count."""
     ignored = {"starts_at"} if made.kind == QuietPeriod.Kind.SILENCE else set()
     before, again = _content(made), _content(requested)
     return made.kind == requested.kind and all(before[name] == again[name] for name in before.keys() - ignored)
@@ -264,7 +257,6 @@ def _note(
 
 
 def _done(who: str, key: str | None) -> AuditRecord | None:
-    """The audit record of the request with this key; None if there was none."""
     return None if key is None else AuditRecord.objects.select_related("quiet").filter(who=who, key=key).first()
 
 

@@ -1,7 +1,4 @@
-"""Annotations of operators on a path, a site or the whole mesh: what was changed, and when.
-
-An annotation that was removed stays stored, and is shown nowhere. Both actions leave an audit record.
-"""
+"""Annotations of operators on a path, a site or the whole mesh. Removal keeps the row; actions are audited."""
 
 from __future__ import annotations
 
@@ -15,12 +12,12 @@ from monitor.alerts.models import Annotation, AuditRecord
 from monitor.mesh.models import Path, Site
 
 FURTHEST_BACK = timedelta(days=3660)
+# Clocks of people and the centre differ.
 MOST_AHEAD = timedelta(minutes=5)
-"""Clocks of people and the centre differ."""
 
 
 def annotate(scope: QuietScope, at: datetime, text: str, who: str, now: datetime) -> Annotation:
-    """Note a change of the scope at a time; the same note sent again is not stored twice. Raises `ActionRefused`."""
+    """Note a change of the scope at a time; idempotent. Raises `ActionRefused`."""
     if at > now + MOST_AHEAD:
         raise ActionRefused(f"{at:%Y-%m-%d %H:%M} UTC lies in the future; use maintenance to announce work")
     if at < now - FURTHEST_BACK:
@@ -53,7 +50,7 @@ def remove(annotation_id: int, who: str, now: datetime) -> None:
 
 
 def annotations_of_path(path_id: int, since: datetime, until: datetime) -> list[Annotation]:
-    """The annotations of a path, of both its sites and of the mesh in [since, until), oldest first."""
+    """The annotations that concern a path in [since, until), oldest first."""
     of_path = Path.objects.filter(pk=path_id)
     sites = Q(site__in=of_path.values("source__site")) | Q(site__in=of_path.values("destination__site"))
     concerned = Q(path=path_id) | sites | Q(path=None, site=None)
@@ -62,7 +59,7 @@ def annotations_of_path(path_id: int, since: datetime, until: datetime) -> list[
 
 
 def annotations_of_site(site: Site, since: datetime, until: datetime) -> list[Annotation]:
-    """The annotations of a site, of the paths from and to it and of the mesh in [since, until), newest first."""
+    """The annotations that concern a site in [since, until), newest first."""
     on_paths = Q(path__source__site=site) | Q(path__destination__site=site)
     rows = Annotation.objects.filter(
         Q(site=site) | on_paths | Q(path=None, site=None), removed_at=None, at__gte=since, at__lt=until

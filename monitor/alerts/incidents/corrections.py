@@ -1,10 +1,6 @@
-"""Correct incidents by results that arrived after their detection.
+"""Correct incidents by results that arrived after their detection; no incident opens or ends by it.
 
-In: the findings of incidents that last or ended within a day, and the archive's present data of the judged time. Out:
-the sentence `correction` of each incident whose figures have changed. The judged time is
-exactly that which the finding counted: packets before it are not late. A correction opens and ends no incident: the
-rules do that by present data. Rules with `late_results` are judged again; RTTs once, in the order of arrival. The
-newest cycle of the judged time is always on its way at the evaluation: it alone is no late result.
+Exactly the period that the finding counted is judged again.
 """
 
 from __future__ import annotations
@@ -27,12 +23,12 @@ from monitor.archive.queries.paths import LossWindow, loss_windows
 from monitor.mesh.models import KindName, Measurement
 
 WITHIN = timedelta(days=1)
+# How long after its end the results of a cycle are usually on their way.
 DELIVERY_S = 30
-"""How long after its end the results of a cycle are on their way, as a rule."""
 
 
 def correct(now: datetime) -> int:
-    """Judge recent findings again; returns how many incidents have a new correction."""
+    """Judge recent findings again; returns the number of new corrections."""
     names = [name for name, rule in RULES.items() if rule.late_results is not None]
     rows = IncidentPath.objects.filter(rule__in=names, added_at__gte=now - WITHIN, added_at__lte=now)
     corrections: dict[int, list[str]] = {}
@@ -52,14 +48,12 @@ def correct(now: datetime) -> int:
 
 
 def _intervals_s(path_ids: Iterable[int]) -> dict[int, int]:
-    """The longest interval of the tests that count packets, by path."""
     kinds = [*KindName.PING.alternatives, KindName.STAMP]
     rows = Measurement.objects.filter(path__in=set(path_ids), retired_at=None, test__kind__in=kinds)
     return dict(rows.values_list("path_id").annotate(Max("test__every_s")).order_by("path_id"))
 
 
 def _corrected(row: IncidentPath, every_s: int) -> str | None:
-    """The sentence of a finding by all results of its period; None where nothing has changed."""
     late = RULES[row.rule].late_results
     period = None if late is None else late.period(row.figures)
     if late is None or period is None:
@@ -76,7 +70,7 @@ def _corrected(row: IncidentPath, every_s: int) -> str | None:
 def _is_in_time(
     figures: Mapping[str, Any], counted: LossWindow, every_s: int, period: tuple[datetime, datetime]
 ) -> bool:
-    """Whether no more packets of the period have come since than those of the cycle that was on its way."""
+    """Whether only the cycle then on its way has come since."""
     if "sent" not in figures or "window_s" not in figures:
         return False
     share = (every_s + DELIVERY_S) / (period[1] - period[0]).total_seconds()
@@ -86,7 +80,6 @@ def _is_in_time(
 def _corrected_direction(
     row: IncidentPath, direction: str, late: LateResults, every_s: int, since: datetime, until: datetime
 ) -> str | None:
-    """As `_corrected` of a finding of a direction, by all cycles of the period."""
     counts = direction_counts(since, until, [row.path_id]).get(row.path_id)
     if counts is None:
         return None

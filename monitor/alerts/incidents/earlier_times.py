@@ -1,9 +1,4 @@
-"""The time before an incident without earlier ones, for its figures from before its beginning.
-
-In: the paths of an incident, the day before it, and raw bursts. Out: the bursts outside of other incidents and
-maintenance (`monitor.alerts.incidents.past_times`), and the stretches left out. A path keeps all of its bursts if
-hardly any would remain: trouble all day is how it was before.
-"""
+"""The time before an incident without earlier incidents and maintenance, unless hardly any bursts would remain."""
 
 from __future__ import annotations
 
@@ -21,11 +16,11 @@ from monitor.archive.queries.directions import PathStretch
 from monitor.mesh.models import Path
 from monitor.mesh.queries import groups_of_sites, place_of
 
+# Throughput tests this long before an incident are compared with those since.
 LOOK_BACK = timedelta(days=7)
-"""Throughput tests so long before an incident are compared with those since."""
 PINGS = (MeasureKind.PACKETS, MeasureKind.DELAYS)
+# Share of a path's bursts of a day: the rest, an hour of the day, still shows its usual figures.
 MOST_LEFT_OUT = 0.95
-"""Share of a path's bursts of a day: the rest, an hour of the day, still shows its usual figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +31,6 @@ class EarlierTimes:
     until: datetime
 
     def usual(self, bursts: BurstColumns) -> BurstColumns:
-        """The bursts without those before `until` in an earlier incident."""
         keep, until_s = np.ones(len(bursts.at_s), dtype=np.bool_), self.until.timestamp()
         for path_id in np.unique(bursts.path_id):
             own = (bursts.path_id == path_id) & (bursts.at_s < until_s)
@@ -45,7 +39,6 @@ class EarlierTimes:
         return bursts.where(keep)
 
     def usual_tests(self, tests: list[TestAround]) -> list[TestAround]:
-        """The throughput tests of a path that were in no earlier incident."""
         if not tests:
             return tests
         at_s, ids = np.array([[test.at.timestamp() for test in tests]]), np.array([tests[0].path_id], dtype=np.int64)
@@ -53,7 +46,7 @@ class EarlierTimes:
         return [test for test, out in zip(tests, is_left_out.tolist(), strict=True) if not out]
 
     def stretches(self, bursts: BurstColumns) -> tuple[PathStretch, ...]:
-        """The times to leave out of STAMP tests, of those paths of whose bursts `usual` leaves out some."""
+        """The times to leave out of STAMP tests, where `usual` leaves out bursts."""
         kept = self.usual(bursts).path_id
         paths = {
             path_id
@@ -68,8 +61,7 @@ class EarlierTimes:
 
 
 def earlier_times(incident: Incident, paths: Sequence[Path], until: datetime) -> EarlierTimes:
-    """The incidents and maintenance of these paths before `until`, other than `incident` unless it reopened: three
-    queries."""
+    """Find incidents and maintenance before `until`, except `incident` unless reopened: three queries."""
     groups = groups_of_sites()
     places = {path.pk: place_of(path, groups) for path in paths}
     but = None if incident.reopenings else incident.pk

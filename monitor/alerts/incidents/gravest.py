@@ -1,8 +1,4 @@
-"""The gravest findings of an incident, and whether its paths do not answer at all.
-
-In: an incident with its paths. Out: its findings, gravest first, and the last reply in an outage. Titles, causes and
-the refresh of evidence all take the outage from here.
-"""
+"""The gravest findings of an incident, and the last reply in an outage, for titles, causes and evidence."""
 
 from __future__ import annotations
 
@@ -34,25 +30,24 @@ def gravest_first(rows: Iterable[IncidentPath]) -> list[IncidentPath]:
 
 
 def active_findings(incident: Incident) -> list[IncidentPath]:
-    """The findings that are not over; of an incident that is over all of them."""
+    """The findings that are not over; all of an ended incident."""
     rows = list(incident.paths.all())
     return rows if incident.closed_at is not None else [row for row in rows if not row.is_over] or rows
 
 
 def of_gravest_rule(incident: Incident) -> list[IncidentPath]:
-    """The findings of the gravest rule: while the incident is open of those that are not over."""
+    """The findings of the gravest rule; only lasting ones while the incident is open."""
     rows = gravest_first(active_findings(incident))
     return [row for row in rows if row.rule == rows[0].rule]
 
 
 def has_no_reply(incident: Incident, row: IncidentPath) -> bool:
-    """Whether the path of a lasting finding of an open incident does not answer."""
     track = None if row.is_over or incident.closed_at is not None else own_track(row)
     return track is not None and track.is_dead
 
 
 def unanswered_since(incident: Incident) -> datetime | None:
-    """Since when none of the paths with the gravest finding of an open incident of loss has answered."""
+    """Since when an open loss incident's gravest paths have no reply."""
     if incident.closed_at is not None:
         return None
     tracks = [own_track(row) for row in of_gravest_rule(incident) if not row.is_over]
@@ -61,14 +56,13 @@ def unanswered_since(incident: Incident) -> datetime | None:
 
 
 def was_outage(incident: Incident) -> bool:
-    """Whether all paths with the gravest finding of an incident answer again after an outage, and none has gone on to
-    lose packets since its first reply."""
+    """Whether all paths with the gravest finding answer again after an outage, without loss since."""
     tracks = [own_track(row) for row in of_gravest_rule(incident)]
     return bool(tracks) and all(track is not None and track.is_revived for track in tracks)
 
 
 def damage(incident: Incident) -> tuple[int, int, float]:
-    """Orders incidents by their damage: severity, then the gravest rule, then its worst figure."""
+    """Sort key by damage: severity, the gravest rule, its worst figure."""
     order = {name: number for number, name in enumerate(reversed(RULES))}
     rows = of_gravest_rule(incident)
     gravest = rows[0].rule if rows else incident.rule
@@ -78,7 +72,7 @@ def damage(incident: Incident) -> tuple[int, int, float]:
 
 
 def worst_ratio(incident: Incident) -> float:
-    """The worst loss of an incident by its gravest rule, 1 where paths did not answer; 0 where that is of no loss."""
+    """The worst loss by the gravest rule, 1 without replies; 0 for rules without loss."""
     rows = of_gravest_rule(incident)
     effect = rule_of(rows[0].rule).effect if rows else None
     if effect is not Effect.LOSS:
@@ -87,8 +81,7 @@ def worst_ratio(incident: Incident) -> float:
 
 
 def with_turned_outage(incidents: Sequence[Incident]) -> list[Incident]:
-    """Those of these incidents that have become an outage since their evidence was gathered, or are none any more, or
-    have had replies without loss since on all paths."""
+    """Incidents with an outage begun or over since their evidence was gathered."""
     rows = IncidentEvidence.objects.filter(incident__in=incidents)
     gathered = rows.values_list("incident_id", KT("facts__unanswered_since"), KT("facts__ended_at"))
     was = {incident_id: times for incident_id, *times in gathered}

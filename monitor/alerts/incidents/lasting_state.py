@@ -1,8 +1,4 @@
-"""The state of lasting incidents, as the grouping of new findings needs it, and findings that move to another incident.
-
-In: a lasting incident with its paths and their levels as last measured, and the present of the paths of new findings.
-Out: `LastingIncident`; when the losses of new findings began, and when their paths ceased to answer; changed rows.
-"""
+"""The state of lasting incidents for grouping new findings."""
 
 from __future__ import annotations
 
@@ -22,10 +18,10 @@ from monitor.analysis.segments.stretches import CLEAN, DEAD
 from monitor.present.read import PresentPath
 from monitor.present.track import Signal, Track
 
+# After the newest finding: by then the paths of a cause have alarmed, or are known not to be affected.
 REJUDGED_FOR = timedelta(minutes=15)
-"""After its newest finding: by then the paths of a cause have alarmed, or are known not to be affected."""
+# An outage is detected within this time.
 LATELY_CUT = timedelta(minutes=10)
-"""An outage is detected within this time."""
 
 
 def of_incident(incident: Incident, now: datetime) -> LastingIncident:
@@ -64,8 +60,7 @@ def of_incident(incident: Incident, now: datetime) -> LastingIncident:
 def lost_at_s(
     findings: Sequence[RuleFinding], lasting: Sequence[LastingIncident], present: Mapping[int, PresentPath]
 ) -> dict[int, float]:
-    """When the newest loss of the path of each new finding began, in seconds since the epoch. Empty where no finding of
-    a lasting incident is back to normal, and none is an outage."""
+    """Begin of the newest loss by path of new findings, in seconds since the epoch; empty if not needed."""
     if not any(incident.recovered_s or incident.cut_s for incident in lasting):
         return {}
     return _begun_s(_new_losses(findings, lasting), present)
@@ -77,8 +72,7 @@ def cut_s(
     present: Mapping[int, PresentPath],
     now: datetime,
 ) -> dict[int, float]:
-    """When the paths of new findings of loss last answered before an outage that lasts or has just ended, in seconds
-    since the epoch. Empty where no partial loss lasts that might be taken for a part of it."""
+    """Last reply of newly lossy paths before an outage, in seconds since the epoch; empty if not needed."""
     if not any(incident.detected_s for incident in lasting):
         return {}
     since_s = (now - LATELY_CUT).timestamp()
@@ -99,8 +93,7 @@ def onsets_s(
     snapshot: Snapshot,
     present: Mapping[int, PresentPath],
 ) -> dict[int, float]:
-    """When the loss of each path with a finding began, in seconds since the epoch. Empty where all paths have newer
-    data."""
+    """Begin of the loss by path, in seconds since the epoch; empty where all paths have newer data."""
     if not paths_without_newer_data(snapshot):
         return {}
     known = {
@@ -114,14 +107,12 @@ def onsets_s(
 
 
 def _new_losses(findings: Sequence[RuleFinding], lasting: Sequence[LastingIncident]) -> set[int]:
-    """The paths with a finding of loss that is in no lasting incident."""
     already = lasting_keys(lasting)
     lossy = (finding for finding in findings if rule_of(finding.rule).effect in LOSS_EFFECTS)
     return {finding.path_id for finding in lossy if finding.key not in already}
 
 
 def _begun_s(path_ids: Iterable[int], present: Mapping[int, PresentPath]) -> dict[int, float]:
-    """When the newest loss of each of these paths began."""
     tracks = {path_id: _lost_track(path_id, present) for path_id in path_ids}
     return {path_id: of.onset.at_s for path_id, of in tracks.items() if of is not None and of.onset is not None}
 
@@ -131,8 +122,7 @@ def _lost_track(path_id: int, present: Mapping[int, PresentPath]) -> Track | Non
 
 
 def move_away(lasting: Sequence[Incident], group: CauseGroup, now: datetime) -> None:
-    """End the findings that move to this group in the incidents from which they come. Those that were never part of
-    its cause leave it altogether."""
+    """End findings that move to this group; those never part of the old cause leave it altogether."""
     for incident in lasting:
         # An incident that has just been narrowed has its new name in the group, and its old here.
         rows = [row for row in incident.paths.all() if not row.is_over and _key(row) in group.moved]
@@ -156,11 +146,9 @@ def _is_loss(row: IncidentPath) -> bool:
 
 
 def _has_relapsed(track: Track, added_s: float) -> bool:
-    """Whether a track was normal again since a moment, and is bad once more."""
     clean_s = [segment.since.at_s for segment in track.segments if segment.state == CLEAN]
     return track.now is not None and track.now.state != CLEAN and any(at_s > added_s for at_s in clean_s)
 
 
 def as_finding(row: IncidentPath) -> RuleFinding:
-    """The finding as its rule made it."""
     return RuleFinding(row.rule, row.path_id, str(row.path), row.sentence, row.since, row.figures)

@@ -1,8 +1,4 @@
-"""The tracks of findings while they last, copied from those of their paths.
-
-In: lasting incidents, the present of their paths, the snapshot with the newest tests and responses. Out: the stored
-track of each finding, and the severity of incidents that have worsened.
-"""
+"""Copy path tracks to lasting findings, and raise the severity of incidents that have worsened."""
 
 from __future__ import annotations
 
@@ -35,14 +31,14 @@ from monitor.present.models import copy_of
 from monitor.present.read import PresentPath
 from monitor.present.track import LOW, UNKNOWN, AnySegment, Condition, Signal, Track
 
+# A loss this long raises the severity by its mean, a shorter loss by its interval: few packets vary more.
 SEVERE_S = 300.0
-"""The mean of a loss of so long raises the severity; of a shorter time all of its interval: few packets vary more."""
 
 Settings = Mapping[str, Mapping[int, RuleSettings]]
 
 
 def set_shares(incident: Incident, shares: Sequence[Share]) -> None:
-    """Store how many other paths are bad now; no query where that is unchanged."""
+    """Store how many other paths are bad now; no query if unchanged."""
     stored = shares_as_json(shares)
     if stored != incident.shares:
         Incident.objects.filter(pk=incident.pk, closed_at=None, shares=incident.shares).update(shares=stored)
@@ -51,7 +47,7 @@ def set_shares(incident: Incident, shares: Sequence[Share]) -> None:
 def update_levels(
     lasting: Sequence[Incident], present: Mapping[int, PresentPath], snapshot: Snapshot, settings: Settings
 ) -> None:
-    """Store the tracks of all findings that last, and raise the severity of incidents that have worsened."""
+    """Store tracks of all lasting findings, and raise the severity of incidents that have worsened."""
     changed = []
     for row in (row for incident in lasting for row in incident.paths.all() if not row.is_over):
         track = _track(row, present.get(row.path_id), snapshot)
@@ -65,7 +61,7 @@ def update_levels(
 
 
 def end_before(lasting: Sequence[Incident], moved: Collection[Key], present: Mapping[int, PresentPath]) -> None:
-    """Store for findings that move to another incident their track before: the newest trouble is of that one."""
+    """Store the earlier track of findings that move: the newest trouble is the other incident's."""
     changed = []
     for row in (row for incident in lasting for row in incident.paths.all() if not row.is_over):
         track = track_of(row, present.get(row.path_id))
@@ -77,7 +73,7 @@ def end_before(lasting: Sequence[Incident], moved: Collection[Key], present: Map
 
 
 def _track(row: IncidentPath, path: PresentPath | None, snapshot: Snapshot) -> Track | None:
-    """The track of a finding now; None if its rule has no figure that changes, or no newer one is known."""
+    """The finding's track; None without a changing or newer figure."""
     if signal_of(row) > Signal.RTT:
         return _of_round_trips(row, path) if DIRECTION in row.figures else _of_tests(row, snapshot)
     track = track_of(row, path)
@@ -88,14 +84,13 @@ def _track(row: IncidentPath, path: PresentPath | None, snapshot: Snapshot) -> T
 
 
 def _of_round_trips(row: IncidentPath, path: PresentPath | None) -> Track | None:
-    """The track of the RTT where it shows the rise that STAMP found; pings may cross another route."""
+    """The RTT track, if it shows STAMP's rise; pings may differ in route."""
     track = None if path is None or not is_rise(row) else path.track(Signal.RTT)
     track = None if track is None else track.since(row.since.timestamp())
     return track if track is not None and track.trouble else None
 
 
 def _of_tests(row: IncidentPath, snapshot: Snapshot) -> Track | None:
-    """The track by the newest test or response; over since the first that is nearer to the figure before."""
     figures: Mapping[str, Any] = row.figures
     signal, fired = signal_of(row), at_detection(figures)
     if signal is Signal.RESPONSE:
@@ -126,7 +121,7 @@ def _segment(signal: Signal, state: int, since_s: float, now: float, worst: floa
 
 
 def _raise_severity(incident: Incident, own: Sequence[PresentPath], settings: Settings, snapshot: Snapshot) -> None:
-    """Raise the severity to that of the worst damage of its findings now. It does not fall while the incident lasts."""
+    """Raise the severity to the worst present damage; it never falls."""
     worst, of = incident.severity, None
     together = _pooled(own)
     for row in gravest_first(incident.paths.all()):
@@ -154,7 +149,6 @@ def _raise_severity(incident: Incident, own: Sequence[PresentPath], settings: Se
 
 
 def _pooled(own: Sequence[PresentPath]) -> LostPackets | None:
-    """The loss of all paths in trouble together."""
     tracks = [path.track(Signal.LOSS) for path in own if path.condition.is_trouble]
     losses = [track.now.lost for track in tracks if track is not None and isinstance(track.now, LossSegment)]
     losses = [lost for lost in losses if lost.sent]
@@ -162,7 +156,7 @@ def _pooled(own: Sequence[PresentPath]) -> LostPackets | None:
 
 
 def _least_ratio(lost: LostPackets, track: Track) -> float:
-    """The least loss by its interval; of SEVERE_S or longer its mean, which varies less."""
+    """The lower bound of a loss, or its mean from SEVERE_S."""
     lasted_s = 0.0 if track.level is None or track.now is None else track.newest_s - track.now.since.at_s
     return lost.ratio if lasted_s >= SEVERE_S else lost.interval[0]
 

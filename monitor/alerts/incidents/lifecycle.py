@@ -1,20 +1,7 @@
 """The life cycle of an incident: pending, open, optionally acknowledged, resolved, possibly reopened.
 
-In: findings of rules, and the moment `now` of the evaluation. Out: rows of `Incident` and `IncidentPath`, and in the
-same transaction the notifications and the history. Every change is a conditional update that counts its rows; with the
-unique constraints this makes concurrent evaluators safe, in any order. An evaluation older than the last change of its
-cause changes nothing. `monitor.alerts.detect.rules` decides when findings start and end,
-`monitor.alerts.incidents.quiet` which paths are silenced.
-
-- A new cause is pending. After CONFIRM_S it opens; if it is resolved before then, the incident is deleted.
-- A cause that is detected again within REOPEN_S of its end, by the same gravest rule, reopens the same incident.
-- Lasting incidents are merged when a single cause explains them: the oldest notified incident goes on under the name of
-  that cause, the others end. Their end is notified with the end of the whole. A single incident is renamed.
-- A finding that is over ends by itself; the incident ends with its last finding. A finding that fires again while the
-  incident lasts is added to it once more.
-- An open incident is notified unless silenced, and so is the end of a notified incident. The first end is notified at
-  once, the end of a reopened incident after REOPEN_S. So a flapping cause is notified four times at most before it has
-  been quiet for that long.
+Conditional updates that count rows, and unique constraints, make concurrent evaluators safe; notifications and history
+are in the same transaction. An evaluation older than its cause's last change does nothing.
 """
 
 from __future__ import annotations
@@ -35,8 +22,8 @@ from monitor.alerts.models import UNTOLD, HistoryEvent, Incident, IncidentChange
 from monitor.mesh.schedule.requests import ask_where_scheduled
 from probes.trace.spec import TraceReason
 
+# Long enough to detect findings of the same cause in the same incident.
 CONFIRM_S = 20
-"""Long enough to detect findings of the same cause in the same incident."""
 
 REOPEN_S = 900
 
@@ -44,11 +31,8 @@ REOPEN_S = 900
 def add_findings(
     cause: str, findings: Sequence[RuleFinding], now: datetime, because: str = "", shares: Sequence[Share] = ()
 ) -> bool:
-    """Add findings of a cause to its lasting incident, reopen a recently ended incident, or create a pending one.
-
-    `because` is the reason for this cause, `shares` the evidence of other paths. Returns whether an incident was
-    created. `findings` must not be empty; findings of a lasting incident are skipped.
-    """
+    """Add findings (at least one) to the cause's lasting or recent incident, else to a new pending one; returns whether
+    it is new."""
     since = now - timedelta(seconds=REOPEN_S)
     ends = set(Incident.objects.filter(cause=cause).exclude(closed_at__lt=since).values_list("closed_at", flat=True))
     if any(end is not None and end > now for end in ends):
@@ -63,11 +47,9 @@ def add_findings(
 
 
 def merge(causes: Collection[str], into: str, now: datetime, because: str = "") -> int:
-    """Merge the lasting incidents of these causes under the cause `into`; returns the number merged into another.
+    """Merge lasting incidents under `into`, into the oldest notified incident; returns the number merged into another.
 
-    The oldest notified incident goes on. The others end and keep their findings; pending incidents are deleted. An
-    incident without others is renamed, and 0 is returned. `because` is the reason for the new cause. Incidents detected
-    or reopened after `now` are left unchanged.
+    Incidents detected or reopened after `now` stay.
     """
     is_earlier = Q(opened_at__lte=now) & (Q(reopened_at__isnull=True) | Q(reopened_at__lte=now))
     try:
@@ -103,7 +85,7 @@ def merge(causes: Collection[str], into: str, now: datetime, because: str = "") 
 
 
 def open_if_confirmed(incident_id: int, now: datetime, over_since: datetime | None = None) -> bool:
-    """Open a pending incident older than CONFIRM_S, as a notice if it is over by now; returns whether this call did."""
+    """Open a pending incident older than CONFIRM_S, as a notice if over; returns whether this call did."""
     old_enough = now - timedelta(seconds=CONFIRM_S)
     pending = Incident.objects.filter(pk=incident_id, is_pending=True, opened_at__lte=old_enough)
     with transaction.atomic():
@@ -116,10 +98,7 @@ def open_if_confirmed(incident_id: int, now: datetime, over_since: datetime | No
 
 
 def queue_notifications(incident_id: int, now: datetime) -> bool:
-    """Queue notifications of an open incident that was not notified yet; call it unless the incident is silenced.
-
-    If it has grown, only newly matching routes are notified, for example when it has become critical; and once the
-    channels that know it, if a graver symptom has joined, or if it has become more than one of two hosts."""
+    """Queue notifications of an open or grown incident that is not silenced."""
     with transaction.atomic():
         told = Incident.objects.filter(UNTOLD, pk=incident_id).update(told_at=now, has_grown=False)
         if told:
@@ -145,7 +124,7 @@ def acknowledge(incident_id: int, who: str, now: datetime) -> bool:
 
 
 def unacknowledge(incident_id: int, who: str, now: datetime) -> bool:
-    """Remove the acknowledgement of an open incident; returns whether this call did."""
+    """Remove the acknowledgement; returns whether this call did."""
     held = Incident.objects.filter(pk=incident_id, closed_at__isnull=True, acknowledged_at__isnull=False)
     with transaction.atomic():
         released = held.update(acknowledged_at=None, acknowledged_by="") == 1
@@ -163,11 +142,9 @@ def close(
     ended_at: datetime | None = None,
     is_silenced: bool = False,
 ) -> bool:
-    """Resolve an incident if all its findings are in `over`; `closing` is the reason, `ended_at` the last bad burst. A
-    pending incident is deleted.
+    """Resolve or, if pending, delete an incident without findings beside `over`; returns whether this call did.
 
-    Returns whether this call ended it: false if somebody else did, if it was detected or reopened after `now`, or if it
-    has a lasting finding that is not in `over`.
+    Not if it was detected or reopened after `now`.
     """
     with transaction.atomic():
         incident = _locked(Q(pk=incident_id, closed_at__isnull=True, opened_at__lte=now))
@@ -195,9 +172,9 @@ def close(
 
 
 def end_findings(incident_id: int, reasons: Mapping[Key, str], now: datetime) -> list[int]:
-    """End these findings of a lasting incident that others keep open; returns the keys of those that this call ended.
+    """End findings of an incident that others keep open; returns the keys ended by this call.
 
-    `reasons` say why. Findings added after `now` stay.
+    Findings added after `now` stay.
     """
     ended = []
     with transaction.atomic():
@@ -214,10 +191,7 @@ def end_findings(incident_id: int, reasons: Mapping[Key, str], now: datetime) ->
 
 
 def correct(incident_id: int, correction: str, now: datetime, *, is_void: bool = False) -> bool:
-    """Store the correction of an incident by late results; returns whether it is new.
-
-    If none of its findings would have opened it (`is_void`), a single notification says so.
-    """
+    """Store an incident's correction by late results; returns whether it is new."""
     with transaction.atomic():
         others = Incident.objects.filter(pk=incident_id).exclude(correction=correction)
         is_new = others.update(correction=correction) == 1
@@ -230,7 +204,6 @@ def correct(incident_id: int, correction: str, now: datetime, *, is_void: bool =
 
 
 def _severity(findings: Sequence[RuleFinding], *others: str) -> str:
-    """The maximum severity."""
     return max((*others, *(finding.severity for finding in findings)), key=lambda severity: Severity(severity).rank)
 
 
@@ -258,10 +231,7 @@ def _make(cause: str, findings: Sequence[RuleFinding], now: datetime, because: s
 
 
 def _reopen(cause: str, findings: Sequence[RuleFinding], now: datetime, because: str, shares: Sequence[Share]) -> bool:
-    """Reopen an incident of the same symptom that ended within REOPEN_S before `now`, with the present findings.
-
-    Where another symptom follows, as a longer delay an outage, the begin, the cause and the texts of the first would be
-    wrong of it: it is an incident of its own."""
+    """Reopen an incident of the same symptom that ended within REOPEN_S."""
     lately = Q(cause=cause, merged_into=None, closed_at__gte=now - timedelta(seconds=REOPEN_S), closed_at__lte=now)
     try:
         with transaction.atomic():
@@ -327,7 +297,6 @@ def _extend(cause: str, findings: Sequence[RuleFinding], now: datetime, shares: 
 
 
 def _end_as_part(part: Incident, whole: Incident, cause: str, now: datetime) -> list[IncidentPath]:
-    """End a lasting incident as part of another with this cause; returns its findings that are not over."""
     rows = list(part.paths.filter(is_over=False).select_related("path__source", "path__destination").order_by("pk"))
     if part.is_pending:
         part.delete()
@@ -341,7 +310,7 @@ def _end_as_part(part: Incident, whole: Incident, cause: str, now: datetime) -> 
 
 
 def _take(incident: Incident, rows: Sequence[IncidentPath], now: datetime) -> None:
-    """Add findings, replacing findings of the same path and rule from before the incident reopened."""
+    """Add findings, replacing those from before the incident reopened."""
     keys = {(row.path_id, row.rule) for row in rows}
     over = incident.paths.filter(is_over=True, path_id__in={row.path_id for row in rows})
     IncidentPath.objects.filter(pk__in=[row.pk for row in over if (row.path_id, row.rule) in keys]).delete()
@@ -351,20 +320,18 @@ def _take(incident: Incident, rows: Sequence[IncidentPath], now: datetime) -> No
 
 
 def _locked(condition: Q) -> Incident | None:
-    """Select the incident for update, so that no finding is added between reading its rows and the change."""
+    """Lock the incident's row, so that no finding is added meanwhile."""
     incidents: QuerySet[Incident] = Incident.objects.select_for_update().filter(condition)
     return incidents.order_by("-pk").first()
 
 
 def _free(findings: Sequence[RuleFinding]) -> list[RuleFinding]:
-    """The findings that are in no lasting incident, gravest first."""
     path_ids = [finding.path_id for finding in findings]
     taken = set(IncidentPath.objects.filter(is_over=False, path_id__in=path_ids).values_list("path_id", "rule"))
     return [finding for finding in gravest_of(findings) if (finding.path_id, finding.rule) not in taken]
 
 
 def _add(incident: Incident, findings: Sequence[RuleFinding], now: datetime) -> None:
-    """Add findings to an incident."""
     rows = [
         IncidentPath(
             path_id=finding.path_id,
@@ -379,13 +346,13 @@ def _add(incident: Incident, findings: Sequence[RuleFinding], now: datetime) -> 
 
 
 def _trace(incident_id: int, findings: Sequence[RuleFinding], now: datetime) -> None:
-    """Trace the paths of new findings while they are bad: traces of later would show the route after the repair."""
+    """Trace paths of new findings now, before a repair changes the route."""
     path_ids = {finding.path_id for finding in findings}
     ask_where_scheduled(path_ids, TraceReason.INCIDENT_OPENED, by=f"incident {incident_id}", now=now)
 
 
 def _is_race(error: IntegrityError) -> bool:
-    """Return False for a race with another evaluator, which is no error; raise any other error again."""
+    """Return False for a race with another evaluator; re-raise other errors."""
     if not any(name in str(error) for name in ("one_open_incident_per_cause", "finding_in_one_lasting_incident")):
         raise error
     return False

@@ -1,8 +1,6 @@
-"""Queries of pages and API: incidents by state, severity, place and time; an incident with its history; silences and
-maintenance; the audit log.
+"""Queries of pages and API for incidents, silences, maintenance and the audit log, bounded in rows and queries.
 
-In: an `IncidentFilter`, or an id. Out: rows, a bounded number of them in a bounded number of queries. An unknown site,
-group or severity raises `UnknownFilter`, which names the valid values.
+An unknown site, group or severity raises `UnknownFilter`.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ class UnknownFilter(ValueError):
 
 
 class StateFilter(StrEnum):
-    """Incidents by state. OPEN includes acknowledged incidents; pending incidents count only as PENDING."""
+    """Incidents by state; OPEN includes acknowledged, pending count only as PENDING."""
 
     OPEN = "open"
     UNACKNOWLEDGED = "unacknowledged"
@@ -50,8 +48,7 @@ _IN_STATE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentFilter:
-    """A filter of incidents: open at any moment of [since, until), with a path at the place, or that concerns `path_id`
-    (`queries.concerns_path`). None matches any."""
+    """A filter of incidents; None matches any."""
 
     which: StateFilter = StateFilter.OPEN
     severity: str | None = None
@@ -76,7 +73,6 @@ class StateCounts:
         return self.unacknowledged + self.acknowledged
 
     def number(self, which: StateFilter) -> int:
-        """The number in this state."""
         return {
             StateFilter.OPEN: self.open,
             StateFilter.UNACKNOWLEDGED: self.unacknowledged,
@@ -165,7 +161,7 @@ def _place_and_time(query: IncidentFilter) -> Q:
 
 
 def _touches(query: IncidentFilter) -> Q:
-    """Match incidents with a path that meets all criteria; a group contains the paths between its sites."""
+    """Match a path by all criteria; groups contain paths between their sites."""
     path = Q()
     if query.path_id is not None:
         path &= concerns_path(query.path_id)

@@ -26,11 +26,8 @@ def enqueue(
     symptom: str = "",
     but: Collection[str] = (),
 ) -> int:
-    """Queue the notifications of a change, except for the channels in `but`, in the transaction of the change.
-
-    Openings follow the routes; later changes go to the channels notified of an opening. Idempotent: a repeated call
-    adds missing rows only. Returns the number of channels.
-    """
+    """Queue a change's notifications, except for channels in `but`, in its transaction; returns the number of channels.
+    Idempotent."""
     incident = Incident.objects.get(pk=incident_id)
     targets = _targets(incident)
     if change not in OPENINGS:
@@ -56,8 +53,7 @@ def enqueue(
 
 
 def enqueue_worse(incident: Incident, rule: str, now: datetime) -> None:
-    """Queue a single update for the channels that know an incident: for each graver symptom (`rule`) that has joined,
-    and once for each opening if its cause has turned out to be more than two hosts or a host."""
+    """Queue an update for each graver symptom (`rule`), and once an opening for a wider cause."""
     is_graver = bool(incident.told_rule) and gravity(rule) < gravity(incident.told_rule)
     if is_graver or _is_wider(incident):
         unsent, symptom = unsent_openings(incident.pk, incident.reopenings), rule if is_graver else ""
@@ -65,7 +61,6 @@ def enqueue_worse(incident: Incident, rule: str, now: datetime) -> None:
 
 
 def _is_wider(incident: Incident) -> bool:
-    """Whether an incident was named after the hosts of a path at its last notification, and is after more now."""
     if incident.told_cause in ("", incident.cause):
         return False
     names = set()
@@ -82,13 +77,13 @@ def notified_channels(incident_id: int, reopening: int) -> set[str]:
 
 
 def unsent_openings(incident_id: int, reopening: int) -> set[str]:
-    """The channels whose notification of the nth opening is queued still: it will have the present symptom."""
+    """The channels with a queued notification of the nth opening, which will have the present symptom."""
     rows = Notification.objects.filter(incident_id=incident_id, reopening=reopening, change__in=OPENINGS)
     return set(rows.filter(attempts=0, state=DeliveryState.WAITING).values_list("channel", flat=True))
 
 
 def withdraw(incident_id: int, change: IncidentChange) -> set[str]:
-    """Delete notifications that were not attempted yet and no longer hold; returns their channels."""
+    """Delete unattempted notifications that no longer hold; returns their channels."""
     waiting = Notification.objects.filter(
         incident_id=incident_id, change=change, attempts=0, state=DeliveryState.WAITING
     )
@@ -99,7 +94,6 @@ def withdraw(incident_id: int, change: IncidentChange) -> set[str]:
 
 
 def _targets(incident: Incident) -> dict[str, NotifyRoute]:
-    """The route of the incident by channel."""
     of = notify_routes.routes(alerts(), notify_routes.channels())
     places: list[Place] = []
     if any(route.selector is not None for route in of):

@@ -1,8 +1,4 @@
-"""The present of an incident: what its paths are like now, by the tracks of the signals that it is about.
-
-In: an incident with its paths, and the present of these. Out: `PresentPath` with these tracks alone, whether it is over
-and since when. Tracks decide; an incident that waits to be resolved is over.
-"""
+"""The present state of an incident's paths, by the tracks of its own signals."""
 
 from __future__ import annotations
 
@@ -21,12 +17,11 @@ from monitor.present import read
 from monitor.present.read import PresentPath
 from monitor.present.track import CALM, UNKNOWN, Condition, Signal, Track
 
+# Ping conditions that hold for all signals of a path.
 OF_PATH = (*UNKNOWN, Condition.SET_ASIDE)
-"""What the pings of a path tell of all its signals."""
 
 
 def signal_of(row: IncidentPath | RuleFinding) -> Signal:
-    """The signal that a finding is about."""
     rule = rule_of(row.rule)
     if rule.effect in (Effect.LOSS, Effect.UNREACHABLE):
         return Signal.LOSS
@@ -46,40 +41,37 @@ def is_rise(row: IncidentPath | RuleFinding) -> bool:
 
 
 def way_of(row: IncidentPath) -> str:
-    """The way of the track that shows a finding: that by STAMP which found it, else that of round trips."""
+    """The way of the track of a finding: by STAMP if it found it, else round trips."""
     return str(row.figures.get(DIRECTION, ""))
 
 
 def track_of(row: IncidentPath, path: PresentPath | None) -> Track | None:
-    """The track of the signal of a finding, of its path or of another, since the finding: a trouble that had ended
-    before is another; None where the path has none."""
+    """The track of a finding's signal since the finding; None if the path has none."""
     track = None if path is None else path.track(signal_of(row), way=way_of(row))
     return None if track is None else track.since(row.since.timestamp())
 
 
 def lasting_rows(incident: Incident) -> list[IncidentPath]:
-    """The findings of an incident that last, of one that has ended all."""
+    """The findings that last, or all of an ended incident."""
     rows = list(incident.paths.all())
     return [row for row in rows if not row.is_over] or rows
 
 
 def load_present(incidents: Iterable[Incident], others: Collection[int] = ()) -> dict[int, PresentPath]:
-    """The present of the paths of these incidents, and of other paths: a query, none without any."""
+    """Load the present of these incidents' paths and others: a query, none without paths."""
     path_ids = {row.path_id for incident in incidents for row in incident.paths.all()}.union(others)
     return read.load(path_ids) if path_ids else {}
 
 
 def shown_by_tracks(firing: Sequence[RuleFinding], present: Mapping[int, PresentPath]) -> list[RuleFinding]:
-    """These findings without the rises of the RTT that are none by its track: after a jitter, or a shorter RTT, it is
-    the usual one again. A slow rise may have become the usual one."""
+    """Drop RTT rises that the track shows as usual again."""
     rises = [of for of in firing if of.rule == RTT.name and is_rise(of) and not of.figures.get("is_slow")]
     returns = [finding for finding in rises if _is_usual_again(present.get(finding.path_id), finding)]
     return [finding for finding in firing if finding not in returns]
 
 
 def _is_usual_again(present: PresentPath | None, rise: RuleFinding) -> bool:
-    """Whether the track of the RTT of a path tells no trouble that lasts, or has ended since this rise. One that STAMP
-    found may be on another route: it is usual where its RTT is nearer to that of the track than to the one before."""
+    """Whether the RTT track shows the rise as over; STAMP may use another route."""
     track = None if present is None else present.track(Signal.RTT)
     if track is None:
         return False
@@ -90,7 +82,7 @@ def _is_usual_again(present: PresentPath | None, rise: RuleFinding) -> bool:
 
 
 def own_present(incident: Incident, present: Mapping[int, PresentPath]) -> list[PresentPath]:
-    """The paths of an incident with their tracks of its signals, since its findings; paths without any are left out."""
+    """An incident's paths with tracks of its signals since its findings; paths without are left out."""
     signals: dict[int, dict[Signal, float]] = {}
     for row in lasting_rows(incident):
         of_path, signal, since_s = signals.setdefault(row.path_id, {}), signal_of(row), row.since.timestamp()
@@ -120,13 +112,11 @@ def is_over(own: Sequence[PresentPath]) -> bool:
 
 
 def _has_ended(path: PresentPath) -> bool:
-    """Whether a track of the path tells an end, or has no segments."""
     return any(track.end is not None or not track.segments for track in path.tracks)
 
 
 def over_since(own: Sequence[PresentPath]) -> datetime | None:
-    """When the last trouble of these paths, which are all normal again, ended; None while one goes on, or where no
-    track tells."""
+    """When the last trouble of these paths ended; None while any lasts, or if no track tells."""
     ends = [
         track.end.at_s for path in own for track in path.tracks if track.packet_bytes == 0 and track.end is not None
     ]

@@ -1,8 +1,4 @@
-"""The track of a finding as of the last evaluation, as `IncidentPath.level` stores it.
-
-In: a finding of an incident. Out: the track of its signal since the finding, and whether it is normal again. It is
-copied from that of its path at each evaluation (`levels`), so that it outlives it.
-"""
+"""The track of a finding as of the last evaluation, stored in `IncidentPath.level` to outlive the path's track."""
 
 from __future__ import annotations
 
@@ -20,36 +16,35 @@ from monitor.present.track import Track
 
 
 def own_track(row: IncidentPath) -> Track | None:
-    """The stored track of a finding; None of a signal without tracks, and before the first."""
+    """The stored track of a finding; None without tracks, and before the first."""
     return None if row.level is None else track_of_copy(row.path_id, signal_of(row), way_of(row), row.level)
 
 
 def normal_since(row: IncidentPath) -> datetime | None:
-    """Since when the finding is over by its track, though its incident may last; None while it is not."""
+    """Since when the finding is over by its track; None while it is not."""
     track = own_track(row)
     end = track.end if track is not None and track.is_over else None
     return None if end is None else datetime.fromtimestamp(end.at_s, UTC)
 
 
 def is_normal_again(row: IncidentPath) -> bool:
-    """Whether the finding is over by its track."""
     return normal_since(row) is not None
 
 
 def is_outage(row: IncidentPath) -> bool:
-    """Whether the path of a finding of loss has, or had, no reply."""
+    """Whether a loss finding's path has, or had, no reply."""
     track = own_track(row)
     return rule_of(row.rule).effect is Effect.UNREACHABLE or (track is not None and track.outage is not None)
 
 
 def is_bad_now(row: IncidentPath) -> bool:
-    """Whether the path of a finding may be called bad: not while newer results are overdue, nor once it is over."""
+    """Whether a finding's path is bad now: not while results are overdue, nor once it is over."""
     track = own_track(row)
     return track is None or (track.level is not None and not track.is_over)
 
 
 def peak_of(row: IncidentPath) -> float | None:
-    """The worst figure of a finding, by its track, or with which it fired, in the unit of its signal."""
+    """The worst figure of a finding, by track or detection, in the unit of its signal."""
     track = own_track(row)
     return at_detection(row.figures) if track is None or track.peak is None else track.peak
 

@@ -1,13 +1,6 @@
-"""The time of incidents and maintenance, which baselines leave out.
+"""The time of incidents and maintenance, which baselines leave out: two queries.
 
-In: a period, and the moment up to which incidents are known. Out: `IncidentTimes`: a query of incidents and a query of
-maintenance, however many there are.
-
-- An incident is left out from its onset to its last bad burst, or until it was resolved where no burst tells that: of
-  each of its paths, and of the reverse path, whose pings cross the same links. A finding that ended alone is left out
-  until then.
-- A change that lasted and was accepted as the new baseline is not left out, nor one whose limit was raised since.
-- A pending incident is none yet, and of a lasting one the time so far.
+Pending incidents, accepted changes and raised limits are not left out.
 """
 
 from __future__ import annotations
@@ -30,12 +23,12 @@ from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.models import Path
 
 PACKET_EFFECTS = (Effect.LOSS, Effect.UNREACHABLE, Effect.NO_DATA)
+# The last bad burst began at the end of an incident, and is part of it.
 AFTER_LAST_BAD = timedelta(milliseconds=2)
-"""The last bad burst began at the end of an incident, and is part of it."""
 
 
 def measures_of(rule: AlertRule) -> tuple[MeasureKind, ...]:
-    """The measures that are not as usual while a rule has a finding on a path."""
+    """The measures that a finding of the rule disturbs."""
     if rule.effect in PACKET_EFFECTS:
         return MeasureKind.PACKETS, MeasureKind.TESTS, MeasureKind.RESPONSES
     if rule.trouble is Trouble.THROUGHPUT:
@@ -50,7 +43,7 @@ def measures_of(rule: AlertRule) -> tuple[MeasureKind, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _PastFinding:
-    """A finding with those fields of its incident that tell its time."""
+    """A finding with its incident's time fields."""
 
     path_id: int
     rule: str
@@ -71,14 +64,12 @@ class _PastFinding:
 
     @property
     def begin(self) -> datetime:
-        """The onset by the rule, and of a finding that was there from the first, by the bursts. One that came back when
-        the incident reopened has lost its first time."""
+        """The onset by the rule, or by the bursts for a finding from the first."""
         if self.incident__reopenings == 0 and self.added_at > self.incident__opened_at:
             return self.since
         return min(self.since, self.incident__began_at or self.since, self.incident__opened_at)
 
     def end(self, now: datetime) -> datetime | None:
-        """None while it lasts."""
         closed_at = self.incident__closed_at
         if self.is_over and self.ended_at is not None and (closed_at is None or self.ended_at < closed_at):
             return self.ended_at if self.ended_at <= now else None
@@ -103,8 +94,7 @@ def incident_times(
     path_ids: Collection[int] | None = None,
     but: int | None = None,
 ) -> IncidentTimes:
-    """The times from `since` to `now`, aware UTC, by the incidents of then: of all paths or of these, without the
-    incident `but`. `places` are those of the paths that maintenance may cover."""
+    """The times in [since, now], aware UTC, by the incidents known then, without the incident `but`."""
     times: dict[MeasureKind, list[PathTime]] = defaultdict(list)
     for finding in _findings(since, now, path_ids, but):
         end = finding.end(now)
@@ -121,7 +111,7 @@ def incident_times(
 
 
 def _findings(since: datetime, now: datetime, path_ids: Collection[int] | None, but: int | None) -> list[_PastFinding]:
-    """The findings of incidents that were open after `since`, as far as they were there at `now`."""
+    """Findings of incidents open after `since`, as known at `now`."""
     rows = IncidentPath.objects.filter(
         Q(incident__closed_at=None) | Q(incident__closed_at__gt=since), incident__is_pending=False, added_at__lte=now
     ).exclude(incident=but)

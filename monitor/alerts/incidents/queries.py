@@ -1,8 +1,5 @@
-"""Queries of incidents for pages, reports and evaluation: open, recent, by path.
-
-Out: lists of `Incident` with `paths` and each path's hosts prefetched: two queries regardless of the number of
-incidents. Times are aware UTC.
-"""
+"""Queries of incidents for pages, reports and evaluation, with paths and hosts prefetched: two queries. Times are aware
+UTC."""
 
 from __future__ import annotations
 
@@ -32,13 +29,13 @@ from monitor.alerts.models import UNTOLD, HistoryEvent, Incident, IncidentPath, 
 from monitor.mesh.models import Path
 
 SHORTEST_REFRESH = timedelta(minutes=2)
+# Evidence of an open incident is renewed when its age has doubled, and at least as often as this.
 LONGEST_UNREFRESHED = timedelta(minutes=15)
-"""Evidence of an open incident is gathered again when the incident is twice as old, and at least as often as this."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastingCount:
-    """The number of open incidents of a severity whose gravest rule is `rule`."""
+    """The number of open incidents of a severity with `rule` as the gravest."""
 
     severity: str
     rule: str
@@ -47,7 +44,7 @@ class LastingCount:
 
 @dataclass(frozen=True, slots=True)
 class PathIncident:
-    """An incident, and when a path joined it, or when it opened if that was later."""
+    """An incident, and when a path joined it, or its opening if later."""
 
     id: int
     at: datetime
@@ -60,24 +57,23 @@ def lasting_counts() -> list[LastingCount]:
 
 
 def open_incidents() -> list[Incident]:
-    """Every incident that is open now, newest first."""
+    """Every open incident, newest first."""
     return list(_with_paths().filter(closed_at__isnull=True))
 
 
 def lasting_incidents() -> list[Incident]:
-    """Every incident that is open now or pending, newest first."""
+    """Every open or pending incident, newest first."""
     return list(_with_paths(_EVERY).filter(closed_at__isnull=True))
 
 
 def lasting_or_among(incidents: Iterable[Incident]) -> list[Incident]:
-    """Every incident that is open now or pending, and these, as they are stored now; newest first."""
+    """Every open or pending incident, and these as now stored; newest first."""
     among = Q(pk__in=[incident.pk for incident in incidents])
     return list(_with_paths(_EVERY).filter(among | Q(closed_at__isnull=True)))
 
 
 def ended_s(since: datetime) -> dict[tuple[int, str], float]:
-    """The end of the last finding of each path and rule in seconds since the epoch, if after `since`: its own, or that
-    of its incident."""
+    """The last end by path and rule after `since`, in seconds since the epoch: the finding's or its incident's."""
     ended = IncidentPath.objects.filter(
         is_over=True, incident__turns__turn=HistoryEvent.RESOLVED, incident__turns__at__gt=since
     )
@@ -91,8 +87,7 @@ def ended_s(since: datetime) -> dict[tuple[int, str], float]:
 
 
 def ended_findings(since: datetime, until: datetime) -> list[IncidentPath]:
-    """The findings that ended in [since, until], the last end first: with their incident, or by themselves while it is
-    open or before it was merged. An incident that was merged goes on as part of another: it did not end."""
+    """Findings that ended in [since, until], last first. A merged incident did not end."""
     with_incident = Q(incident__closed_at__gte=since, incident__closed_at__lte=until, incident__merged_into=None)
     goes_on = Q(incident__closed_at=None) | Q(incident__merged_into__isnull=False)
     alone = goes_on & Q(is_over=True, ended_at__gte=since, ended_at__lte=until)
@@ -102,13 +97,13 @@ def ended_findings(since: datetime, until: datetime) -> list[IncidentPath]:
 
 
 def last_ended(since: datetime, until: datetime) -> Incident | None:
-    """The incident that ended last in [since, until], None without any. A merged incident has not ended."""
+    """The incident that ended last in [since, until], or None. A merged incident did not end."""
     ended = _with_paths().filter(closed_at__gte=since, closed_at__lte=until, merged_into=None)
     return ended.order_by("-closed_at", "-pk").first()
 
 
 def ended_since(since: datetime) -> list[Incident]:
-    """The incidents that ended from `since` on, but for those merged into others."""
+    """The incidents that ended from `since` on, except merged incidents."""
     return list(_with_paths().filter(closed_at__gte=since, merged_into=None))
 
 
@@ -123,19 +118,18 @@ def recent_incidents(limit: int = 50) -> list[Incident]:
 
 
 def incidents_between(since: datetime, until: datetime) -> list[Incident]:
-    """The incidents that were open at any moment of [since, until), newest first."""
+    """Incidents open at any moment of [since, until), newest first."""
     return list(_with_paths().filter(_overlaps(since, until)))
 
 
 def incidents_of_path(path_id: int, since: datetime, until: datetime) -> list[Incident]:
-    """The incidents that concern this path and that were open at any moment of [since, until), newest first."""
+    """Incidents that concern this path, open at any moment of [since, until), newest first."""
     of_path = IncidentPath.objects.filter(concerns_path(path_id)).values("incident_id")
     return list(_with_paths().filter(_overlaps(since, until), pk__in=of_path))
 
 
 def concerns_path(path_id: int) -> Q:
-    """Match findings on this path, and on its reverse path in an incident that is named after both: pings of either
-    cross both directions."""
+    """Match findings on this path, or its reverse in an incident named after both: pings cross both directions."""
     ends = Path.objects.filter(pk=path_id)
     is_reverse = Q(path__source=ends.values("destination")[:1], path__destination=ends.values("source")[:1])
     return Q(path_id=path_id) | (is_reverse & Q(incident__cause__contains=" ↔ "))
@@ -151,14 +145,13 @@ def incidents_of_paths_at(at: datetime) -> dict[int, int]:
 
 
 def incident_between_sites(source: str, destination: str, since: datetime) -> PathIncident | None:
-    """The first incident that a path between these sites, in either direction, joined or that reopened from `since`
-    on."""
+    """The first incident that a path between these sites, in either direction, joined or that reopened since."""
     row = _between_sites(source, destination).filter(joined_at__gte=since).order_by("joined_at").first()
     return None if row is None else PathIncident(row.incident_id, row.open_at)
 
 
 def lasting_between_sites(source: str, destination: str) -> list[IncidentPath]:
-    """The findings that last in open incidents on paths between these sites, in either direction, newest first."""
+    """Lasting findings of open incidents between these sites, in either direction, newest first."""
     rows = _between_sites(source, destination).filter(incident__closed_at=None, is_over=False)
     return list(rows.order_by("-joined_at", "pk"))
 
@@ -179,8 +172,7 @@ def incident_with_paths(incident_id: int) -> Incident | None:
 
 
 def without_evidence(since: datetime, now: datetime, most: int) -> list[Incident]:
-    """The newest incidents opened from `since` on without evidence, or which grew, reopened or lost a finding after it
-    was gathered, then those whose evidence is old for their age or from before their end."""
+    """The newest incidents since `since` with missing, outgrown or old evidence, missing first."""
     rows = IncidentPath.objects.filter(incident=OuterRef("pk"))
     newest = rows.order_by("-added_at").values("added_at")[:1]
     ended = rows.filter(ended_at__isnull=False).order_by("-ended_at").values("ended_at")[:1]
@@ -193,8 +185,7 @@ def without_evidence(since: datetime, now: datetime, most: int) -> list[Incident
 
 
 def _outdated(now: datetime) -> Q:
-    """Incidents whose evidence was gathered in the first half of their age, or a quarter of an hour ago; those that
-    have ended once more after late results."""
+    """Match evidence from the first half of an incident's age, 15 minutes old, or before its end."""
     gathered_before = "kept_evidence__gathered_at__lt"
     half_ago = ExpressionWrapper(F("opened_at") + (Value(now) - F("opened_at")) / 2, DateTimeField())
     aged = Q(**{gathered_before: half_ago}) | Q(**{gathered_before: now - LONGEST_UNREFRESHED})
@@ -204,8 +195,8 @@ def _outdated(now: datetime) -> Q:
 
 
 _EVERY = Q()
+# All confirmed incidents.
 _FOUND = Q(is_pending=False)
-"""All confirmed incidents."""
 
 
 def _with_paths(which: Q = _FOUND) -> QuerySet[Incident]:

@@ -1,8 +1,4 @@
-"""Silences and maintenance: the paths silenced or in maintenance at a moment.
-
-In: the rows of `QuietPeriod` and the paths in use. Out: sets of paths. A silence or maintenance of a site covers every
-path to or from it, of a group every path within it; without any of these it covers the whole mesh.
-"""
+"""The paths silenced or in maintenance at a moment."""
 
 from __future__ import annotations
 
@@ -20,10 +16,10 @@ from monitor.mesh.queries import MeasuredPath
 
 @dataclass(frozen=True, slots=True)
 class QuietPaths:
-    """The paths in maintenance, on which no incident opens; and the paths without notifications, a superset."""
+    """Paths without new incidents or notifications."""
 
     in_maintenance: frozenset[int]
-    silenced: frozenset[int]
+    silenced: frozenset[int]  # superset of `in_maintenance`
 
     def silences(self, path_ids: Iterable[int]) -> bool:
         """Whether an incident on these paths is muted: all of them are silenced."""
@@ -31,7 +27,6 @@ class QuietPaths:
 
 
 def quiet_paths_at(now: datetime, paths: Mapping[int, MeasuredPath]) -> QuietPaths:
-    """The silenced paths at `now`."""
     lasting = in_force(now)
     maintenance = (_paths_of(quiet, paths) for quiet in lasting if quiet.kind == QuietPeriod.Kind.MAINTENANCE)
     return QuietPaths(
@@ -41,8 +36,7 @@ def quiet_paths_at(now: datetime, paths: Mapping[int, MeasuredPath]) -> QuietPat
 
 
 def maintained_s(since: datetime, now: datetime, paths: Mapping[int, MeasuredPath]) -> dict[int, float]:
-    """The end of the last maintenance of each path in seconds since the epoch, `now` during maintenance. Paths without
-    maintenance since `since` are left out."""
+    """End of each path's last maintenance after `since`, in seconds since the epoch; `now` during maintenance."""
     ended_s: dict[int, float] = {}
     for quiet in _begun_maintenance(since, now):
         held_until = quiet.held_until(now)
@@ -55,7 +49,7 @@ def maintained_s(since: datetime, now: datetime, paths: Mapping[int, MeasuredPat
 def maintenance_times(
     since: datetime, now: datetime, places: Mapping[int, Place]
 ) -> Iterator[tuple[int, datetime, datetime]]:
-    """Path, begin and end, `now` at the latest, of each maintenance of these paths that was in force after `since`."""
+    """Path, begin and end (`now` at most) of each maintenance in force after `since`."""
     for quiet in _begun_maintenance(since, now):
         stretches = list(_stretches(quiet, since, now))
         for path_id, place in places.items():
@@ -64,7 +58,6 @@ def maintenance_times(
 
 
 def _stretches(quiet: QuietPeriod, since: datetime, now: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """Begin and end of each time it was in force between these moments."""
     latest = min(end for end in (now, quiet.until, quiet.ended_at) if end is not None)
     begin, lasts = quiet.starts_at, quiet.ends_at - quiet.starts_at
     every = None if quiet.every_s is None else timedelta(seconds=quiet.every_s)
@@ -83,7 +76,6 @@ def _begun_maintenance(since: datetime, now: datetime) -> Iterable[QuietPeriod]:
 
 
 def in_force(now: datetime) -> list[QuietPeriod]:
-    """The silences and maintenances active at `now`."""
     return [quiet for quiet in _candidates(now) if quiet.holds_at(now)]
 
 
@@ -124,7 +116,6 @@ def _candidates(now: datetime) -> Iterable[QuietPeriod]:
 
 
 def covers(quiet: QuietPeriod, path_id: int, place: Place) -> bool:
-    """Whether it covers that path."""
     if quiet.path_id is not None:
         return quiet.path_id == path_id
     if quiet.site is not None:

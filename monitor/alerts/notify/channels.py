@@ -1,8 +1,6 @@
 """Send messages to a notification channel, in a process that is killed after a timeout.
 
-In: the URL of a channel, from `monitor.mesh.document.notify_routes.channels`. Out: for each message whether the channel
-accepted it. A URL may hold passwords: it is passed by standard input, and error messages never contain it. `log://`
-writes to the logger `monitor.alerts`, in this process.
+URLs may hold passwords: passed by standard input, never in error messages.
 """
 
 from __future__ import annotations
@@ -18,8 +16,8 @@ from typing import Any
 
 from django.conf import settings
 
+# Timeout for all messages to a channel in a run; then its process is killed.
 SEND_LIMIT_S = 30.0
-"""Timeout for all messages to a channel in a run; then its process is killed."""
 
 log = logging.getLogger("monitor.alerts")
 
@@ -28,28 +26,27 @@ _LOG = "log:"
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Title and body for people, and the payload of a webhook. `severity` is a severity of mesh.toml, or `good`."""
+    """A message to a channel."""
 
     key: str
     title: str
     body: str
-    severity: str
-    payload: dict[str, Any]
+    severity: str  # of mesh.toml, or `good`
+    payload: dict[str, Any]  # for webhooks
 
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """The result of sending a message: accepted if `problem` is empty."""
+    """The result of sending a message."""
 
     key: str
-    problem: str
+    problem: str  # empty if accepted
 
 
 def send(
     url: str, messages: Sequence[Message], note: Callable[[SendResult], None], limit_s: float = SEND_LIMIT_S
 ) -> None:
-    """Send messages to a channel, in order, and call `note` with each answer. Stops after the first failure, without a
-    note of the remaining messages. Never raises."""
+    """Send messages in order and call `note` with each answer; stop after the first failure. Never raises."""
     if url.startswith(_LOG):
         for message in messages:
             _write_to_log(message)

@@ -1,12 +1,7 @@
-"""Deliver notifications: each change of an incident is sent once to each channel of its routes
-(`monitor.mesh.document.notify_routes`).
+"""Deliver queued notifications in a task of its own, to all channels in parallel, a single run at a time.
 
-In: notifications queued by `enqueue` in the transaction of the change. Out: messages, sent by `deliver` in a task of
-its own, so that it never delays the evaluation. A single run at a time sends to all channels in parallel, each in a
-process killed after 30 s, so the slowest delays the next run by at most that long. Failures are logged and retried
-after 30 s, 1 min, 2 min and so on, ten times over four hours; then the message is a dead letter until somebody retries
-or drops it. A message is sent twice only if this process dies between the channel's answer and its storage, or if a
-channel accepts it and reports an error.
+Failures are retried ten times over four hours, then become dead letters. A message is repeated only if the process dies
+before storing the answer, or its channel reports a false error.
 """
 
 from __future__ import annotations
@@ -35,30 +30,31 @@ MAX_ATTEMPTS = 10
 FIRST_RETRY_S = 30
 MESSAGES_PER_RUN = 50
 MESSAGES_PER_CHANNEL = 10
+# With more due at once, a channel gets a digest: nobody reads hundreds of messages, and the last would come late.
 MOST_AT_ONCE = 20
-"""With more due at once, a channel gets all in a digest: nobody reads hundreds of messages, and the last would come
-late."""
+# A SENDING row older than this is orphaned.
 LEASE_S = 120
-"""A SENDING row older than this is orphaned."""
 NO_CHANNEL = "SOUNDINGS_NOTIFY_URLS has no channel with this name"
+# Key of the advisory lock: unique in this database.
 _KEY = 0x50_4E_44_4E_4F_54_49_46
-"""Key of the advisory lock: unique in this database."""
 
 log = logging.getLogger("monitor.alerts")
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A message to a channel, and its notifications: a single row, or several for a digest."""
+    """A message to a channel."""
 
     channel: str
-    rows: tuple[Notification, ...]
+    rows: tuple[Notification, ...]  # a single notification, or several for a digest
     message: Message
 
 
 def deliver(now: datetime) -> int:
-    """Send due notifications, at most `MESSAGES_PER_RUN`; returns how many messages were accepted. Does nothing while
-    another run holds the advisory lock."""
+    """Send at most `MESSAGES_PER_RUN` due notifications; returns how many were accepted.
+
+    Does nothing while another run holds the advisory lock.
+    """
     with advisory_lock(_KEY) as is_alone:
         if not is_alone:
             return 0
@@ -68,7 +64,7 @@ def deliver(now: datetime) -> int:
 
 
 def _due(now: datetime) -> QuerySet[Notification]:
-    """Notifications that can be sent now, oldest first. A closing waits for its opening, so they arrive in order."""
+    """Notifications due now, oldest first; a closing waits for its opening."""
     unsent = Notification.objects.filter(state__in=(DeliveryState.WAITING, DeliveryState.SENDING))
     earlier = unsent.filter(
         incident=OuterRef("incident"), channel=OuterRef("channel"), is_digest=False, pk__lt=OuterRef("pk")
@@ -81,7 +77,6 @@ def _due(now: datetime) -> QuerySet[Notification]:
 
 
 def _claimed(now: datetime) -> list[Notification]:
-    """Claim due notifications, so that no other process sends them; at most MESSAGES_PER_CHANNEL for each channel."""
     held: dict[str, int] = {}
     claimed: list[Notification] = []
     due = list(_due(now))
@@ -95,7 +90,6 @@ def _claimed(now: datetime) -> list[Notification]:
 
 
 def _digest_many(due: Sequence[Notification]) -> None:
-    """Make those of a channel with too many for messages of their own part of its digest."""
     single = [row for row in due if not row.is_digest and row.state == DeliveryState.WAITING]
     of_channel = Counter(row.channel for row in single)
     many = [row for row in single if of_channel[row.channel] > MOST_AT_ONCE]
@@ -117,7 +111,7 @@ def _claim(row: Notification, now: datetime) -> bool:
 
 
 def _jobs(rows: Sequence[Notification], now: datetime) -> list[_Job]:
-    """Compose the messages to send; an error in composing counts as a failed attempt."""
+    """Compose the messages; a composing error counts as a failed attempt."""
     composer = Composer(now)
     jobs = []
     digests: dict[str, list[Notification]] = {}
@@ -145,7 +139,7 @@ def _jobs(rows: Sequence[Notification], now: datetime) -> list[_Job]:
 
 
 def _still_holds(row: Notification) -> bool:
-    """Whether the notification still applies: a closing does not if the incident has reopened."""
+    """Whether it still applies: not a closing once the incident reopened."""
     return (
         row.change != IncidentChange.CLOSED
         or Incident.objects.filter(pk=row.incident_id, closed_at__isnull=False).exists()
@@ -153,7 +147,6 @@ def _still_holds(row: Notification) -> bool:
 
 
 def _sent(jobs: Sequence[_Job], now: datetime) -> int:
-    """Send the jobs, all channels in parallel, and store each answer as it arrives."""
     of_channel: dict[str, list[_Job]] = {}
     for job in jobs:
         of_channel.setdefault(job.channel, []).append(job)
@@ -207,13 +200,12 @@ def _mark(rows: Sequence[Notification], **fields: object) -> None:
 
 
 def _release(pks: Collection[int], now: datetime) -> None:
-    """Release notifications not attempted because an earlier message of the channel failed; no attempt is counted."""
+    """Release notifications after an earlier failure of the channel, counting no attempt."""
     untried = Notification.objects.filter(pk__in=pks, state=DeliveryState.SENDING, claimed_at=now)
     untried.update(state=DeliveryState.WAITING, claimed_at=None)
 
 
 def _fail(rows: Sequence[Notification], problem: str, now: datetime) -> None:
-    """Store a failed attempt: schedule a retry, or make it a dead letter."""
     for row in rows:
         attempt = row.attempts + 1
         is_last = attempt >= MAX_ATTEMPTS

@@ -1,7 +1,4 @@
-"""Messages about incidents: the first line, and the rest as plain text.
-
-In: an incident with its paths, its evidence. Out: a few lines. The long form is `monitor.alerts.evidence.ticket`.
-"""
+"""Messages about incidents as plain text; the long form is `monitor.alerts.evidence.ticket`."""
 
 from __future__ import annotations
 
@@ -33,7 +30,6 @@ def subject(incident: Incident, change: str) -> str:
 
 
 def body(incident: Incident, change: str, evidence: Evidence) -> str:
-    """The rest of a message, as plain text."""
     lines = [_state(incident, change)]
     if change == IncidentChange.CLOSED:
         lines.append(f"Resolved: {incident.closing}.")

@@ -1,8 +1,4 @@
-"""Messages of a change of an incident, of a digest, and of a test: as text, and as JSON for webhooks.
-
-In: notifications with their incidents, paths prefetched. Out: `Message`s. The JSON is versioned, with its schema in
-docs/alert-rules.md: keys may be added, but are removed or change meaning only with a new version.
-"""
+"""Messages of a change, a digest, or a test: text, and versioned JSON for webhooks (docs/alert-rules.md)."""
 
 from __future__ import annotations
 
@@ -26,8 +22,8 @@ from probes.quantities import counted
 SCHEMA = "soundings.incident"
 VERSION = 2
 GOOD = "good"
+# Incidents: a mail of hundreds is not read, and the evidence of each takes twenty queries.
 MOST_IN_DIGEST = 50
-"""Incidents: a mail of hundreds is not read, and the evidence of each takes twenty queries."""
 
 log = logging.getLogger("monitor.alerts")
 
@@ -40,7 +36,6 @@ class Composer:
         self._loaded: dict[int, tuple[Incident, Evidence]] = {}
 
     def change_message(self, notification: Notification) -> Message:
-        """The message of a change of an incident."""
         incident, evidence = self._incident(notification.incident_id)
         change = notification.change
         return Message(
@@ -52,8 +47,7 @@ class Composer:
         )
 
     def digest_message(self, notifications: Sequence[Notification]) -> Message:
-        """The digest of a channel: all notifications due now, a single entry for each incident, of the gravest
-        `MOST_IN_DIGEST` at most."""
+        """The digest of a channel: an entry for each incident, of the gravest `MOST_IN_DIGEST` at most."""
         ids = sorted({notification.incident_id for notification in notifications})
         states = Incident.objects.in_bulk(ids)
         gravest = sorted(
@@ -75,7 +69,6 @@ class Composer:
         )
 
     def sample_message(self, channel: str) -> Message:
-        """A test message."""
         body = f"Test message for channel {channel}, sent manually. There is no incident."
         key = f"test-{self._now:%Y%m%dT%H%M%S}"
         return Message(key, "TEST from Soundings: no incident", body, "notice", self._payload(key, "test"))
@@ -94,8 +87,7 @@ class Composer:
         return self._loaded[incident_id]
 
     def _evidence(self, incident: Incident) -> Evidence:
-        """The evidence, gathered now if missing or from before a reopening, a finding that has joined or an outage; on
-        failure it is sent without it."""
+        """The evidence, gathered now if missing or outdated; left out on failure."""
         facts = gather.stored_facts(incident)
         times = [incident.reopened_at, *(row.added_at for row in incident.paths.all() if not row.is_over)]
         is_earlier = facts is not None and any(at is not None and facts.gathered_at < at for at in times)
@@ -108,7 +100,6 @@ class Composer:
 
 
 def as_json(incident: Incident, evidence: Evidence) -> dict[str, Any]:
-    """An incident as JSON."""
     began = evidence.began
     return {
         "id": incident.pk,

@@ -1,10 +1,8 @@
-"""`python -m monitor.alerts.notify.sender`: send messages to a channel and report the result of each. A separate
-process, so that a service that hangs or a faulty plugin cannot block the worker.
+"""`python -m monitor.alerts.notify.sender`: a separate process, so that hanging services or faulty plugins cannot block
+the worker.
 
-In, on standard input: JSON with `url` and `messages` (`monitor.alerts.notify.channels.Message`). Out, on standard
-output: a line of JSON for each, up to the first failure. The output never contains secrets of the URL.
-`webhook+https://` and `webhook+http://` are implemented here (schema in docs/alert-rules.md); all other URLs are
-Apprise's. No Django, no database.
+In: JSON with `url` and `messages` on standard input. Out: a line of JSON each, up to the first failure, without
+secrets. `webhook+https://` and `webhook+http://` are here (docs/alert-rules.md), other URLs Apprise's.
 """
 
 from __future__ import annotations
@@ -22,14 +20,14 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 WEBHOOK = "webhook+"
 TIMEOUT_S = 10.0
+# Shorter parts of a URL are not treated as secrets; masking them would garble messages.
 LEAST_SECRET = 4
-"""Shorter parts of a URL are not treated as secrets; masking them would garble messages."""
 LONGEST_REASON = 300
 
+# Apprise's warnings, and its debug messages that hold the reason of a failure.
 _REASON = re.compile(
     r"^(?:WARNING|ERROR|DEBUG (?=[^\n]*(?:Exception|Response Details))) ?([^\n]*(?:\n(?![A-Z]+ )[^\n]+)*)", re.M
 )
-"""Apprise's warnings, and its debug messages that hold the reason of a failure."""
 
 
 class MessageRejected(Exception):

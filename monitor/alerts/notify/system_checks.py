@@ -1,5 +1,5 @@
-"""Django system checks of SOUNDINGS_NOTIFY_URLS: each entry is a channel, names are unique, and the file is not
-readable by others. Messages quote no URL."""
+"""Django system checks of SOUNDINGS_NOTIFY_URLS: valid channels, unique names, a private file. Messages quote no
+URL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ VARIABLE = "SOUNDINGS_NOTIFY_URLS"
 
 @register(Tags.security)
 def check_channels(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """Check the channels."""
     problems: list[CheckMessage] = []
     for place, word in enumerate(settings.NOTIFY_URLS, start=1):
         if ":" not in named(word)[1] or "://" not in word:

@@ -1,9 +1,4 @@
-"""Throughput tests that ran while their path had another trouble, which explains a low rate.
-
-In: paths, and when their tests began. Out: masks of the tests. The trouble is shown while it lasts, and a test in it
-tells nothing of the time after. The times of an incident are stored; a loss that became no incident is in the track of
-the path.
-"""
+"""Throughput tests that ran while their path had another trouble, which explains a low rate."""
 
 from __future__ import annotations
 
@@ -26,15 +21,17 @@ from monitor.present.track import Signal, Track
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
+# All tests of a path may be in incidents: they are no baseline here.
 EVERY_TEST = 1.0
-"""All tests of a path may be in incidents: they are no baseline here."""
+# A trouble that begins within this many seconds after the begin of a test is in most tests too.
 TEST_S = 10.0
-"""A trouble that begins within so many seconds after the begin of a test is in most tests too."""
 
 
 def in_incident(paths: Mapping[int, MeasuredPath], at_s: Floats, now: datetime) -> Bools:
-    """Which tests ran in an incident of their path or its reverse path, of loss, RTT, an outage or throughput, or in
-    maintenance. `at_s` has a row for each path, in seconds since the epoch, NaN where there is no test."""
+    """Mask tests in maintenance or an incident of the path or its reverse.
+
+    `at_s` has a row for each path, in seconds since the epoch, NaN where there is no test.
+    """
     since = datetime.fromtimestamp(float(np.nanmin(at_s)), UTC)
     times = incident_times(since, now, {key: path.place for key, path in paths.items()}, list(paths))
     ids, measures = np.fromiter(paths, dtype=np.int64), (MeasureKind.TESTS, MeasureKind.DELAYS)
@@ -45,7 +42,7 @@ def in_incident(paths: Mapping[int, MeasuredPath], at_s: Floats, now: datetime) 
 def in_loss(
     settings: Mapping[int, RuleSettings], paths: Mapping[int, MeasuredPath], at_s: Floats, now: datetime
 ) -> Bools:
-    """Which tests ran while their path lost packets by its track, proven above the rule; as `in_incident`."""
+    """Mask tests during a tracked loss of their path proven above the rule; shapes as `in_incident`."""
     mask = np.zeros(at_s.shape, dtype=np.bool_)
     rows = {key: row for row, key in enumerate(paths) if key in settings and not np.isnan(at_s[row]).all()}
     for path_id, path in (read.load(list(rows)) if rows else {}).items():
@@ -56,7 +53,6 @@ def in_loss(
 
 
 def _losses(track: Track, above_ratio: float, now_s: float) -> Iterator[tuple[float, float]]:
-    """Begin and end of each loss of a track that is proven above this ratio."""
     ends_s = [*(segment.since.at_s for segment in track.segments[1:]), now_s]
     for segment, end_s in zip(track.segments, ends_s, strict=True):
         if isinstance(segment, LossSegment) and segment.lost.lost and segment.lost.interval[0] > above_ratio:

@@ -1,9 +1,4 @@
-"""Paths whose newest throughput tests are much slower than those before, until a rule can judge them.
-
-In: the newest tests of a snapshot. Out: paths. `throughput_drop` needs a past and a second low test; until then such a
-path is suspect. A test that ran in a trouble of its path is no sign of another (`in_trouble`); nor is one after
-which a test on demand had a usual rate: such tests count in no statistics, but are newer.
-"""
+"""Paths with much slower newest throughput tests, suspect until `throughput_drop` can judge them."""
 
 from __future__ import annotations
 
@@ -25,13 +20,12 @@ Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+# A single earlier test tells nothing of how much the tests of a path vary.
 FEWEST_BEFORE = 2
-"""A single earlier test tells nothing of how much the tests of a path vary."""
 
 
 def slow_paths(snapshot: Snapshot, settings: Mapping[str, Mapping[int, RuleSettings]]) -> set[int]:
-    """The paths with the rule `throughput_drop` whose low tests no known trouble or later test explains: no query
-    without low tests, four or more with some."""
+    """Paths under `throughput_drop` with unexplained low tests: no query without low tests, four or more with some."""
     rules = {key: rule for key, rule in settings[THROUGHPUT_DROP.name].items() if key in snapshot.test_rows}
     if not rules:
         return set()
@@ -45,12 +39,11 @@ def slow_paths(snapshot: Snapshot, settings: Mapping[str, Mapping[int, RuleSetti
 
 @dataclass(frozen=True, slots=True)
 class _Tests:
-    """Start, in seconds since the epoch, and rate of the newest tests: rows are paths, columns their tests, the newest
-    first, NaN after the last. `below_ratio` is that of each path's rule."""
+    """Newest tests: rows are paths, columns tests, newest first, NaN after the last."""
 
     path_ids: list[int]
-    below_ratio: Floats
-    at_s: Floats
+    below_ratio: Floats  # of each path's rule
+    at_s: Floats  # start, seconds since the epoch
     rates_bps: Floats
 
     @property
@@ -58,12 +51,10 @@ class _Tests:
         return low_tests(self.rates_bps, self.below_ratio)
 
     def of(self, rows: Ints) -> _Tests:
-        """The tests of these rows."""
         path_ids = [self.path_ids[row] for row in rows.tolist()]
         return _Tests(path_ids, self.below_ratio[rows], self.at_s[rows], self.rates_bps[rows])
 
     def without(self, left_out: Bools) -> _Tests:
-        """The tests but for those `left_out`."""
         order = np.argsort(left_out, axis=1, kind="stable")
         at_s, rates_bps = (
             np.take_along_axis(np.where(left_out, np.nan, column), order, axis=1)
@@ -73,7 +64,6 @@ class _Tests:
 
 
 def _told(tests: _Tests, snapshot: Snapshot, settings: Mapping[str, Mapping[int, Any]]) -> set[int]:
-    """The paths whose low tests nothing explains."""
     now, paths = snapshot.now, {key: snapshot.tested_paths[key] for key in tests.path_ids}
     tests = tests.without(in_incident(paths, tests.at_s, now))
     while tests.low.any():
@@ -87,7 +77,6 @@ def _told(tests: _Tests, snapshot: Snapshot, settings: Mapping[str, Mapping[int,
 
 
 def _usual_on_demand(tests: _Tests, now: datetime) -> set[int]:
-    """The paths whose newest test is one on demand that is not low."""
     since = datetime.fromtimestamp(float(tests.at_s[:, 0].min()), UTC)
     newest = newest_tests(tests.path_ids, since, now, 1, on_demand=True)
     usual = set()
@@ -100,8 +89,8 @@ def _usual_on_demand(tests: _Tests, now: datetime) -> set[int]:
 
 
 def low_tests(rates_bps: Floats, below_ratio: Floats) -> Ints:
-    """How many of the newest tests of each path are below this ratio of the lowest before them, and are not judged by
-    the rule; 0 where none is. Rows are paths, columns their newest tests, the newest first, NaN after the last."""
+    """Count newest tests below this ratio of the earlier lowest, not judged by the rule; rows are paths, newest first,
+    NaN after."""
     counts, low = (~np.isnan(rates_bps)).sum(axis=1), np.zeros(len(rates_bps), dtype=np.int64)
     highest = np.maximum.accumulate(rates_bps, axis=1)
     lowest = np.fmin.accumulate(rates_bps[:, ::-1], axis=1)[:, ::-1]

@@ -1,9 +1,4 @@
-"""Settings of a rule by path, and as arrays with a value for each path: a loop over many paths takes as long as the
-rule.
-
-In: the settings by path; paths with the same settings share an object, and the same on all of them are `OneForAll`.
-Out: the few distinct settings, and arrays in the order of the paths.
-"""
+"""Settings of a rule by path, as arrays. Paths with the same settings share an object."""
 
 from __future__ import annotations
 
@@ -18,7 +13,7 @@ S = TypeVar("S")
 
 
 class OneForAll(Mapping[int, S]):
-    """The same settings on all these paths. A dict of 100,000 paths would take 5 MB, for each rule."""
+    """The same settings on all these paths, without a dict (5 MB for 100,000 paths)."""
 
     def __init__(self, settings: S, path_ids: Collection[int]) -> None:
         self.settings = settings
@@ -40,7 +35,7 @@ class OneForAll(Mapping[int, S]):
 
 
 class _SameValues(ValuesView[S]):
-    """The settings, once for each path: a view of a mapping looks up each of them."""
+    """Repeats the settings without a look-up per path."""
 
     def __init__(self, of: OneForAll[S]) -> None:
         super().__init__(of)
@@ -58,7 +53,7 @@ def distinct(settings: Mapping[int, S]) -> list[S]:
 
 
 def each(settings: Mapping[int, S], value: Callable[[S], float]) -> NDArray[np.float64]:
-    """A value of the settings of each path; `value` is asked once for each object."""
+    """A value of the settings of each path; `value` is called once for each object."""
     values = {id(rule): value(rule) for rule in distinct(settings)}
     if len(values) == 1:
         return np.full(len(settings), next(iter(values.values())), dtype=np.float64)
@@ -66,5 +61,4 @@ def each(settings: Mapping[int, S], value: Callable[[S], float]) -> NDArray[np.f
 
 
 def rows_of(path_ids: Collection[int], rows: Mapping[int, int]) -> NDArray[np.int64]:
-    """The row of each of these paths."""
     return np.fromiter(map(rows.__getitem__, path_ids), dtype=np.int64, count=len(path_ids))

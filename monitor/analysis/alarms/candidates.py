@@ -1,7 +1,5 @@
-"""Possible common causes of bad paths, each with the paths that it would make bad, and their prices.
-
-In: the location of each path, and the paths that cross each link. Out: `Candidate`s. `grouping` chooses among them.
-"""
+"""Candidate common causes of bad paths, with the paths that each would make bad and their prices. `grouping` chooses
+among them."""
 
 from __future__ import annotations
 
@@ -10,13 +8,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+# Price of a normal path that a cause would make bad.
 EXCEPTION_PRICE = 0.6
-"""Of a normal path that a cause would make bad."""
 
 
 class CauseKind(StrEnum):
-    """Kinds of causes."""
-
     PATH = "path"
     PAIR = "pair"
     OUTBOUND = "outbound"
@@ -30,6 +26,8 @@ class CauseKind(StrEnum):
     ALL = "all"
 
 
+# By example decisions (docs/method/alerts.md). A place costs less than a link: its probability already accounts for
+# others.
 PRICES = {
     CauseKind.PATH: 1.0,
     CauseKind.PAIR: 1.2,
@@ -43,13 +41,11 @@ PRICES = {
     CauseKind.FAMILY: 1.9,
     CauseKind.ALL: 2.0,
 }
-"""Chosen by deciding which cause to report for given numbers of bad paths; docs/method/alerts.md has them. A place
-costs less than a link: its probability by the routes already accounts for all others."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathLocation:
-    """Location of a path: the hosts, sites and regions of its ends ("" if unknown), and its address family."""
+    """Hosts, sites and regions of a path's ends ("" if unknown)."""
 
     path_id: int
     source: str
@@ -63,20 +59,19 @@ class PathLocation:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A possible cause and the paths it would make bad. `support` has how much each path without an alarm speaks for
-    it; a path that is not in it speaks against it by EXCEPTION_PRICE."""
+    """A possible cause and the paths it would make bad."""
 
     kind: CauseKind
     name: str
     path_ids: frozenset[int]
+    # evidence by path without an alarm; missing ones count EXCEPTION_PRICE against
     support: Mapping[int, float] = field(default_factory=dict)
 
     def exception(self, path_id: int) -> float:
-        """Price of a path without an alarm."""
         return max(-self.support.get(path_id, -EXCEPTION_PRICE), 0.0)
 
     def gain(self, path_id: int) -> float:
-        """How much a path without an alarm speaks for the cause."""
+        """Evidence of a path without an alarm for the cause."""
         return max(self.support.get(path_id, 0.0), 0.0)
 
 

@@ -1,16 +1,8 @@
-"""Find the common cause of simultaneously bad paths: a site, a direction of a site, a host, a link, two regions.
+"""Find the fewest common causes of simultaneously bad paths: a site, a direction of a site, a host, a link, two
+regions.
 
-In: the measured paths, the bad and the unknown among them, and, where routes are available, the paths crossing each
-link. Out: the fewest causes that account for all bad paths with the fewest exceptions, each with its supporting
-figures. `monitor.alerts` decides when a path is bad and acts on causes.
-
-Every cause has a price, higher for more general causes, and so has every normal path that a cause says should be bad.
-The cheapest set is found exactly by integer programming; on timeout, as when half of all paths are bad at random, the
-best solution so far is used. A cause must be cheaper than leaving its bad paths without a cause, and than any other
-single cause in its place, both by MARGIN: otherwise its paths stay without a common cause.
-
-Prices are logarithms of probabilities, NATS to a unit: a path without an alarm is weighed by its own evidence, from
-normal (EXCEPTION_PRICE) over none to affected (in favour of the cause).
+Causes and the normal paths against them have prices, log probabilities in units of NATS. Integer programming finds the
+cheapest set (on timeout the best so far); a cause must be cheaper by MARGIN than none and any rival.
 """
 
 from __future__ import annotations
@@ -34,57 +26,50 @@ from monitor.analysis.alarms.candidates import (
     candidates,
 )
 
+# Faults are found in milliseconds; only bad paths at random take longer.
 LONGEST_SEARCH_S = 1.5
-"""Faults are found in milliseconds; only bad paths at random take longer."""
 
+# A common cause must be cheaper by this than any other single cause and than none: ten times as likely.
 MARGIN = 0.5
-"""How much cheaper a common cause is than any other single cause in its place and than none: ten times as likely."""
 
+# Nats of a unit of price: a path is bad by itself with probability exp(-NATS), 1%.
 NATS = 4.6
-"""Of a unit of price: a path is bad by itself with a probability of e to the minus this, 1%."""
 
+# Log Bayes factor of a path neither for nor against a cause; a weaker one counts against it.
 LEAST_EVIDENCE = 1.5
-"""Log Bayes factor of a path that speaks neither for a cause nor, if weaker, as for a normal path against it."""
 
+# Most that a path without an alarm counts for a cause; an alarmed path counts 1.
 MOST_SUPPORT = 0.8
-"""Most that a path without an alarm speaks for a cause; an alarmed path does by 1."""
 
+# Fewer bad paths are no evidence for a cause.
 LEAST_BAD = 2
-"""Bad paths without which a cause has no evidence in common."""
 
 
 class OtherPathsEvidence(Protocol):
     """Evidence of paths without an alarm."""
 
     def log_factors(self, bad: Collection[int], others: Sequence[int]) -> NDArray[np.float64]:
-        """The log Bayes factor of each of `others` to be affected as the `bad` paths are, against normal; 0 without
-        evidence, minus infinity for a path that is normal for certain."""
+        """Log Bayes factors of `others` to be affected as `bad` paths, against normal; 0 without evidence, minus
+        infinity if certainly normal."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A cause. `path_ids` are the bad paths it accounts for; of the `measured` paths it would make bad, `bad` are.
-
-    Of the `elsewhere_known` other paths `elsewhere_bad` are bad. For a direction of a site, `reverse_bad` of
-    `reverse_known` paths in the opposite direction are bad; otherwise both are 0. Of the paths that are not bad,
-    `suspected` speak for the cause by their evidence, and `reverse_unclear` in the opposite direction of a site are not
-    shown to be normal. `covered` are the measured paths that it would make bad and those in the opposite direction, by
-    their ids: all others are elsewhere.
-    """
+    """A cause with its supporting figures."""
 
     kind: CauseKind
     name: str
-    path_ids: frozenset[int]
-    bad: int
-    measured: int
-    reverse_bad: int
+    path_ids: frozenset[int]  # bad paths it accounts for
+    bad: int  # of the measured paths
+    measured: int  # paths it would make bad
+    reverse_bad: int  # opposite direction of a site; 0 for other kinds
     reverse_known: int
-    elsewhere_bad: int
+    elsewhere_bad: int  # of the measured paths that are not in covered
     elsewhere_known: int
-    suspected: int = 0
-    reverse_unclear: int = 0
-    covered: frozenset[int] = frozenset()
+    suspected: int = 0  # paths that are not bad, with evidence for the cause
+    reverse_unclear: int = 0  # in the opposite direction of a site, not shown to be normal
+    covered: frozenset[int] = frozenset()  # measured paths it would make bad, and of the opposite direction
 
 
 def explain(
@@ -95,11 +80,8 @@ def explain(
     evidence: OtherPathsEvidence | None = None,
     places: Mapping[str, Collection[int]] | None = None,
 ) -> list[Cause]:
-    """Causes of the `bad` paths, largest first. `unknown` paths count neither for nor against a cause.
-
-    `links` has the paths that cross each link, by the name of the link, `places` those that cross a common hop, AS or
-    border by their routes. Without `evidence`, all other paths are normal.
-    """
+    """Causes of the `bad` paths, largest first; `unknown` paths do not count. `links` has the paths across each link by
+    name, `places` across each common hop, AS or border. Without `evidence` other paths are normal."""
     bad_ids = frozenset(bad) - frozenset(unknown)
     measured = frozenset(line.path_id for line in lines) - frozenset(unknown)
     if not bad_ids:
@@ -127,11 +109,7 @@ def weighed(
 
 
 def support(log_factors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How much paths with these log Bayes factors speak for a cause, in units of price.
-
-    The probability of a path's evidence where the cause affects it, except by chance as often as EXCEPTION_PRICE says,
-    over that where it is normal, except by chance as often as the price of a path says.
-    """
+    """Support of paths with these log Bayes factors for a cause, in units of price, allowing for chance both ways."""
     spared, by_itself = math.exp(-EXCEPTION_PRICE * NATS), math.exp(-PRICES[CauseKind.PATH] * NATS)
     factors = np.asarray(log_factors, dtype=np.float64) - LEAST_EVIDENCE
     affected = np.logaddexp(factors + math.log1p(-spared), math.log(spared))
@@ -148,11 +126,8 @@ def is_worthwhile(candidate: Candidate, bad: frozenset[int], measured: frozenset
 def without_rivals(
     chosen: Sequence[Candidate], general: Sequence[Candidate], bad: frozenset[int], measured: frozenset[int]
 ) -> list[Candidate]:
-    """The chosen causes that are cheaper than any other in their place, and than none, by MARGIN; for the paths of the
-    others the pairs that are bad in both directions.
-
-    A candidate of the same measured paths is no rival: it is the same explanation by another name.
-    """
+    """Chosen causes cheaper by MARGIN than rivals and none; for the rest pairs bad in both directions. Candidates of
+    the same measured paths are no rivals."""
     general_causes = [candidate for candidate in chosen if candidate.kind is not CauseKind.PAIR]
     pairs = [candidate for candidate in chosen if candidate.kind is CauseKind.PAIR]
     of_pairs, places = Explanation(pairs, bad, measured), {id(candidate) for candidate in chosen}
@@ -180,12 +155,8 @@ def without_rivals(
 
 
 def cheapest(general: Sequence[Candidate], bad: frozenset[int], measured: frozenset[int]) -> list[int]:
-    """Candidates of the cheapest explanation, by index.
-
-    Unknowns of the programme: a candidate is chosen; a bad path is left without cause; a path without an alarm is an
-    exception, at most at its highest price; it speaks for a candidate, at most for a single one. Only the first needs
-    an integer constraint: it determines the others.
-    """
+    """Indices of the candidates of the cheapest explanation, by integer programming; the choice determines the other
+    unknowns."""
     if not general:
         return []
     bad_row = {path_id: row for row, path_id in enumerate(sorted(bad))}
@@ -263,14 +234,13 @@ def greedy_choice(general: Sequence[Candidate], bad: frozenset[int], measured: f
 
 
 def _support(candidate: Candidate, others: Collection[int]) -> float:
-    """How much these paths without an alarm speak for the candidate; less than 0 if against it."""
     if not candidate.support:
         return -EXCEPTION_PRICE * len(others)
     return sum(candidate.support.get(path_id, -EXCEPTION_PRICE) for path_id in others)
 
 
 class Explanation:
-    """Causes together: the bad paths that they leave without a cause, and the other paths of the causes."""
+    """A set of causes, with the bad paths left without a cause and the other paths of the causes."""
 
     def __init__(self, chosen: Sequence[Candidate], bad: frozenset[int], measured: frozenset[int]) -> None:
         self._measured, self._bad = measured, bad
@@ -281,7 +251,6 @@ class Explanation:
             self._add(candidate)
 
     def extended(self, chosen: Iterable[Candidate]) -> Explanation:
-        """A copy with these causes too."""
         longer = Explanation([], self._bad, self._measured)
         longer.price, longer._left = self.price, set(self._left)
         longer._exceptions, longer._gains = dict(self._exceptions), dict(self._gains)
@@ -290,7 +259,6 @@ class Explanation:
         return longer
 
     def added(self, candidate: Candidate) -> float:
-        """How much more the explanation costs with this cause too."""
         cost = PRICES[candidate.kind] - PRICES[CauseKind.PATH] * len(candidate.path_ids & self._left)
         support, exceptions, gains = candidate.support, self._exceptions, self._gains
         # Without calls: this is the inner loop of the comparison of all causes.
@@ -314,12 +282,12 @@ class Explanation:
 
 
 def price(chosen: Sequence[Candidate], bad: frozenset[int], measured: frozenset[int]) -> float:
-    """Cost of an explanation: its causes, the bad paths without cause, and the other paths of its causes."""
+    """Cost of an explanation: its causes, bad paths without cause, other paths of its causes."""
     return Explanation(chosen, bad, measured).price
 
 
 def _with_figures(facts: _Facts, chosen: list[Candidate], bad: frozenset[int]) -> list[Cause]:
-    """Chosen causes with their figures; each bad path is assigned to the largest, the rest to themselves."""
+    """Each bad path is assigned to the largest cause; the rest to themselves."""
     left = set(bad)
     causes = []
     for candidate in sorted(
@@ -378,7 +346,6 @@ class _Facts:
         )
 
     def _unclear(self, bad: frozenset[int], others: Collection[int]) -> int:
-        """How many of the others may be affected as the bad paths are."""
         if self._evidence is None or not others:
             return 0
         return int((self._evidence.log_factors(bad, sorted(others)) > -LEAST_EVIDENCE).sum())

@@ -1,12 +1,5 @@
-"""Paths that share a place, pooled for one test: so many lossy bursts of all of them, apart from the worst ones.
-
-In: lossy bursts of each path by steps of the last hour, and their baselines. Out: the counts of each window of these
-steps, and those of the baseline that the paths would have there.
-
-Packets are lost together, also across paths: an interruption of a site hits all of its paths in the same cycle, and
-trouble of two hosts both of their directions. So of each window are left out the two neighbouring steps and the pair of
-hosts with most events. Loss that all paths share goes on without them.
-"""
+"""Pool the lossy bursts of paths that share a place, for one test. Each window leaves out the worst two neighbouring
+steps and pair of hosts, as losses cluster there."""
 
 from __future__ import annotations
 
@@ -19,17 +12,17 @@ from monitor.analysis.alarms.sequential import EventCounts
 
 Floats = NDArray[np.float64]
 
+# A cycle at the boundary of two steps has its packet sizes in both.
 STEPS_LEFT_OUT = 2
-"""A cycle at the boundary of two steps has its packet sizes in both."""
 
 
 def shared_counts(
     events: Floats, bursts: Floats, base: EventCounts, pairs: Sequence[object]
 ) -> tuple[EventCounts, EventCounts]:
-    """Counts of the windows of 1 to all steps, and of the baseline for each of them, all of shape (steps,).
+    """Counts of windows of 1 to all steps, and of their baselines, of shape (steps,).
 
-    `events` and `bursts` have the shape (paths, steps), newest step first, `base` (paths,). `pairs` has the same value
-    for paths that are left out together. The baseline's ratio is the mean of the paths', weighted by their bursts.
+    `events` and `bursts` have the shape (paths, steps), newest step first, `base` (paths,), weighted by bursts. Paths
+    of equal `pairs` are left out together.
     """
     names = {name: number for number, name in enumerate(dict.fromkeys(pairs))}
     of_pair = np.array([names[name] for name in pairs], dtype=np.int64)
@@ -51,7 +44,7 @@ def shared_counts(
 
 
 def _without_worst(events: Floats) -> NDArray[np.bool_]:
-    """A mask of the steps without those neighbours that have most events together."""
+    """Mask without the neighbouring steps with most events together."""
     is_kept = np.ones(len(events), dtype=np.bool_)
     if len(events) <= STEPS_LEFT_OUT:
         return ~is_kept

@@ -1,9 +1,8 @@
-"""Rank test for a shift of a path's newest values, for small samples.
+"""Exact Mann-Whitney test for a fall of a path's newest values; negate them for a rise. Shape (paths, values), newest
+last, padded with NaN in front.
 
-In: values of shape (paths, values) in order of time, newest last, padded with NaN in front. Out: the probability of
-values so low without a change. Exact Mann-Whitney test (H. Mann and D. Whitney, "On a test of whether one of two random
-variables is stochastically larger than the other", 1947), which assumes nothing about the distribution. Ties count
-against a fall. For a rise, negate the values.
+H. Mann and D. Whitney, "On a test of whether one of two random variables is stochastically larger than the other",
+1947; ties count against a fall.
 """
 
 from __future__ import annotations
@@ -18,27 +17,23 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+# Numbers of newest values compared with the values before them.
 NEWEST = (3, 4, 5, 6, 8, 12)
-"""Numbers of newest values compared with those before them."""
 
+# Maximum number of values before; the longest usable series has LONGEST values.
 MOST_BEFORE = 48
-"""Maximum number of values before. The longest usable series has `LONGEST` values."""
 
 LONGEST = max(NEWEST) + MOST_BEFORE
 
 
 @dataclass(frozen=True, slots=True)
 class FallTests:
-    """Most improbable fall of each path: the newest `count` values against the `before` values before them.
-
-    `chance` is that of the best comparison times the number of comparisons, at most 1. Medians are NaN without a
-    comparison.
-    """
+    """Most improbable fall of each path: the newest `count` values against the `before` values before them."""
 
     count: Ints
     before: Ints
-    chance: Floats
-    newest_median: Floats
+    chance: Floats  # of the best comparison, times the number of comparisons, at most 1
+    newest_median: Floats  # NaN without a comparison
     before_median: Floats
 
 
@@ -61,8 +56,8 @@ def falls(values: Floats) -> FallTests:
 
 
 def may_have_fallen(values: Floats, below_ratio: float) -> NDArray[np.bool_]:
-    """Quick check by extremes whether the median of a path's newest values, all above 0, can be below this share of the
-    median before: a hundred times as cheap as the test, without false negatives."""
+    """Quick necessary condition for a median of the newest values (above 0) below this share of the median before; no
+    false negatives."""
     lowest = np.fmin.reduce(values[:, -max(NEWEST) :], axis=1, initial=np.inf)
     highest = np.fmax.reduce(values, axis=1, initial=-np.inf)
     fallen: NDArray[np.bool_] = lowest < below_ratio * highest
@@ -98,7 +93,7 @@ def _cumulated(newest: int, before: int) -> Floats:
 
 @cache
 def _orders(newest: int, before: int) -> tuple[int, ...]:
-    """Number of orders of the values with 0, 1, 2, … pairs of a newest value that is not lower than a value before."""
+    """Orders with 0, 1, 2, … pairs of a newest value not lower than a value before."""
     if newest == 0 or before == 0:
         return (1,)
     largest_is_newest = (0,) * before + _orders(newest - 1, before)

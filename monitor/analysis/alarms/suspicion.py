@@ -1,9 +1,5 @@
-"""Evidence that paths without an alarm are affected by the same trouble as the paths with an alarm.
-
-In: newest packet counts and RTTs of all paths, their baselines, and the rows of the paths with an alarm. Out: the log
-Bayes factor of each path: the probability of its own figures if it is affected as strongly as the alarmed paths, over
-their probability at its own baseline. 0 is no evidence, NaN no measurement. `grouping` weighs causes by it.
-"""
+"""Log Bayes factors of paths without an alarm to be affected as the alarmed paths, by counts and RTTs. 0 is no
+evidence, NaN no measurement."""
 
 from __future__ import annotations
 
@@ -17,33 +13,31 @@ from monitor.analysis import binomial
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+# No path is taken as better: single packets get lost on the best.
 LEAST_BASE_RATIO = 5e-4
-"""No path is taken as better than this: single packets get lost on the best."""
 
+# Paths that alarm first show more loss by chance, and others were not measured since the onset as often.
 SHARES_OF_EFFECT = (0.2, 0.4, 0.7, 1.0, 1.4)
-"""The loss of an affected path, as shares of the loss on the alarmed paths: those that alarm first show more of it by
-chance, and others were not measured since the onset as often."""
 
+# Share of the RTTs of an affected path above half of the rise over its baseline.
 SHARE_BEYOND = 0.9
-"""Of the RTTs of an affected path, the share more than half of the rise above its baseline."""
 
+# Fewer RTTs before the onset give no baseline.
 LEAST_BEFORE = 5
-"""RTTs before the onset without which a path has no baseline."""
 
+# Consecutive RTTs that count as one, since a wait in a queue lasts.
 TOGETHER = 1.5
-"""Consecutive RTTs that count as one, as the wait in a queue lasts."""
 
 
 @dataclass(frozen=True, slots=True)
 class PacketCounts:
-    """Counts of each path over several windows, of shape (paths, windows), and the loss of its baseline, NaN without
-    one."""
+    """Counts of each path over several windows, of shape (paths, windows)."""
 
     bursts: Floats
     lossy: Floats
     sent: Floats
     lost: Floats
-    base_ratio: Floats
+    base_ratio: Floats  # NaN without a baseline
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +50,16 @@ class RttSamples:
 
 @dataclass(frozen=True, slots=True)
 class LossEffect:
-    """The loss of alarmed paths above that of their baselines, all together, in the window of this number. Their losses
-    vary `together` times more than independent losses."""
+    """Pooled loss of the alarmed paths above their baselines in a window."""
 
     window: int
     ratio: float
-    together: float
+    together: float  # dispersion of the losses over independent losses
 
 
 def loss_factors(counts: PacketCounts, alarmed: Ints, rows: Ints) -> Floats:
-    """The log Bayes factors of the paths in `rows` for the loss of those in `alarmed`.
-
-    The window is the one in which the alarmed paths together differ most from their baselines, so it begins near the
-    onset.
-    """
+    """Log Bayes factors of the paths in `rows` for the loss of `alarmed`, in the window with the largest difference
+    from the baselines."""
     effect = _loss_effect(counts, alarmed)
     if effect is None:
         return np.full(len(rows), np.nan)
@@ -78,8 +68,7 @@ def loss_factors(counts: PacketCounts, alarmed: Ints, rows: Ints) -> Floats:
 
 
 class LossFactors:
-    """`loss_factors` of all paths, for many sets of alarmed ones: calculated once for paths with the same counts, since
-    most have lost nothing."""
+    """`loss_factors` of all paths for many sets of alarmed paths, calculated once for paths with the same counts."""
 
     def __init__(self, counts: PacketCounts) -> None:
         self._counts = counts
@@ -96,7 +85,6 @@ class LossFactors:
         return _factors(effect, lost, sent, base)[number]
 
     def _distinct_counts(self, window: int) -> tuple[Floats, Ints]:
-        """The distinct counts in a window, of shape (3, counts), and the number of those of each path."""
         lost, sent = self._counts.lost[:, window], self._counts.sent[:, window]
         # Of a path without loss the factor does not depend on its baseline.
         base = np.where(lost > 0.0, _base_ratio(self._counts), LEAST_BASE_RATIO)
@@ -125,7 +113,6 @@ def _loss_effect(counts: PacketCounts, alarmed: Ints) -> LossEffect | None:
 
 
 def _factors(effect: LossEffect, lost: Floats, sent: Floats, base: Floats) -> Floats:
-    """The log Bayes factors of paths with these counts in the window of the effect, NaN without a packet."""
     own, of = lost / effect.together, sent / effect.together
     shares = np.array(SHARES_OF_EFFECT)[:, np.newaxis].clip(max=1 / effect.ratio)
     ratios = 1.0 - (1.0 - base) * (1.0 - effect.ratio * shares)
@@ -134,11 +121,8 @@ def _factors(effect: LossEffect, lost: Floats, sent: Floats, base: Floats) -> Fl
 
 
 def rtt_factors(samples: RttSamples, onset_s: float, rise_ms: float, rows: Ints) -> Floats:
-    """The log Bayes factors of the paths in `rows` for a rise of their RTTs by `rise_ms` at `onset_s`.
-
-    Counts the samples since the onset that are above the median before it by half of the rise, against the share of
-    such samples before.
-    """
+    """Log Bayes factors of the paths in `rows` for a rise by `rise_ms` at `onset_s`, by the samples more than half of
+    it above the earlier median."""
     at_s, rtts = samples.at_s[rows], samples.rtts_ms[rows]
     is_before, is_since = at_s < onset_s, at_s >= onset_s
     before, since = is_before.sum(axis=1), is_since.sum(axis=1)

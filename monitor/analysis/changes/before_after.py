@@ -1,13 +1,6 @@
-"""RTT, loss and throughput before and after a moment: the difference with its interval, and whether it is proven.
-
-In: hourly medians and counts of packets, single throughput tests, and the moment. Out: `Comparison`s. A change is
-proven if the 99% interval of the difference excludes no change, and the difference is large enough to matter.
-Neighbouring hours are alike and count as fewer (`analysis.routes.medians`); losses come in runs, so their counts are
-divided by the dispersion of the path's own hours. Hours are compared with hours of the same time of day: whole days
-after with whole days before, or less than a day after with the same hours of the days before; the daily cycle of the
-RTT before is subtracted. A change of the path at the same time by
-another cause is proven just as well: a comparison tells that, not why.
-"""
+"""Compare RTT, loss and throughput before and after a moment, with 99% intervals. Hours are compared at the same time
+of day; dependence (`analysis.routes.medians`) reduces their number. A proven change may have another cause at that
+time."""
 
 from __future__ import annotations
 
@@ -30,16 +23,14 @@ HOUR_S = 3600.0
 DAYS_BEFORE, DAYS_AFTER = 7, 7
 LEAST_HOURS = 6
 LEAST_TESTS = 6
+# Hourly medians come from sketches, which are within 1%.
 LEAST_RTT_MS, LEAST_RTT_RATIO = 0.1, 0.02
-"""Hourly medians come from sketches, which are within 1%."""
 LEAST_LOSS_RATIO = 0.0002
 LEAST_RATE_RATIO = 0.1
 CONFIDENCE = 0.99
 
 
 class Proof(StrEnum):
-    """Whether a change is proven."""
-
     PROVEN = "proven"
     NOT_PROVEN = "not proven"
     CANNOT_TELL = "cannot tell"
@@ -47,34 +38,32 @@ class Proof(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HourCounts:
-    """Hours of a path: their beginning in seconds, the median RTT in ms (NaN without replies), packets sent and
-    lost."""
+    """Hours of a path."""
 
-    at_s: Floats
-    rtts_ms: Floats
+    at_s: Floats  # beginning
+    rtts_ms: Floats  # median; NaN without replies
     sent: Floats
     lost: Floats
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A figure before and after, and the interval of the difference; all None where it cannot be told, with the reason
-    in `words`. `low` and `high` have the unit of the figure."""
+    """A figure before and after, with the interval of the difference; all None where unknown."""
 
     figure: str
     proof: Proof
     before: float | None
     after: float | None
-    low: float | None
+    low: float | None  # of the difference, in the unit of the figure
     high: float | None
-    words: str
+    words: str  # the statement, or the reason of None
 
 
 def compare(
     hours: HourCounts, tests: Sequence[tuple[float, float]], at_s: float, now_s: float, *, of_paths: int = 1
 ) -> list[Comparison]:
-    """Compare the three figures around `at_s`; `tests` are times in seconds and rates in bit/s. Of a path that is
-    compared together with others, `of_paths` in all, the intervals are wider, so that all of them hold at 99%."""
+    """Compare the three figures around `at_s`; `tests` are times in seconds and rates in bit/s. Intervals hold at 99%
+    for all `of_paths` together."""
     before, after = _matched(hours, at_s, now_s)
     # Bonferroni: hundreds of comparisons at 99% each would prove several changes that did not happen.
     z = NormalDist().inv_cdf(1.0 - (1.0 - CONFIDENCE) / (2.0 * of_paths))
@@ -82,7 +71,6 @@ def compare(
 
 
 def _matched(hours: HourCounts, at_s: float, now_s: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """The hours before and after; the hour of the moment itself is in neither."""
     first_after = math.floor(at_s / HOUR_S) + 1
     last_before = math.ceil(at_s / HOUR_S) - 1
     number = np.round(hours.at_s / HOUR_S)
@@ -103,7 +91,7 @@ def _rtt(hours: HourCounts, before: NDArray[np.bool_], after: NDArray[np.bool_],
 
 
 def _without_daily_cycle(hours: HourCounts, before: NDArray[np.bool_], part: NDArray[np.bool_]) -> Floats:
-    """The RTTs of a part, each less the excess of its time of day in the hours before; hours without are left out."""
+    """RTTs less the excess of their time of day in the hours before."""
     times_of_day = (np.round(hours.at_s / HOUR_S) % DAY_HOURS).astype(np.int64)
     has_rtt = ~np.isnan(hours.rtts_ms)
     past = hours.rtts_ms[before & has_rtt]
@@ -167,7 +155,7 @@ def _loss(hours: HourCounts, before: NDArray[np.bool_], after: NDArray[np.bool_]
 
 
 def _together(sent: Floats, lost: Floats) -> float:
-    """The packets that are lost or kept as one, at least 1: the dispersion of the hours, times their dependence."""
+    """Dispersion of the hours times their dependence, at least 1."""
     total, ratio = sent.sum(), lost.sum() / sent.sum()
     if not 0.0 < ratio < 1.0:
         return 1.0

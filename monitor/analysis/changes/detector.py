@@ -1,15 +1,10 @@
-"""Find changes in a series of RTTs, from the past alone.
+"""Find changes in a series of RTTs (ms, NaN where lost) from the past alone. No state: replaying a stored series raises
+the same changes.
 
-In: RTTs in milliseconds in order of measurement, NaN where the packet was lost. Out: `RttChange` values. A change is
-judged once, when AFTER samples after it have been received, from the last BEFORE + AFTER received samples alone: there
-is no state, and replaying a stored series raises the same changes as the live series.
-
-Method: a generalised likelihood-ratio test. A stretch of samples is taken as Laplace-distributed, in the logarithm of
-the excess over the path's floor, so that a jump of the floor and the onset of congestion both count and single spikes
-hardly do. The evidence is the likelihood of two different stretches over that of a single stretch, averaged over four
-windows: short windows locate short episodes, long windows prove small steps. D. V. Hinkley, "Inference about the
-change-point in a sequence of random variables" (Biometrika 57, 1970); M. Basseville and I. Nikiforov, "Detection of
-Abrupt Changes" (1993), section 2.4. The constants were set on labelled traces, all together: docs/method/changes.md.
+Generalised likelihood-ratio test of two Laplace stretches against a single stretch, in the logarithm of the excess over
+the floor, averaged over four windows. D. V. Hinkley, "Inference about the change-point in a sequence of random
+variables" (Biometrika 57, 1970); M. Basseville and I. Nikiforov, "Detection of Abrupt Changes" (1993), section 2.4. The
+constants were set on labelled traces: docs/method/changes.md.
 """
 
 from __future__ import annotations
@@ -38,7 +33,7 @@ _ROWS_AT_ONCE = 4096
 
 
 class ChangeSeverity(enum.StrEnum):
-    """How much a change matters to the users of the path; `WARNING` is the least that should alert a person."""
+    """How much a change matters to users of the path; `WARNING` is the least that should alert a person."""
 
     NOTICE = "notice"
     WARNING = "warning"
@@ -46,7 +41,7 @@ class ChangeSeverity(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RttChange:
-    """A change: its position, the sample that proved it, and its size. Indices count all samples, also lost packets."""
+    """Position and size of a change. Indices count all samples, also lost packets."""
 
     at: int  # the first sample of the new stretch
     raised_at: int  # the sample that completed the proof
@@ -57,7 +52,7 @@ class RttChange:
 
     @property
     def severity(self) -> ChangeSeverity:
-        """A warning where the whole distribution rose by WARNING_SHIFT_MS or more; all else is worth a notice."""
+        """A warning where the whole distribution rose by WARNING_SHIFT_MS or more, else a notice."""
         return ChangeSeverity.WARNING if self.shift_ms >= WARNING_SHIFT_MS else ChangeSeverity.NOTICE
 
 
@@ -77,10 +72,9 @@ def changes(rtts_ms: ArrayLike, least_evidence: float = LEAST_EVIDENCE) -> list[
 
 
 def raised(windows: ArrayLike, least_evidence: float = LEAST_EVIDENCE) -> dict[int, RttChange]:
-    """The changes that the newest sample of each path proves, by row of `windows`; their indices count in the window.
+    """Changes proven by the newest sample of each path, by row of `windows`, with indices in it.
 
-    `windows` has the shape (paths, BEFORE + AFTER): the last received RTTs of each path in milliseconds, oldest first,
-    none lost. Call it once for every new sample of a path.
+    `windows` (paths, BEFORE + AFTER) are the last received RTTs in ms, oldest first. Call once for every new sample.
     """
     rows = np.asarray(windows, dtype=np.float64)
     proven = evidence(rows)
@@ -88,10 +82,8 @@ def raised(windows: ArrayLike, least_evidence: float = LEAST_EVIDENCE) -> dict[i
 
 
 def evidence(windows: ArrayLike) -> Floats:
-    """The evidence for a change at the boundary of each window, in nats; 0 where another boundary nearby explains more.
-
-    `windows` as in `raised`; the boundary lies before sample number BEFORE. Shape (paths,).
-    """
+    """Evidence in nats for a change before sample BEFORE, shape (paths,); 0 where a nearby boundary explains more.
+    `windows` as in `raised`."""
     rows = np.asarray(windows, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] != BEFORE + AFTER:
         raise ValueError(f"windows have shape {rows.shape}; give (paths, {BEFORE + AFTER})")
@@ -102,8 +94,7 @@ def evidence(windows: ArrayLike) -> Floats:
 
 
 def apart(windows: ArrayLike, least_evidence: float = LEAST_EVIDENCE) -> dict[int, RttChange]:
-    """As `raised` for windows with a gap at the boundary, in which a change may have been slow: no other boundary
-    counts against it, so that a change is proven as long as it is in the window."""
+    """As `raised` for windows with a gap at the boundary: no other boundary counts against it."""
     rows = np.asarray(windows, dtype=np.float64)
     if not len(rows):
         return {}
@@ -112,21 +103,21 @@ def apart(windows: ArrayLike, least_evidence: float = LEAST_EVIDENCE) -> dict[in
 
 
 def _at_boundary(rows: Floats, before: int) -> Floats:
-    """The log-likelihood ratio of two stretches, the first of so many samples, to a single stretch."""
+    """Log-likelihood ratio of two stretches, split at `before`, to one."""
     floor = np.quantile(rows, _FLOOR_QUANTILE, axis=1, keepdims=True)
     excess = np.log(np.maximum(rows - floor, 0.0) + _RESOLUTION_MS)
     return _misfit(excess) - _misfit(excess[:, :before]) - _misfit(excess[:, before:])
 
 
 def _evidence(rows: Floats) -> Floats:
-    """Evidence at the boundary, averaged over the windows, where it is the greatest among its rivals."""
+    """Evidence averaged over the windows; 0 if not the greatest nearby."""
     by_split = np.mean([_by_split(rows[:, BEFORE - b : BEFORE + a], b) for b, a in _WINDOWS], axis=0)
     wins = by_split.argmax(axis=0) == _RIVALS
     return np.where(wins, by_split[_RIVALS], 0.0)
 
 
 def _by_split(rows: Floats, before: int) -> Floats:
-    """The log-likelihood ratio of two stretches to a single stretch, for each split up to _RIVALS from `before`."""
+    """As `_at_boundary`, for each split up to _RIVALS from `before`."""
     floor = np.quantile(rows, _FLOOR_QUANTILE, axis=1, keepdims=True)
     excess = np.log(np.maximum(rows - floor, 0.0) + _RESOLUTION_MS)
     splits = range(before - _RIVALS, before + _RIVALS + 1)
@@ -135,7 +126,7 @@ def _by_split(rows: Floats, before: int) -> Floats:
 
 
 def _misfit(stretch: Floats) -> Floats:
-    """The negative maximum log-likelihood of Laplace-distributed samples, up to a constant per sample."""
+    """Negative maximum Laplace log-likelihood, up to a constant per sample."""
     samples = stretch.shape[1]
     ordered = np.sort(stretch, axis=1)  # several times as fast as np.median for the few rows of a small mesh
     middle = (ordered[:, (samples - 1) // 2] + ordered[:, samples // 2]) / 2.0

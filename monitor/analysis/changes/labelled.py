@@ -1,9 +1,8 @@
-"""Read RTT series with hand-labelled changes.
+"""Read RTT series with hand-labelled changes in the format of W. Shao et al., "One-to-one matching of RTT and path
+changes" (arXiv 1709.04819).
 
-In: the lines of a file in the format of W. Shao et al., "One-to-one matching of RTT and path changes" (arXiv
-1709.04819): a head `epoch;rtt;cp`, then UTC time, round trip in milliseconds with a decimal point or comma, and 1 on
-the first sample of a new segment. Dates are written `2016-10-13 01:48:56` or `14/10/2016 21:17`. A round trip of 0 or
-less is a lost sample. Out: `LabelledSeries`. Not here: opening files.
+Head `epoch;rtt;cp`, then UTC time (`2016-10-13 01:48:56` or `14/10/2016 21:17`), RTT in ms with a decimal point or
+comma (0 or less: lost), and 1 on the first sample of a new segment.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ class UnreadableSeriesError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class LabelledSeries:
-    """Samples in order, NaN where the packet was lost, and the index of the first sample after each change."""
+    """Samples in order."""
 
     measured_at: tuple[datetime, ...]
-    rtts_ms: NDArray[np.float64]
-    changed_at: NDArray[np.int64]
+    rtts_ms: NDArray[np.float64]  # NaN where the packet was lost
+    changed_at: NDArray[np.int64]  # index of the first sample after each change
 
 
 def read(lines: Iterable[str]) -> LabelledSeries:

@@ -1,5 +1,3 @@
-"""The least rise of an RTT that a rule asks for."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -7,8 +5,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+# The least rise as a share of the level before: the detector cannot resolve less.
 LEAST_BY_RATIO_MS = 1.0
-"""The least rise as a share of the level before: the detector cannot resolve less."""
 
 
 def least_rise_ms(least_ms: Floats | float, least_ratio: Floats | float, before_ms: Floats | float) -> Floats:

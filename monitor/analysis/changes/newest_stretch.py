@@ -1,9 +1,5 @@
-"""The newest stretch of bursts in which the loss has not changed, as a forecast needs it.
-
-In: packets sent and received of the newest bursts, oldest first. Out: the first burst of the stretch. Its boundary is
-the likeliest between two binomial levels, as in `onset`; it counts only if the two levels are likelier by so many nats
-than a single level.
-"""
+"""The newest stretch of bursts without a change of the loss, for forecasts: the likeliest boundary between two binomial
+levels, as in `onset`."""
 
 from __future__ import annotations
 
@@ -15,29 +11,26 @@ from monitor.analysis.changes.present import CHANGE_NATS, change_nats
 
 Floats = NDArray[np.float64]
 
+# For a boundary where a rise is known to be, so that only its place is in doubt.
 ONSET_NATS = 2.0
-"""For a boundary where a rise is known to be, so that only its place is in doubt."""
 
 
 def present_stretch(sent: ArrayLike, received: ArrayLike, detected: int = 0, together: float = 1.0) -> int:
     """The first burst after the last change of the loss; 0 without any.
 
-    `detected` is the number of bursts that had begun when a rise was detected: it began with one of them, or before
-    the window. `together` is the least dispersion of the losses.
+    `detected` is the number of bursts begun when a rise was detected. `together` is the least dispersion of the losses.
     """
     packets = np.asarray(sent, dtype=np.float64)
     return _boundaries(packets - np.asarray(received, dtype=np.float64), packets, detected, together)[-1]
 
 
 def newest_run(hits: ArrayLike) -> int:
-    """The first sample of the newest run of hits, which may have a few others in it: the beginning of the samples with
-    the most hits less others, the longest of several."""
+    """The first sample of the newest run: the beginning with the most hits less misses, the longest of several."""
     gains = np.where(np.asarray(hits, dtype=np.bool_), 1, -1)[::-1].cumsum()
     return len(gains) - 1 - int(np.flatnonzero(gains == gains.max())[-1])
 
 
 def _boundaries(lost: Floats, packets: Floats, detected: int, together: float) -> list[int]:
-    """The first bursts of all stretches; the first of all is 0, or that after the rise."""
     boundaries = [_boundary(lost[:detected], packets[:detected], ONSET_NATS, together, only_rises=True)]
     while later := _boundary(lost[boundaries[-1] :], packets[boundaries[-1] :], CHANGE_NATS, together):
         boundaries.append(boundaries[-1] + later)
@@ -45,7 +38,6 @@ def _boundaries(lost: Floats, packets: Floats, detected: int, together: float) -
 
 
 def _boundary(lost: Floats, sent: Floats, least_nats: float, together: float, *, only_rises: bool = False) -> int:
-    """The first burst after the likeliest change; 0 where it is less likely than that."""
     first, nats = likeliest(lost, sent, only_rises=only_rises)
     if nats < least_nats * together:
         return 0

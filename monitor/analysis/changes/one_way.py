@@ -1,14 +1,8 @@
-"""Whether a change of a one-way delay is the network's, and of this direction alone.
-
-In: raw one-way delays of both directions before and after a change, which contain the offset of the clocks of both
-ends: positive in this direction, negative in the other. Out: whether the other direction stayed as it was. A step or
-drift of a clock changes both directions by as much, with opposite signs, so that the round trip stays; a change in both
-directions of the network changes the round trip by more than this direction.
+"""Whether a change of a one-way delay is the network's, and of this direction alone. Raw delays contain the clock
+offset, with opposite signs in the two directions.
 
 Two exact rank tests (Mann and Whitney 1947), as for a proof of equivalence (D. Schuirmann, Journal of Pharmacokinetics
-and Biopharmaceutics 15, 1987): both directions together, which contain no clock, moved as well; and the other direction
-did not move along by half as much. The first is strict, and shown of the other direction too, unless the clocks' own
-bounds exclude that their offset has changed by more than half of the change.
+and Biopharmaceutics 15, 1987): both directions together moved, the other did not by half as much.
 """
 
 from __future__ import annotations
@@ -22,32 +16,29 @@ from monitor.analysis.alarms.ranks import at_most
 
 Floats = NDArray[np.float64]
 
+# Bound on the other direction's move against this one, as share of the change.
 SHARE_OF_CLOCK = 0.5
-"""The other direction has not moved against this one by so much of the change: both together moved by the rest."""
+# A clock alone leaves both together as they were.
 SHARE_OF_CLOCK_WITH_BOUNDS = 0.9
-"""A clock alone leaves both together as they were."""
 SHARE_ALONG = 0.5
+# Most change of the clocks by their bounds, as share of the change.
 SHARE_BY_BOUNDS = 0.5
-"""The most by which the clocks may have changed by their bounds, of the change: the rest is the network's."""
 CLOCK_CHANCE = 1e-5
+# Probability of taking a clock step for the network's; with bounds, the clock's error estimate must be wrong as well.
 CLOCK_CHANCE_WITH_BOUNDS = 0.01
-"""Probability of taking a step of a clock for one of the network. With bounds that exclude it, it takes a clock that is
-wrong about its own error as well."""
 ALONG_CHANCE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class OtherDirection:
-    """The raw delays of the other direction before and after a change of this direction by `change_ms`; the same delays
-    of both directions together; and the most by which the clocks can have changed this direction by their own bounds,
-    infinite without bounds."""
+    """Raw delays of the other direction before and after a change of this direction."""
 
     before_ms: Floats
     after_ms: Floats
-    both_before_ms: Floats
+    both_before_ms: Floats  # of both directions together
     both_after_ms: Floats
-    change_ms: float
-    clock_change_ms: float = np.inf
+    change_ms: float  # of this direction
+    clock_change_ms: float = np.inf  # the most by the clocks' own bounds; infinite without bounds
 
 
 def is_alone(other: OtherDirection) -> bool:
@@ -56,7 +47,6 @@ def is_alone(other: OtherDirection) -> bool:
 
 
 def is_clock(other: OtherDirection) -> bool:
-    """Whether the change may be a clock's."""
     is_bounded = other.clock_change_ms <= SHARE_BY_BOUNDS * abs(other.change_ms)
     share = SHARE_OF_CLOCK_WITH_BOUNDS if is_bounded else SHARE_OF_CLOCK
     least_ms = (1.0 - share) * other.change_ms
@@ -75,7 +65,6 @@ def moved_along(other: OtherDirection) -> bool:
 
 
 def _chance_of_order(low_ms: Floats, high_ms: Floats, sign: float) -> float:
-    """The probability that the first are so much below the others (above for a negative sign) by chance."""
     low, high = (low_ms, high_ms) if sign >= 0.0 else (-low_ms, -high_ms)
     wrong = int((low[:, np.newaxis] >= high[np.newaxis, :]).sum())
     return at_most(wrong, len(low), len(high))

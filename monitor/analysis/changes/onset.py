@@ -1,14 +1,8 @@
-"""Beginning of a change: the most likely boundary in a series in which a rule detected a change, with its interval.
+"""Maximum-likelihood boundary of a detected change in a series, with its interval (Hinkley 1970).
 
-In: a series with a change, in order of time. Out: an `Onset`, in numbers of samples. Detection is not here (`detector`,
-`monitor.analysis.alarms`).
-
-Method: maximum likelihood of a boundary between two stretches (Hinkley 1970), and as the interval all boundaries
-whose log-likelihood is within LIKELY_NATS of the best: the likelihood-ratio confidence set of D. Siegmund, "Confidence
-sets in change-point problems" (International Statistical Review 56, 1988). Away from the true boundary the log-
-likelihood ratio is a random walk with negative drift on either side; for its maximum M, P(M <= x) is at least (1 -
-exp(-x))**2, which is 0.95 at 3.7 nats. The levels are estimated too, which costs some of that:
-tests/unit/analysis/test_changes_onset.py counts how often the interval holds the truth.
+The interval has all boundaries within LIKELY_NATS of the best: D. Siegmund, "Confidence sets in change-point problems"
+(International Statistical Review 56, 1988). P(M <= x) of the random walk's maximum is at least (1 - exp(-x))**2, 0.95
+at 3.7 nats; tests/unit/analysis/test_changes_onset.py counts its coverage.
 """
 
 from __future__ import annotations
@@ -21,28 +15,25 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 LIKELY_NATS = 3.7
+# Minimum number of samples on either side of a boundary.
 LEAST_BEFORE, LEAST_AFTER = 3, 1
-"""Minimum number of samples on either side of a boundary."""
 
+# Minimum deviation of a stretch: RTTs equal to their last digit are not infinitely certain.
 _LEAST_DEVIATION_MS = 0.05
-"""Minimum deviation of a stretch: RTTs equal to their last digit are not infinitely certain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Onset:
-    """The first sample of the new stretch: the most likely, and the ends of its 95% interval."""
+    """The first sample of the new stretch."""
 
-    at: int
-    earliest: int
+    at: int  # most likely
+    earliest: int  # of the 95% interval
     latest: int
 
 
 def onset_of_values(values: ArrayLike) -> Onset | None:
-    """Where the level has changed, up or down; `values` has no NaN, shape (samples,).
-
-    A stretch is taken as Laplace-distributed around its median, so that spikes count little. None where there are too
-    few samples.
-    """
+    """Where the level has changed; `values` without NaN, shape (samples,). None with too few. Stretches are
+    Laplace-distributed, so that spikes count little."""
     series = np.asarray(values, dtype=np.float64)
     if len(series) < LEAST_BEFORE + LEAST_AFTER:
         return None

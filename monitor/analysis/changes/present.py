@@ -1,4 +1,4 @@
-"""Packets that are lost, with the interval of their loss; and how much likelier a change of the loss is than none."""
+"""Loss of bursts with its interval, and the log-likelihood ratio of a change of the loss."""
 
 from __future__ import annotations
 
@@ -14,23 +14,21 @@ from monitor.analysis.loss import LEAST_UNANSWERED
 
 Floats = NDArray[np.float64]
 
+# The stretch is tested every ten seconds: twice this is the 0.02% point of chi-squared, one degree of freedom.
 CHANGE_NATS = 7.0
-"""Twice this is the 0.02% point of chi-squared with one degree of freedom. The stretch is looked at every ten seconds
-and its begin never moves back, so that chance has many looks."""
+# High enough to hold in 95 of 100 cases where the dispersion is estimated too.
 CONFIDENCE = 0.98
-"""Of the interval that is stated of a loss, and of the bound where nothing was lost: so that it holds in 95 of 100
-cases where the dispersion is estimated too."""
+# Confidence of the lower bound of a loss called worse: the worst of many evaluations.
 WORSE_CONFIDENCE = 0.9995
-"""Of the lower bound of a loss that is called worse than another: it is the worst of many evaluations."""
 
 
 @dataclass(frozen=True, slots=True)
 class LostPackets:
-    """Packets sent and lost in bursts, and how many times more their number varies than that of independent losses."""
+    """Packets sent and lost in bursts."""
 
     sent: float
     lost: float
-    together: float = 1.0
+    together: float = 1.0  # dispersion of the losses over independent losses
 
     @property
     def ratio(self) -> float:
@@ -55,7 +53,7 @@ class LostPackets:
         return figures.about_percent(self.ratio, *self.interval)
 
     def is_above(self, other: LostPackets) -> bool:
-        """Whether this is the higher loss for certain, though one of both was chosen among many; an outage is."""
+        """Whether this is certainly the higher loss, even if chosen among many; an outage exceeds any partial loss."""
         if self.lost == self.sent >= LEAST_UNANSWERED:
             return other.lost < other.sent
         counts = self.lost / self.together, self.sent / self.together
@@ -69,14 +67,13 @@ def summed(every: Sequence[LostPackets]) -> LostPackets:
 
 
 def change_nats(lost: Floats, sent: Floats) -> Floats:
-    """How many nats likelier a change after each burst but the last is than none."""
+    """Log-likelihood ratio (nats) of a change after each burst but the last."""
     before, of_before = lost.cumsum()[:-1], sent.cumsum()[:-1]
     after, of_after = lost.sum() - before, sent.sum() - of_before
     return _binomial(before, of_before) + _binomial(after, of_after) - _binomial(lost.sum(), sent.sum())
 
 
 def _binomial(lost: ArrayLike, sent: ArrayLike) -> Floats:
-    """The maximum log-likelihood of so many lost packets."""
     missing, of = np.asarray(lost, dtype=np.float64), np.maximum(np.asarray(sent, dtype=np.float64), 1.0)
     return np.asarray(
         scipy.special.xlogy(missing, missing / of) + scipy.special.xlogy(of - missing, 1.0 - missing / of)

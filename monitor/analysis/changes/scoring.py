@@ -1,8 +1,7 @@
-"""Compare the changes that a detector reported with hand-labelled changes.
+"""Compare reported changes with hand-labelled changes, by sample index.
 
-In: indices of samples. Out: `DetectionScore`, which adds up over traces, and which samples lie on quiet stretches. The
-rule is that of the labelled data's authors (arXiv 1709.04819): a report matches a marked change at most WINDOW samples
-away, in pairs, with the maximum number of matches and then the minimum total distance. Not here: any detector.
+Rule of the labels' authors (arXiv 1709.04819): pairs at most WINDOW samples apart, the maximum number of matches, then
+the minimum total distance.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ QUIET_MARGIN = 15  # samples from any marked change
 
 @dataclass(frozen=True, slots=True)
 class DetectionScore:
-    """Counts of a trace or, added up, of many; a delay in samples for each match."""
+    """Counts of one or several traces."""
 
     matched: int = 0
     false: int = 0
     missed: int = 0
-    delays: tuple[int, ...] = ()
+    delays: tuple[int, ...] = ()  # in samples, of each match
 
     def __add__(self, other: DetectionScore) -> DetectionScore:
         return DetectionScore(
@@ -65,10 +64,9 @@ def score(
     window: int = WINDOW,
     latest: int = LATEST,
 ) -> DetectionScore:
-    """Score of a trace, from its labelled changes, the reported changes, and the sample at which each was raised.
+    """Score of a trace from marked and reported changes and the sample of each report.
 
-    A report raised more than `latest` samples after a change does not match it. Without `raised`, as for a method that
-    sees the whole trace, there is neither a limit nor a delay.
+    Reports more than `latest` samples after a change do not match; without `raised` there is no limit and no delay.
     """
     changes, reports = np.asarray(marked, dtype=np.int64), np.asarray(reported, dtype=np.int64)
     delays = None if raised is None else np.asarray(raised, dtype=np.int64)[None, :] - changes[:, None]

@@ -1,7 +1,4 @@
-"""TCP transfers from captures of their packets: `read_capture`, `connections_of`, `figures_of`, `time_sequence`.
-
-`lost_between` compares the captures of both ends.
-"""
+"""TCP transfers from packet captures. `lost_between` compares the captures of both ends."""
 
 from monitor.analysis.packets.capture_file import CapturedPacket, CaptureError, read_capture
 from monitor.analysis.packets.connections import TcpConnection, connections_of

@@ -1,8 +1,5 @@
-"""The packets of a capture file: pcap (draft-ietf-opsawg-pcap) and pcapng (draft-ietf-opsawg-pcapng).
-
-In: the file's bytes, also compressed with gzip. Out: the packets, in the order of the file, from the innermost IP
-header on. Both byte orders, stamps in microseconds and nanoseconds; `encapsulation` has the link types and tunnels.
-"""
+"""The IP packets of a capture file: pcap (draft-ietf-opsawg-pcap) and pcapng (draft-ietf-opsawg-pcapng), also gzipped,
+from the innermost IP header on."""
 
 from __future__ import annotations
 
@@ -18,21 +15,22 @@ from monitor.analysis.packets.encapsulation import ip_offset, is_link_read
 from monitor.analysis.packets.unread import NO_STAMP, Unread, unread_link
 
 NS = 1_000_000_000
+# First bytes: byte order, and nanoseconds of a unit of the timestamps.
 PCAP_MAGICS = {
     b"\xa1\xb2\xc3\xd4": (">", 1000),
     b"\xd4\xc3\xb2\xa1": ("<", 1000),
     b"\xa1\xb2\x3c\x4d": (">", 1),
     b"\x4d\x3c\xb2\xa1": ("<", 1),
 }
-"""First bytes: byte order, nanoseconds of a unit of its stamps."""
 PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
+# The most bytes of a packet that tcpdump keeps; a length beyond it is a damaged file.
 MOST_CAPTURED_BYTES = 262_144
-"""The most bytes of a packet that tcpdump keeps; a length beyond it is a damaged file."""
 
 GZIP_MAGIC = b"\x1f\x8b"
 MOST_UNPACKED_BYTES = 1 << 30
 CONVERT = "convert it with `editcap -F pcap FILE NEW`"
 UNPACK = "unpack it first"
+# First bytes: the format, and how to convert it.
 OTHER_FORMATS = {
     b"": ("an empty file", "capture with `tcpdump -w FILE`"),
     b"snoop\0": ("a file of snoop", CONVERT),
@@ -53,7 +51,6 @@ OTHER_FORMATS = {
     b"7z\xbc\xaf": ("a 7z archive", UNPACK),
     GZIP_MAGIC: ("compressed twice", UNPACK),
 }
-"""First bytes: the format, and how to get a file that is read."""
 
 SECTION, INTERFACE, OBSOLETE, SIMPLE, ENHANCED = 0x0A0D0D0A, 1, 2, 3, 6
 TIMESTAMP_RESOLUTION, TIMESTAMP_OFFSET = 9, 14
@@ -65,22 +62,20 @@ class CaptureError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class CapturedPacket:
-    """A packet from its IP header on, as far as it was captured; its length on the wire from there on, in bytes.
-    Packets of the same interface have stamps of the same clock."""
+    """A packet from its IP header on. Packets of the same interface have timestamps of the same clock."""
 
     at_ns: int
-    ip: bytes
-    wire_bytes: int
+    ip: bytes  # as far as captured
+    wire_bytes: int  # length on the wire from the IP header on
     interface: int = 0
 
 
 def read_capture(
     data: bytes, unread: Counter[Unread] | None = None, most_bytes: int = MOST_UNPACKED_BYTES
 ) -> Iterator[CapturedPacket]:
-    """The IP packets of a pcap or pcapng file. A file that ends within a packet ends before it. `unread` counts the
-    packets that are not read; a file compressed with gzip may have `most_bytes` unpacked.
+    """The IP packets of a pcap or pcapng file, possibly truncated; gzip unpacks `most_bytes` at most.
 
-    Raises CaptureError for other files, a pcap of an unknown link type, and lengths that cannot be.
+    Raises CaptureError for other files, a pcap of an unknown link type, and impossible lengths.
     """
     counts: Counter[Unread] = Counter() if unread is None else unread
     if data[:2] == GZIP_MAGIC:
@@ -102,7 +97,7 @@ def _other_format(data: bytes) -> str:
 
 
 def _gunzipped(data: bytes, most_bytes: int) -> bytes:
-    """Unpack a file, which may consist of several members. One that ends too early is unpacked as far as it goes."""
+    """Unpack all gzip members, a truncated one as far as it goes."""
     parts, size = [], 0
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
         try:
@@ -144,18 +139,16 @@ def _pcap(data: bytes, unread: Counter[Unread]) -> Iterator[CapturedPacket]:
 
 @dataclass(frozen=True, slots=True)
 class _Interface:
-    """An interface of a file: its place, link type, nanoseconds of a unit of its stamps, and their offset."""
+    """An interface of a file."""
 
     place: int
     link: int
-    unit_ns: float
+    unit_ns: float  # of a timestamp
     offset_ns: int
 
 
 @dataclass(slots=True)
 class _Section:
-    """A section of a pcapng file."""
-
     order: str
     interfaces: list[_Interface] = field(default_factory=list)
 
@@ -238,7 +231,6 @@ def _check_length(captured: int, at: int) -> None:
 def _from_ip(
     interface: _Interface, frame: bytes, wire_bytes: int, at_ns: int, unread: Counter[Unread]
 ) -> CapturedPacket | None:
-    """The packet from its innermost IP header on; None for a frame that is not read."""
     begin = ip_offset(interface.link, frame)
     if isinstance(begin, Unread):
         unread[begin] += 1

@@ -17,27 +17,26 @@ FIN, SYN, RST, ACK = 1, 2, 4, 16
 IPV6_FRAGMENT = 44
 MSS_OPTION, SCALE_OPTION, SACK_PERMITTED_OPTION, SACK_OPTION = 2, 3, 4, 5
 SEQUENCE_NUMBERS = 1 << 32
+# Address, 4 or 16 bytes, and port.
 End = tuple[bytes, int]
-"""Address, 4 or 16 bytes, and port."""
+# RFC 7323, section 2.3.
 LARGEST_SCALE = 14
-"""RFC 7323, section 2.3."""
+# The most that Linux hands to a network card as a segment (GSO_MAX_SIZE).
 LONGEST_SEGMENT_BYTES = 8 * 65_535
-"""The most that Linux hands to a network card as a segment (GSO_MAX_SIZE)."""
+# Packets of an interface are timestamped in order, but for a few milliseconds on a busy host.
 CLOCK_STEP_NS = 10_000_000
-"""Packets of an interface are stamped in their order, but for a few milliseconds on a busy host."""
 
 
 @dataclass(frozen=True, slots=True)
 class TcpSegment:
-    """A segment as captured. `begin` and `end` count from the direction's first sequence number (SYN and FIN take one
-    each), `ack` and the SACK blocks from that of the other direction."""
+    """A segment as captured."""
 
     at_ns: int
-    begin: int
+    begin: int  # from the direction's first sequence number; SYN and FIN count one
     end: int
     payload_bytes: int
     flags: int
-    ack: int | None
+    ack: int | None  # from the other direction's first sequence number, as sack
     window: int
     sack: tuple[tuple[int, int], ...] = ()
 
@@ -54,32 +53,30 @@ class TcpDirection:
     sack_permitted: bool | None = None
     first: int | None = None
     newest: int = 0
+    # Segments with options missing in the capture.
     cut_packets: int = 0
-    """Segments whose options the capture does not have."""
     recent: RecentPackets = field(default_factory=RecentPackets)
     acknowledged: int | None = None
+    # Whether the newest window that it offers is zero.
     is_closed: bool = False
-    """Whether the newest window that it offers is zero."""
+    # The byte that it sent into a closed window, to learn when it opens.
     probed: int | None = None
-    """The byte that it sent into a closed window, to learn when it opens."""
 
     @property
     def source(self) -> str:
-        """Address and port."""
         return _name(self.source_end)
 
     @property
     def destination(self) -> str:
-        """Address and port."""
         return _name(self.destination_end)
 
     @property
     def payload_bytes(self) -> int:
-        """All bytes of payload in its segments, repeated ones too."""
+        """All bytes of payload in its segments, including retransmissions."""
         return sum(segment.payload_bytes for segment in self.segments)
 
     def offset(self, number: int) -> int:
-        """A sequence number as distance from the first: the one nearest to the newest, since they wrap at 4 GB."""
+        """A sequence number as distance from the first, nearest to the newest, since it wraps at 4 GB."""
         if self.first is None:
             self.first = number
         near = (number - self.first - self.newest) % SEQUENCE_NUMBERS
@@ -88,11 +85,10 @@ class TcpDirection:
 
 @dataclass(slots=True)
 class TcpConnection:
-    """A connection: first the direction of the end that opened it, or of the first packet captured. `clock_back_ns` is
-    by how much the clock of the capture went back within it; None if it did not."""
+    """A connection: first the direction of the end that opened it, or of the first packet captured."""
 
     directions: tuple[TcpDirection, TcpDirection]
-    clock_back_ns: int | None = None
+    clock_back_ns: int | None = None  # last backward step of the capture's clock within it; None without
     clock_steps: int | None = None
 
     @property
@@ -102,17 +98,14 @@ class TcpConnection:
         return first if first.payload_bytes >= second.payload_bytes else second
 
     def other(self, direction: TcpDirection) -> TcpDirection:
-        """The opposite direction."""
         first, second = self.directions
         return second if direction is first else first
 
 
 @dataclass(frozen=True, slots=True)
 class _TcpPacket:
-    """`header` is that of TCP without its checksum, which network cards fill in after some captures."""
-
     ip_id: int
-    header: bytes
+    header: bytes  # of TCP, without its checksum, which network cards may fill in later
     source: End
     destination: End
     sequence: int
@@ -126,14 +119,13 @@ class _TcpPacket:
 
 @dataclass(slots=True)
 class _Clocks:
-    """The clocks of the interfaces of a capture: the newest stamp of each, and how often they went back."""
+    """The clocks of a capture's interfaces."""
 
-    newest_ns: dict[int, int] = field(default_factory=dict)
-    steps: int = 0
+    newest_ns: dict[int, int] = field(default_factory=dict)  # newest timestamp by interface
+    steps: int = 0  # how often a clock went back
     last_step_ns: int = 0
 
     def read(self, packet: CapturedPacket) -> None:
-        """Compare the stamp of the next packet with those before."""
         newest_ns = self.newest_ns.get(packet.interface, packet.at_ns)
         if packet.at_ns < newest_ns - CLOCK_STEP_NS:
             self.steps, self.last_step_ns, newest_ns = self.steps + 1, newest_ns - packet.at_ns, packet.at_ns
@@ -141,11 +133,8 @@ class _Clocks:
 
 
 def connections_of(packets: Iterable[CapturedPacket], unread: Counter[Unread] | None = None) -> list[TcpConnection]:
-    """The TCP connections in the order of their first packets. A SYN on ports used before begins a new one.
-
-    Packets that are not TCP, fragments and headers that were cut are left out, and counted in `unread`; so are copies
-    of packets, counted in their direction.
-    """
+    """TCP connections in order of their first packets; a SYN on used ports begins a new one. Skipped packets are
+    counted in `unread`, copies in their direction."""
     connections: list[TcpConnection] = []
     latest: dict[frozenset[End], TcpConnection] = {}
     clocks = _Clocks()
@@ -172,7 +161,6 @@ def connections_of(packets: Iterable[CapturedPacket], unread: Counter[Unread] | 
 
 
 def _leave_out_copies(connection: TcpConnection) -> None:
-    """Leave out the likely copies, where so much of the data has one that the capture has each packet twice."""
     places = [set(way.recent.likely_copies) for way in connection.directions]
     data, copied = 0, 0
     for way, likely in zip(connection.directions, places, strict=True):
@@ -234,8 +222,8 @@ def _add(connection: TcpConnection, tcp: _TcpPacket, at_ns: int) -> bool:
 
 
 def _without_probe(direction: TcpDirection, other: TcpDirection, begin: int, payload_bytes: int) -> tuple[int, int]:
-    """Begin and length of the data in a segment without the byte of a keep-alive (RFC 9293, section 3.8.4) or of a
-    repeated window probe (section 3.8.6.1), of which the first carries the byte."""
+    """Segment data without the byte of a keep-alive (RFC 9293, section 3.8.4) or repeated window probe (section
+    3.8.6.1)."""
     if payload_bytes == 1:
         is_keep_alive = begin + 1 == direction.newest and (other.acknowledged or begin + 1) > begin
         if begin < direction.newest and (is_keep_alive or other.is_closed):
@@ -306,13 +294,13 @@ def _tcp_packet(packet: CapturedPacket) -> _TcpPacket | Unread:
 
 @dataclass(frozen=True, slots=True)
 class _IpHeader:
-    """The header of an IP packet that carries TCP; `ip_id` is 0 where it has none."""
+    """The header of an IP packet that carries TCP."""
 
     source: bytes
     destination: bytes
     header_bytes: int
     total_bytes: int
-    ip_id: int = 0
+    ip_id: int = 0  # 0 where it has none
 
 
 def _ipv4(ip: bytes, wire_bytes: int) -> _IpHeader | Unread:

@@ -1,10 +1,5 @@
-"""Copies of packets in a capture, as those of all interfaces and of mirrored ports have them: `RecentPackets`.
-
-A retransmission is no copy: hosts give it another IP identification (RFC 6864), as tcptrace tells them apart. IPv6 has
-none, and some hosts send 0: there the same TCP header, stamps of TCP included, makes a packet a likely copy, and so
-many of a connection's packets that no loss explains it make likely copies sure. Linux answers a SYN with 0 too, but
-sends none again within a second.
-"""
+"""Copies of packets in a capture of several interfaces or mirrored ports. Retransmissions differ in IP identification
+(RFC 6864), as in tcptrace; without it equal TCP headers are likely copies, many of them sure ones."""
 
 from __future__ import annotations
 
@@ -12,12 +7,12 @@ from dataclasses import dataclass, field
 
 MS = 1_000_000
 LONGEST_APART_NS = 10 * MS
+# A retransmission follows an RTT later at least, in a local network possibly sooner than this.
 LIKELY_APART_NS = 1 * MS
-"""Retransmissions come an RTT later at least, which may be less than this in a local network."""
+# Share of the packets with data: half of them where each was captured twice.
 LEAST_COPIED_RATIO = 0.25
-"""Of the packets with data: half of them where each was captured twice."""
+# Packets of a direction that 10 Gbit/s carry in 10 ms.
 MOST_RECENT = 10_000
-"""Of a direction: what 10 Gbit/s have in 10 ms."""
 MOST_RECENT_DATA = 128
 IP_IDS = 1 << 16
 
@@ -34,17 +29,15 @@ class _Data:
 
 @dataclass(slots=True)
 class RecentPackets:
-    """The newest packets of a direction, and how many `copies` of them were left out. `likely_copies` are places among
-    the packets that were kept."""
+    """The newest packets of a direction, and its copies."""
 
-    copies: int = 0
-    likely_copies: list[int] = field(default_factory=list)
+    copies: int = 0  # packets left out
+    likely_copies: list[int] = field(default_factory=list)  # places among the packets that were kept
     _at_ns: dict[tuple[int, bytes, int], int] = field(default_factory=dict)
     _data: list[_Data] = field(default_factory=list)
 
     def is_copy(self, key: tuple[int, bytes, int], is_sure: bool, at_ns: int, place: int) -> bool:
-        """Note the next packet, by its identification, TCP header and length; whether it is a copy of another. A copy
-        that is not sure is noted as a likely one."""
+        """Note the next packet, and return whether it certainly is a copy; a likely copy is noted."""
         before_ns = self._at_ns.pop(key, None)
         self._at_ns[key] = at_ns
         if len(self._at_ns) > MOST_RECENT:
@@ -59,8 +52,8 @@ class RecentPackets:
         return False
 
     def is_copied_part(self, ip_id: int, begin: int, payload_bytes: int, at_ns: int, newest: int) -> bool:
-        """Note the data of the next packet, which begins at `begin`; whether it is part of a packet captured before, or
-        several of those joined: hosts and network cards cut and join packets between two places of capture."""
+        """Note the next packet's data, and return whether it is part of an earlier packet, or several joined ones
+        (segmentation offload)."""
         data = _Data(at_ns, ip_id, begin, begin + payload_bytes)
         is_old = ip_id and data.end <= newest
         if is_old and any(_is_part(data, other) or _is_joined(data, other) for other in self._data):
@@ -71,14 +64,14 @@ class RecentPackets:
         return False
 
     def forget(self) -> None:
-        """Keep the counts alone."""
+        """Forget all but the counts."""
         self._at_ns.clear()
         self._data.clear()
         self.likely_copies.clear()
 
 
 def _is_part(data: _Data, other: _Data) -> bool:
-    """Parts have the identifications from that of the whole on; but for the last they have the same length."""
+    """Parts have consecutive identifications and, but for the last, the same length."""
     size, whole, gap = data.end - data.begin, other.end - other.begin, data.begin - other.begin
     if gap < 0 or data.end > other.end or size >= whole or abs(data.at_ns - other.at_ns) > LONGEST_APART_NS:
         return False

@@ -1,8 +1,5 @@
-"""The IP packet within a captured frame: behind link headers, VLAN tags, MPLS, PPPoE and tunnels without encryption.
-
-In: the link type and the frame. Out: where the innermost IP header begins, or the `Unread` kind of the frame. Sources:
-RFC 2516 (PPPoE), 2784 and 2890 (GRE), 3032 (MPLS), 7348 (VXLAN), 8926 (Geneve), draft-foschiano-erspan.
-"""
+"""Find the innermost IP header of a frame, behind link headers and unencrypted tunnels: RFC 2516 (PPPoE), 2784 and 2890
+(GRE), 3032 (MPLS), 7348 (VXLAN), 8926 (Geneve), draft-foschiano-erspan."""
 
 from __future__ import annotations
 
@@ -15,31 +12,29 @@ ETHERNET, PPP, RAW, RAW_BSD, NULL, LOOP, COOKED, COOKED_2, IPV4, IPV6 = 1, 9, 10
 
 IP_OF_4, IP_OF_6, VLAN, VLAN_OF_PROVIDER, OLD_VLAN = 0x0800, 0x86DD, 0x8100, 0x88A8, 0x9100
 MPLS, MPLS_MULTICAST, PPPOE, BRIDGED, ERSPAN, ERSPAN_3 = 0x8847, 0x8848, 0x8864, 0x6558, 0x88BE, 0x22EB
+# A smaller number than any EtherType is the length of an IEEE 802.3 frame with an LLC header.
 MACSEC, LONGEST_802_3 = 0x88E5, 1535
-"""A smaller number than that of any EtherType is the length of a frame of IEEE 802.3, with a header of LLC."""
 SNAP = b"\xaa\xaa\x03\x00\x00\x00"
 OTHER_TYPE = 0xFFFF
 PPP_TYPES = {0x0021: IP_OF_4, 0x0057: IP_OF_6}
 
 IP_IN_IP, TCP, UDP, IPV6_IN_IP, GRE, ESP, AH, L2TP = 4, 6, 17, 41, 47, 50, 51, 115
 EXTENSION_HEADERS = {0, 43, 60}
+# Linux took 8472 for VXLAN before it had a number; Flannel and Cilium still use it.
 VXLAN_PORTS, GENEVE_PORT = (4789, 8472), 6081
-"""Linux took 8472 for VXLAN before it had a number, and Flannel and Cilium still do."""
 UDP_TUNNELS = {1194: "OpenVPN", 1701: "L2TP", 2152: "GTP-U", 4500: "IPsec", 4790: "VXLAN-GPE", 51820: "WireGuard"}
 IP_TUNNELS = {ESP: "IPsec", AH: "IPsec", L2TP: "L2TP"}
 GRE_CHECKSUM, GRE_ROUTING, GRE_KEY, GRE_SEQUENCE, GRE_VERSION = 0x8000, 0x4000, 0x2000, 0x1000, 0x0007
 
+# EtherType and offset of the next header; or the innermost IP header's offset; or a kind not read.
 Inner = tuple[int, int] | int | Unread
-"""EtherType and offset of the next header; the offset of the innermost IP header; or a kind that is not read."""
 
 
 def is_link_read(link: int) -> bool:
-    """Whether frames of a link type are read."""
     return link in LINKS
 
 
 def ip_offset(link: int, frame: bytes) -> int | Unread:
-    """Where the innermost IP header of a frame begins."""
     try:
         inner: Inner = LINKS[link](frame)
         while isinstance(inner, tuple):

@@ -1,8 +1,7 @@
-"""What a capture tells of one direction of a TCP connection: retransmissions, SACK, RTT, windows, bursts, pauses.
+"""Figures of a TCP connection's direction, counted as by tcptrace (Ostermann).
 
-In: a `TcpConnection`. Out: `CaptureFigures`. Counts are those of tcptrace (Ostermann), which the tests compare with.
-Where the capture was taken matters: next to the sender RTTs are those of the path and all retransmissions are seen;
-next to the receiver RTTs are nearly zero, and a retransmission of a lost segment fills a hole.
+Next to the sender RTTs are the path's and all retransmissions are seen; next to the receiver RTTs are nearly zero, and
+a retransmission of a lost segment fills a hole.
 """
 
 from __future__ import annotations
@@ -21,15 +20,14 @@ from monitor.analysis.packets.kept import KeptPart, kept_ranges, longest_segment
 from monitor.analysis.packets.ranges import ByteRanges
 
 MS = 1_000_000
+# Linux's least retransmission timeout; a pause lasts at least this and two RTTs.
 SHORTEST_PAUSE_MS = 200.0
-"""The least retransmission timeout of Linux; a pause is at least as long, and at least two RTTs."""
 PAUSE_RTTS = 2.0
 BURST_RTTS = 0.1
 
 
 class Waited(StrEnum):
-    """Why a sender paused: its application had no data; the receiver's window was full; it waited for ACKs, up to a
-    retransmission timeout; or unknown, since the capture does not have the windows."""
+    """Why a sender paused; unknown if the capture lacks the windows."""
 
     APPLICATION = "application"
     WINDOW = "window"
@@ -39,31 +37,27 @@ class Waited(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DataPause:
-    """A time without data between data, from the first packet of the connection on; the state halfway through it."""
+    """A time without data between data, from the first packet of the connection on."""
 
     begin_ms: float
     duration_ms: float
-    outstanding_bytes: int
+    outstanding_bytes: int  # halfway through the pause
     waited_for: Waited
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """After a packet: bytes sent and not acknowledged, the window that the receiver offers, None if not known."""
+    """After a packet."""
 
     at_ns: int
-    outstanding_bytes: int
-    window_bytes: int | None
+    outstanding_bytes: int  # sent and not acknowledged
+    window_bytes: int | None  # offered by the receiver; None if not known
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureFigures:
-    """Figures of the data in one direction and of the ACKs of the other. Milliseconds count from the first packet of
-    the connection. None where nothing supports a figure: none in time where the clock went back by `clock_back_ms`.
-    `copies` were left out, and `cut_packets` have no options in the capture, of both directions.
-
-    Where a capture has not all packets, `captured_ratio` is the share of the bytes that it has; the counts of data and
-    ACKs are those of that share, and RTTs, outstanding bytes, bursts and pauses those of the first `start_ms`."""
+    """Figures of the data in one direction and of the ACKs of the other, None without evidence. Milliseconds count from
+    the connection's first packet."""
 
     source: str
     destination: str
@@ -96,11 +90,11 @@ class CaptureFigures:
     largest_burst_bytes: int | None
     pauses: tuple[DataPause, ...]
     was_reset: bool
-    captured_ratio: float | None = None
-    start_ms: float | None = None
-    copies: int = 0
-    cut_packets: int = 0
-    clock_back_ms: float | None = None
+    captured_ratio: float | None = None  # share of the bytes captured, to which the counts refer; else None
+    start_ms: float | None = None  # RTTs, outstanding bytes, bursts and pauses are of this time alone
+    copies: int = 0  # left out, of both directions
+    cut_packets: int = 0  # with options missing in the capture, of both directions
+    clock_back_ms: float | None = None  # how far the clock went back; then no figures in time
 
 
 @dataclass(slots=True)
@@ -114,7 +108,7 @@ class _Sent:
 
 
 def figures_of(connection: TcpConnection, direction: TcpDirection | None = None) -> CaptureFigures:
-    """The figures of a direction, by default of that with more payload."""
+    """The figures of a direction, by default of the direction with more payload."""
     data = direction or connection.sender
     acks = connection.other(data)
     # The start of a test's capture may end before a connection begins.
@@ -171,14 +165,14 @@ def figures_of(connection: TcpConnection, direction: TcpDirection | None = None)
 
 
 def _rate_bps(connection: TcpConnection, carrying: Sequence[TcpSegment], data_bytes: int) -> float | None:
-    """From the first to the last packet with data; None where that is no time, or not known."""
+    """From the first to the last packet with data; None without duration."""
     times_ns = [segment.at_ns for segment in carrying] or [0]
     duration_s = (max(times_ns) - min(times_ns)) / 1e9
     return data_bytes * 8 / duration_s if duration_s > 0 and connection.clock_back_ns is None else None
 
 
 def captured_figures_of(connection: TcpConnection, parts: Sequence[KeptPart]) -> CaptureFigures:
-    """The figures of the direction with more payload in a capture that has these parts of it; empty for all of it."""
+    """Figures of the direction with more payload in a capture with these parts, empty for all."""
     whole = figures_of(connection)
     if not parts:
         return whole
@@ -222,8 +216,7 @@ def _least(*values: int | None) -> int | None:
 
 
 def _replayed(carrying: list[TcpSegment], kept: ByteRanges | None = None) -> _Sent:
-    """Count retransmissions (bytes seen before) and packets out of order (new bytes below the highest seen); of a
-    capture with parts only those that begin in what it has."""
+    """Count retransmissions and packets out of order within the captured parts."""
     sent = _Sent(ByteRanges(), [])
     for segment in carrying:
         newest = sent.unique.end
@@ -240,7 +233,6 @@ def _replayed(carrying: list[TcpSegment], kept: ByteRanges | None = None) -> _Se
 
 
 def _events(at_ns: list[int], apart_ns: float) -> int:
-    """Retransmissions further than this from the one before begin a new loss event."""
     return sum(1 for i, at in enumerate(at_ns) if i == 0 or at - at_ns[i - 1] > apart_ns)
 
 
@@ -251,8 +243,7 @@ def _merged(data: TcpDirection, acks: TcpDirection) -> list[tuple[bool, TcpSegme
 
 
 def _round_trips_ms(data: TcpDirection, acks: TcpDirection) -> np.ndarray:
-    """One RTT for each ACK that ends at a segment sent once (Karn), unless one before it in the data was resent
-    meanwhile: that ACK waited for the hole."""
+    """One RTT for each ACK of a segment sent once (Karn), unless an earlier one was resent meanwhile."""
     waiting: deque[tuple[int, int]] = deque()  # end and time of segments sent once, by their ends
     resent_at_ns, highest, acknowledged = -1, 0, 0
     samples = []
@@ -275,7 +266,7 @@ def _round_trips_ms(data: TcpDirection, acks: TcpDirection) -> np.ndarray:
 
 
 def _handshake_ms(data: TcpDirection, acks: TcpDirection) -> float | None:
-    """From the first SYN to the SYN that answers it, if each was sent once; in a capture next to the opening end."""
+    """From the first SYN to its answer, if each was sent once."""
     syns = [[segment for segment in way.segments if segment.flags & SYN] for way in (data, acks)]
     if any(len(way) != 1 for way in syns):
         return None
@@ -283,14 +274,14 @@ def _handshake_ms(data: TcpDirection, acks: TcpDirection) -> float | None:
 
 
 def window_scale(data: TcpDirection, acks: TcpDirection) -> int | None:
-    """By which power of two the receiver's windows are scaled (RFC 7323); None in a capture without both SYNs."""
+    """Exponent of the receiver's window scale (RFC 7323); None in a capture without both SYNs."""
     if data.mss_bytes is None or acks.mss_bytes is None:
         return None
     return 0 if data.window_scale is None or acks.window_scale is None else acks.window_scale
 
 
 def _windows_bytes(data: TcpDirection, acks: TcpDirection) -> list[int]:
-    """The windows that the receiver offered, after its SYN. Empty if their scale was not captured."""
+    """Windows offered after the SYN; empty without their scale."""
     scale = window_scale(data, acks)
     if scale is None:
         return []
@@ -311,7 +302,7 @@ def _states(data: TcpDirection, acks: TcpDirection) -> list[_State]:
 
 
 def _duplicate_acks(acks: TcpDirection) -> int:
-    """ACKs that repeat the one before, without data (RFC 5681, section 2, but for the window, which SACK replaces)."""
+    """ACKs that repeat the one before, without data (RFC 5681, section 2, except the window)."""
     count, last = 0, None
     for segment in acks.segments:
         if segment.ack is None or segment.end > segment.begin:
@@ -322,7 +313,7 @@ def _duplicate_acks(acks: TcpDirection) -> int:
 
 
 def _is_duplicate_sack(segment: TcpSegment) -> bool:
-    """A first block below the ACK or within the second tells of data that arrived twice (RFC 2883)."""
+    """A first block below the ACK or within the second (RFC 2883)."""
     if not segment.sack or segment.ack is None:
         return False
     (left, right), *others = segment.sack

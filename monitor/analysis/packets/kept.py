@@ -15,19 +15,18 @@ from monitor.analysis.packets.ranges import ByteRanges
 
 @dataclass(frozen=True, slots=True)
 class KeptPart:
-    """Up to `until_ns`, or the end: the first `kept_bytes` of each period of sequence numbers; all where those are
-    None."""
+    """Part of a capture."""
 
-    period_bytes: int | None
-    kept_bytes: int | None
-    until_ns: int | None
+    period_bytes: int | None  # of sequence numbers; None for all
+    kept_bytes: int | None  # at the start of each period; None for all
+    until_ns: int | None  # None for the end
 
 
 def kept_ranges(
     connection: TcpConnection, data: TcpDirection, parts: Sequence[KeptPart], margin_bytes: int
 ) -> ByteRanges:
-    """The ranges of a direction. A stretch begins later by `margin_bytes`, the length of the longest segment: one that
-    begins before the stretch is not in the capture. No parts: everything."""
+    """Captured ranges of a direction; everything without parts. A stretch begins `margin_bytes` (the longest segment)
+    later, as an earlier segment is missing."""
     acks = connection.other(data)
     ranges = ByteRanges()
     for part in parts or (KeptPart(None, None, None),):
@@ -41,7 +40,7 @@ def kept_ranges(
 
 
 def _stretches_with_data(data: TcpDirection, period_bytes: int) -> list[int]:
-    """The first byte of each period in which a captured segment begins."""
+    """First byte of each period in which a captured segment begins."""
     # A few packets may jump over any number of periods; a period that was acknowledged has data in the capture.
     first = data.first or 0
     periods = {(segment.begin + first) // period_bytes for segment in data.segments if segment.payload_bytes}
@@ -49,7 +48,6 @@ def _stretches_with_data(data: TcpDirection, period_bytes: int) -> list[int]:
 
 
 def highest_ack(acks: TcpDirection, until_ns: int | None = None) -> int:
-    """The highest byte acknowledged up to a time."""
     times = (
         segment.ack
         for segment in acks.segments
@@ -59,7 +57,7 @@ def highest_ack(acks: TcpDirection, until_ns: int | None = None) -> int:
 
 
 def longest_segment(*directions: TcpDirection) -> int:
-    """The most payload of a segment, in bytes."""
+    """The longest segment's payload, in bytes."""
     return max((segment.payload_bytes for way in directions for segment in way.segments), default=0)
 
 

@@ -1,10 +1,5 @@
-"""Packets lost between two captures of the same transfer, one at each end, by direction.
-
-In: the connections of both captures. Out: `CaptureLosses`. Ends cut and join segments (TSO, GRO), so data is compared
-by bytes: each byte that left the sender once more than it came to the receiver was lost once. ACKs carry no data and
-are not joined: they are compared one by one. Only bytes acknowledged in both captures count: of those nothing is still
-on its way where a capture ends. Where a capture has not all packets, the bytes count of which both have all.
-"""
+"""Packets lost between captures at both ends of a transfer, by direction. Data is compared by bytes, as ends cut and
+join segments (TSO, GRO), ACKs one by one; only bytes acknowledged in both count."""
 
 from __future__ import annotations
 
@@ -33,20 +28,17 @@ class LostWhere(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CaptureLosses:
-    """Of the data that both captures have: bytes that left the sender, repeated ones too, and those of them that did
-    not arrive, as bytes and as packets of the MSS; ACKs likewise. `needless_bytes` were sent again though they had
-    arrived. `compared_ratio` is the share of the acknowledged bytes that is compared, None where both captures have all
-    up to their last. Where they do not fit together `where` is unknown, for this `reason`."""
+    """Losses between both captures; `where` is unknown where they do not fit together."""
 
     where: LostWhere
-    sent_bytes: int = 0
+    sent_bytes: int = 0  # left the sender, including retransmissions
     lost_bytes: int = 0
-    lost_packets: int = 0
-    needless_bytes: int = 0
+    lost_packets: int = 0  # lost_bytes as packets of the MSS
+    needless_bytes: int = 0  # sent again though they had arrived
     sent_acks: int = 0
     lost_acks: int = 0
-    reason: str | None = None
-    compared_ratio: float | None = None
+    reason: str | None = None  # of an unknown direction
+    compared_ratio: float | None = None  # of the acknowledged bytes; None for complete captures
 
 
 @dataclass(slots=True)
@@ -66,8 +58,7 @@ def lost_between(
     sender_parts: Sequence[KeptPart] = (),
     receiver_parts: Sequence[KeptPart] = (),
 ) -> CaptureLosses:
-    """Compare the connections that both captures have, found by their first sequence numbers. The parts are those that
-    the captures have, empty for all packets up to their last."""
+    """Compare the connections in both captures, matched by first sequence numbers; no parts: complete captures."""
     far = {_key(connection): connection for connection in at_receiver}
     # Each is compared once: any number of connections may claim the same first numbers.
     pairs = [(near, far.pop(key)) for near in at_sender if (key := _key(near)) in far and None not in key]
@@ -132,7 +123,6 @@ def _compare(
 
 
 def _bytes_within(data: TcpDirection, compared: ByteRanges) -> int:
-    """Payload in these ranges, repeated one too."""
     return sum(
         compared.within(segment.begin, segment.begin + segment.payload_bytes)
         for segment in data.segments
@@ -141,8 +131,7 @@ def _bytes_within(data: TcpDirection, compared: ByteRanges) -> int:
 
 
 def _pure_acks(acks: TcpDirection, compared: ByteRanges) -> Iterable[tuple[int, int, tuple[tuple[int, int], ...]]]:
-    """ACKs of a byte in these ranges without data, as far as the ends do not change them: number, window and SACK
-    blocks."""
+    """Number, window and SACK blocks of ACKs of these ranges without data."""
     for segment in acks.segments:
         if segment.ack is not None and compared.has(segment.ack) and _is_pure(segment):
             yield segment.ack, segment.window, segment.sack

@@ -1,4 +1,4 @@
-"""Ranges of bytes, such as those of a transfer that a capture has."""
+"""Ranges of bytes."""
 
 from __future__ import annotations
 
@@ -14,21 +14,17 @@ class ByteRanges:
 
     @property
     def end(self) -> int | None:
-        """The end of the last range; None before the first."""
         return self._ends[-1] if self._ends else None
 
     @property
     def total_bytes(self) -> int:
-        """The bytes of all ranges."""
         return sum(self._ends) - sum(self._begins)
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
-        """Begin and end of each, in their order."""
         return list(zip(self._begins, self._ends, strict=True))
 
     def has(self, place: int) -> bool:
-        """Whether a byte is in a range."""
         at = bisect_right(self._begins, place) - 1
         return at >= 0 and place < self._ends[at]
 
@@ -38,7 +34,6 @@ class ByteRanges:
         return sum(min(end, self._ends[i]) - max(begin, self._begins[i]) for i in range(low, high))
 
     def intersection(self, other: ByteRanges) -> ByteRanges:
-        """The bytes in both."""
         both = ByteRanges()
         for begin, end in self.ranges:
             low, high = bisect_right(other._ends, begin), bisect_left(other._begins, end)
@@ -47,7 +42,7 @@ class ByteRanges:
         return both
 
     def add(self, begin: int, end: int) -> int:
-        """Add a range. Returns how many of its bytes were not there yet."""
+        """Add a range and return how many of its bytes are new."""
         if end <= begin:
             return 0
         low, high = bisect_left(self._ends, begin), bisect_right(self._begins, end)

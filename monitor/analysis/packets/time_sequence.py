@@ -1,8 +1,5 @@
-"""The time-sequence plot of a TCP connection, as tcptrace draws it: data, ACKs, windows, SACK, retransmissions.
-
-In: a `TcpConnection`. Out: a `TimeSequence` of at most some thousand marks, whatever the size of the capture. Seconds
-count from the first packet of the connection, bytes from the first of the data.
-"""
+"""The time-sequence plot of a TCP connection, as in tcptrace, with at most some thousand marks. Seconds count from the
+connection's first packet, bytes from the first of the data."""
 
 from __future__ import annotations
 
@@ -17,12 +14,12 @@ from monitor.analysis.packets.kept import KeptPart, kept_ranges, longest_segment
 from monitor.analysis.packets.ranges import ByteRanges
 
 NS = 1e9
+# Steps of time within which data, ACKs and windows are drawn as one mark.
 STEPS = 300
-"""Steps of time within which data, ACKs and windows are drawn as one mark."""
+# Of retransmissions, of SACK blocks, of zero windows: beyond that every nth is drawn.
 MOST_MARKS = 300
-"""Of retransmissions, of SACK blocks, of zero windows: beyond that every nth is drawn."""
+# Of new data and its gaps: several hundred, unless packets are missing.
 MOST_FRESH = 3000
-"""Of new data, and of gaps in it: several hundred, unless the capture jumps."""
 
 Mark = TypeVar("Mark")
 
@@ -39,12 +36,11 @@ class SentRange:
 
 @dataclass(frozen=True, slots=True)
 class AckPoint:
-    """All bytes before `ack` were acknowledged, those before `limit` permitted by the receiver's window; None where
-    the capture does not have its scale."""
+    """Acknowledged and permitted bytes."""
 
     at_s: float
     ack: int
-    limit: int | None
+    limit: int | None  # end of the receiver's window; None if its scale was not captured
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +54,20 @@ class SackBlock:
 
 @dataclass(frozen=True, slots=True)
 class TimeSequence:
-    """`fresh` is data sent for the first time, `resent` retransmissions, `late` data below the highest that the capture
-    had not seen before, `missing` bytes whose packets the capture has not."""
+    """Data, ACKs, windows and SACK blocks of the plot."""
 
     duration_s: float
-    fresh: tuple[SentRange, ...]
-    resent: tuple[SentRange, ...]
-    late: tuple[SentRange, ...]
+    fresh: tuple[SentRange, ...]  # sent for the first time
+    resent: tuple[SentRange, ...]  # retransmissions
+    late: tuple[SentRange, ...]  # below the highest byte, not captured before
     acks: tuple[AckPoint, ...]
     sacks: tuple[SackBlock, ...]
     zero_windows: tuple[AckPoint, ...]
-    missing: tuple[SentRange, ...] = ()
+    missing: tuple[SentRange, ...] = ()  # bytes with their packets missing in the capture
 
 
 def time_sequence(connection: TcpConnection, parts: Sequence[KeptPart] = ()) -> TimeSequence:
-    """The plot of the direction with more payload; of a capture with these parts of it, none for all of it."""
+    """The plot of the direction with more payload; without parts the capture has all packets."""
     data = connection.sender
     acks = connection.other(data)
     times_ns = [segment.at_ns for way in connection.directions for segment in way.segments]
@@ -97,7 +92,6 @@ def time_sequence(connection: TcpConnection, parts: Sequence[KeptPart] = ()) -> 
 
 
 def _missing(fresh: list[SentRange], kept: ByteRanges) -> tuple[SentRange, ...]:
-    """From the data before each gap to that after it."""
     return tuple(
         SentRange(before.end_s, after.begin_s, before.end, after.begin)
         for before, after in itertools.pairwise(fresh)
@@ -108,7 +102,6 @@ def _missing(fresh: list[SentRange], kept: ByteRanges) -> tuple[SentRange, ...]:
 def _sorted_data(
     data: TcpDirection, begin_ns: int, kept: ByteRanges | None
 ) -> tuple[list[SentRange], list[SentRange], list[SentRange]]:
-    """Fresh, resent and late data, as `figures_of` counts them; of a capture with parts only what it has completely."""
     seen = ByteRanges()
     fresh: list[SentRange] = []
     resent: list[SentRange] = []
@@ -128,7 +121,6 @@ def _sorted_data(
 
 
 def _joined(ranges: Sequence[SentRange], step_s: float) -> list[SentRange]:
-    """Ranges that continue the one before within a step of time, as one."""
     joined: list[SentRange] = []
     for sent in ranges:
         last = joined[-1] if joined else None
@@ -153,7 +145,7 @@ def _ack_points(data: TcpDirection, acks: TcpDirection, begin_ns: int) -> list[A
 
 
 def _sack_blocks(acks: TcpDirection, begin_ns: int, step_ns: int) -> list[SackBlock]:
-    """The blocks of the last ACK with any of each step of time."""
+    """The blocks of the last ACK with any, for each time step."""
     newest: dict[int, TcpSegment] = {}
     for segment in acks.segments:
         if segment.sack:

@@ -1,7 +1,4 @@
-"""Kinds of captured packets that are not read, each with how to capture their TCP.
-
-The readers count packets by `Unread`; `unread_sentences` and `no_data_reason` say so to users.
-"""
+"""Kinds of captured packets that are not read, each with how to capture their TCP."""
 
 from __future__ import annotations
 
@@ -13,10 +10,8 @@ WITHIN = "capture within the tunnel, on its own interface"
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A kind of packets: `name` completes "12 packets …", `remedy` is None where they carry no TCP."""
-
-    name: str
-    remedy: str | None = None
+    name: str  # completes "12 packets …"
+    remedy: str | None = None  # None where they carry no TCP
 
 
 CUT = Unread("cut before the end of their headers", "capture with `tcpdump -s 128`")
@@ -33,7 +28,6 @@ LINK_NAMES = {
 
 
 def unread_link(number: int) -> Unread:
-    """The packets of a link type that is not read."""
     name = f" ({LINK_NAMES[number]})" if number in LINK_NAMES else ""
     return Unread(
         f"of link type {number}{name}", "capture on an Ethernet, IP or loopback interface, not in monitor mode"
@@ -51,7 +45,7 @@ def unread_sentences(unread: Counter[Unread]) -> list[str]:
 
 
 def no_data_reason(unread: Counter[Unread]) -> str:
-    """The reason that a capture without TCP data is refused for."""
+    """Why a capture without TCP data is refused."""
     kinds = [_counted(kind, count) for kind, count in unread.most_common()]
     return "; ".join(["no TCP packets with data in it", *kinds])
 

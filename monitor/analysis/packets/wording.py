@@ -1,4 +1,4 @@
-"""What a capture tells of a connection, in rows of label and text: for the terminal and pages alike."""
+"""Captured figures of a connection as rows of label and text, for the terminal and pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ MOST_PAUSES = 10
 
 
 def capture_rows(figure: CaptureFigures) -> list[tuple[str, str]]:
-    """Label and text of each figure of a direction that is there."""
     rows = [
         ("from, to", f"{figure.source} to {figure.destination}"),
         ("data", _data(figure)),

@@ -1,9 +1,5 @@
-"""The common part of bad paths as a possible cause of an incident: its name, and the paths that cross it.
-
-In: the paths with their routes and state (`suspects`), and names of AS. Out: a `CommonPart`, or None where the routes
-cannot tell with `suspects.CERTAIN`. Whether it explains the bad paths better than a site or a host does is decided by
-`monitor.analysis.alarms.grouping`.
-"""
+"""The common part of bad paths' routes (`suspects.CERTAIN`) as a candidate cause; `monitor.analysis.alarms.grouping`
+decides."""
 
 from __future__ import annotations
 
@@ -16,30 +12,26 @@ from monitor.analysis.routes.stretches import Stretch, find_stretches
 from monitor.analysis.routes.suspects import EXCEPTION, Suspect, rank_suspects
 from monitor.analysis.routes.wording import AsLabels
 
+# Bad paths across a part; with fewer it is not named.
 LEAST_BAD = 3
-"""Bad paths across a part, without which it is not named."""
 MOST_STRETCHES = 2
+# Stretches in a name, and links in all of them.
 MOST_LINKS = 8
-"""Stretches that are a name, and links in all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommonPart:
-    """The part that bad paths have in common: `stretches` of their routes, or without any `places`, AS and hops.
-
-    `crossing` are the indexes of the paths across it; `text` has its probability and that of the next: "AS 20965 GEANT
-    0.93, next AS 513 CERN 0.04".
-    """
+    """The part that bad paths have in common."""
 
     name: str
-    crossing: frozenset[int]
-    text: str
+    crossing: frozenset[int]  # indexes of the paths across it
+    text: str  # with probabilities: "AS 20965 GEANT 0.93, next AS 513 CERN 0.04"
     stretches: tuple[Stretch, ...]
-    places: tuple[Part, ...]
+    places: tuple[Part, ...]  # AS and hops, without stretches
 
 
 def find_common_part(paths: Sequence[MeshPath], labels: AsLabels) -> CommonPart | None:
-    """The common part of the bad paths among these; None if fewer than three are bad, or their routes cannot tell."""
+    """The common part of the bad paths; None with fewer than three, or if uncertain."""
     bad = frozenset(place for place, path in enumerate(paths) if path.is_bad)
     if len(bad) < LEAST_BAD:
         return None
@@ -65,14 +57,11 @@ def find_common_part(paths: Sequence[MeshPath], labels: AsLabels) -> CommonPart 
 
 
 def _places(suspect: Suspect) -> tuple[Part, ...]:
-    """The AS among its parts, else the hops."""
     numbers = tuple(part for part in suspect.parts if part.level is Level.AS)
     return numbers or tuple(part for part in suspect.parts if part.level is Level.HOP)
 
 
 def _whole_as(suspect: Suspect, labels: AsLabels) -> str | None:
-    """The AS that all paths across the suspect cross, with the border that cannot be told from it; None if there are
-    several or none."""
     numbers = {part.ends[0] for part in suspect.parts if part.level is Level.AS}
     if len(numbers) != 1:
         return None
@@ -87,7 +76,6 @@ def _whole_as(suspect: Suspect, labels: AsLabels) -> str | None:
 
 
 def _name(stretch: Stretch, labels: AsLabels) -> str:
-    """The AS in which a stretch is, the border that it is, or else its ends."""
     numbers = [None if node is None else labels.as_of(node) for node in stretch.nodes]
     names = sorted({number for number in numbers if number is not None})
     if len(names) == 1 and None not in (numbers[0], numbers[-1]):

@@ -1,8 +1,4 @@
-"""The parts that each path crosses: its hops, links, AS and borders of AS, with silent hops filled from other paths.
-
-In: the routes of each path. Out: for each part the probability that a path crosses it. Where a silent hop hides whether
-a path crosses a part, another path with the same hops beside it tells, with less certainty.
-"""
+"""The probability that each path crosses each hop, link, AS and AS border; silent hops are filled from other paths."""
 
 from __future__ import annotations
 
@@ -16,18 +12,16 @@ from operator import itemgetter
 Hops = Sequence[str | None]
 Nodes = tuple[str | None, ...]
 
+# Probability that a path crosses a part which others cross between the hops beside its silent hops.
 CROSSED_BEHIND_SILENCE = 0.8
-"""Probability that a path crosses a part which other paths cross between the hops beside its silent hops."""
 
 FILLING_ROUNDS = 3
 
+# The other end of a link for the silent hops next to a node.
 SILENT = "*"
-"""In place of the other end of a link: the silent hops next to a node, wherever the paths go on."""
 
 
 class Level(StrEnum):
-    """Kinds of parts."""
-
     HOP = "hop"
     LINK = "link"
     AS = "as"
@@ -36,47 +30,37 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Part:
-    """A hop (an address), a link (two addresses with none or silent hops between them), an AS or a border of two AS.
-
-    The ends of a link are in the order in which packets cross it, those of a border in order of number.
-    """
+    """A hop (an address), a link (two addresses, possibly with silent hops between), an AS or a border of two AS."""
 
     level: Level
-    ends: tuple[str, ...]
+    ends: tuple[str, ...]  # of a link in packet order, of a border in numeric order
 
 
 @dataclass(frozen=True, slots=True)
 class MeshPath:
-    """A path with its state, None where not known. `reverse` is the route back, empty if the loss is known to be on the
-    way there.
+    """A path with its state and routes: hops between both ends, None where silent."""
 
-    Routes are the hops between both ends, None where silent.
-    """
-
-    is_bad: bool | None
+    is_bad: bool | None  # None where not known
     source: str
     destination: str
     forward: Hops
-    reverse: Hops = ()
+    reverse: Hops = ()  # empty if the loss is known to be in the forward direction
 
 
+# Probability that a path crosses a part, by path index; without an entry it does not.
 Crossings = dict[Part, dict[int, float]]
-"""The probability that a path crosses a part, by index of the path; without an entry it does not."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartCrossings:
-    """`routes` are those of both directions, filled, with the index of their path. `of_part` has the paths across each
-    part, `nodes` the hops in each AS and at each border. `gaps` are the links with silent hops between their ends, each
-    with itself, and for a link to silent hops all links of which it may be a part."""
+    """The parts of the routes and the paths that cross them."""
 
-    routes: tuple[tuple[int, Nodes], ...]
+    routes: tuple[tuple[int, Nodes], ...]  # of both directions, filled, with their path's index
     of_part: Crossings
-    gaps: dict[Part, frozenset[Part]]
-    nodes: dict[Part, frozenset[str]]
+    gaps: dict[Part, frozenset[Part]]  # links with silent hops, and the links they may contain
+    nodes: dict[Part, frozenset[str]]  # hops in each AS and at each border
 
     def certain(self, part: Part) -> frozenset[int]:
-        """The indexes of the paths that cross a part for certain."""
         of_paths = self.of_part.get(part, {})
         return frozenset(place for place, probability in of_paths.items() if probability == 1.0)
 
@@ -124,7 +108,7 @@ def find_crossings(
 
 
 def sections(nodes: Nodes, as_of: Callable[[str], int | None]) -> Iterator[tuple[Part, int, int]]:
-    """The AS and borders that a route crosses, each with the places of the first and last hop there."""
+    """The AS and borders that a route crosses, with the places of the first and last hop there."""
     numbers = [
         (place, number)
         for place, node in enumerate(nodes)
@@ -146,15 +130,13 @@ def _parts_of(nodes: Nodes) -> list[Part]:
     return [*links, *(Part(Level.HOP, (hop,)) for hop in replied[1:-1])]
 
 
+# The nodes on both sides of silent hops and their distance.
 Gap = tuple[str, str, int]
-"""The nodes on both sides of silent hops and their distance."""
 
 
 def fill_silent(routes: Sequence[Nodes]) -> tuple[list[Nodes], dict[Gap, list[Nodes]]]:
-    """Routes with their silent hops filled from others that have the same hops on both sides, at the same distance.
-
-    Where those differ the hops stay silent; then the second result has the possible fillings.
-    """
+    """Fill silent hops from routes with the same hops around them at the same distance; ambiguous ones stay silent,
+    with their fillings in the second result."""
     filled = list(routes)
     guesses: dict[Gap, list[Nodes]] = {}
     for _ in range(FILLING_ROUNDS):
@@ -170,7 +152,7 @@ def fill_silent(routes: Sequence[Nodes]) -> tuple[list[Nodes], dict[Gap, list[No
 
 
 def _fillings(routes: Sequence[Nodes]) -> dict[Gap, list[Nodes]]:
-    """For each gap the different hops seen in its place, those that agree merged."""
+    """Distinct hops seen in place of each gap, compatible ones merged."""
     gaps: dict[str, set[tuple[str, int]]] = defaultdict(set)
     for nodes in routes:
         for near, far, x, y in _gaps(nodes):
@@ -201,7 +183,7 @@ def _nodes(path: MeshPath, *, is_reverse: bool) -> Nodes:
 
 
 def _gaps(nodes: Sequence[str | None]) -> list[tuple[int, int, str, str]]:
-    """(Index, index, node, node) of the nodes on both sides of silent hops."""
+    """(Index, index, node, node) on both sides of silent hops."""
     gaps = []
     replied = [(place, node) for place, node in enumerate(nodes) if node is not None]
     for (near, x), (far, y) in pairwise(replied):

@@ -1,7 +1,5 @@
-"""Differences of two routes of a path: the TTLs at which they differ, and blocks of addresses or AS side by side.
-
-A silent hop or an unknown AS agrees with every other, so that it makes no difference.
-"""
+"""Differences of two routes of a path: TTLs, and aligned blocks of addresses or AS. A silent hop or unknown AS agrees
+with every other."""
 
 from __future__ import annotations
 
@@ -18,27 +16,21 @@ Value = TypeVar("Value", str, int)
 
 @dataclass(frozen=True, slots=True)
 class _Costs:
-    """Costs of an alignment.
+    """Costs of an alignment: two gaps cost more than a replacement, so that elements at the same place pair."""
 
-    Two gaps cost more than a replacement, so that elements at the same place pair. An unknown element beside another
-    costs less, and so does an element beyond the end of a route that did not reach its destination.
-    """
-
-    unknown: int
+    unknown: int  # an unknown element beside another
     unknown_gap: int
     gap: int = 2
     replacement: int = 3
-    beyond: int = 1
+    beyond: int = 1  # an element beyond the end of an incomplete route
 
 
 OF_HOPS = _Costs(unknown=1, unknown_gap=2)
+# A silent hop is a hop; hops of unknown AS often belong to the AS before or after them.
 OF_AS = _Costs(unknown=2, unknown_gap=0)
-"""A silent hop is a hop; hops of unknown AS often belong to the AS before or after them."""
 
 
 class BlockKind(StrEnum):
-    """Kinds of blocks of two routes side by side."""
-
     UNCHANGED = "unchanged"
     REPLACED = "replaced"
     INSERTED = "inserted"
@@ -47,24 +39,21 @@ class BlockKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Block(Generic[Value]):
-    """Consecutive hops, or consecutive AS, of both routes, None where unknown.
-
-    A TTL range is (first, last), None for an empty side.
-    """
+    """Consecutive hops or AS of both routes, None where unknown."""
 
     kind: BlockKind
     before: tuple[Value | None, ...]
     after: tuple[Value | None, ...]
-    before_ttls: tuple[int, int] | None
+    before_ttls: tuple[int, int] | None  # first and last; None for an empty side
     after_ttls: tuple[int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The part in which two routes differ. The last TTL is before `first_ttl` in a route that lacks the part."""
+    """The part in which two routes differ."""
 
     first_ttl: int
-    last_ttl_before: int
+    last_ttl_before: int  # below first_ttl in a route without the part
     last_ttl_after: int
 
 
@@ -81,10 +70,8 @@ def difference(before: RouteHops, after: RouteHops) -> Difference | None:
 
 
 def diff(before: RouteHops, after: RouteHops) -> tuple[Block[str], ...]:
-    """Both routes in blocks of hops, in order; a single unchanged block if they are compatible.
-
-    Hops beyond the end of a route that did not reach its destination are unknown, so unchanged.
-    """
+    """Both routes in blocks of hops; a single unchanged block if compatible. Hops beyond an incomplete route's end are
+    unchanged."""
     sides = (
         [_Element(address, ttl, ttl) for ttl, address in enumerate(before.hops, 1)],
         [_Element(address, ttl, ttl) for ttl, address in enumerate(after.hops, 1)],
@@ -100,11 +87,7 @@ def diff(before: RouteHops, after: RouteHops) -> tuple[Block[str], ...]:
 
 
 def diff_as(before: RouteHops, after: RouteHops, as_of: Callable[[str], int | None]) -> tuple[Block[int], ...]:
-    """Both routes in blocks of AS, in order. `as_of` gives the AS of an address, None where unknown, as in an IXP.
-
-    Silent hops of unchanged blocks are filled from the other route first. An unknown AS is no change, wherever it
-    stands.
-    """
+    """Both routes in blocks of AS; `as_of` gives None where unknown, as in an IXP, which is no change."""
     before, after = _filled(before, after)
     sides = _as_runs(before, as_of), _as_runs(after, as_of)
     columns = _align(*sides, before.reached, after.reached, OF_AS)
@@ -115,8 +98,8 @@ def diff_as(before: RouteHops, after: RouteHops, as_of: Callable[[str], int | No
     return _blocks(columns, changed, *sides)
 
 
+# Indexes of elements side by side, None for a gap.
 Column = tuple[int | None, int | None]
-"""Indexes of elements side by side, None for a gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +112,6 @@ class _Element(Generic[Value]):
 
 
 def _filled(before: RouteHops, after: RouteHops) -> tuple[RouteHops, RouteHops]:
-    """Both routes with the silent hops of unchanged blocks filled from each other."""
     sides: tuple[list[str | None], list[str | None]] = [], []
     for block in diff(before, after):
         left, right = block.before, block.after
@@ -142,7 +124,7 @@ def _filled(before: RouteHops, after: RouteHops) -> tuple[RouteHops, RouteHops]:
 
 
 def _as_runs(route: RouteHops, as_of: Callable[[str], int | None]) -> list[_Element[int]]:
-    """The AS of a route; hops of unknown AS between two hops of the same AS belong to it."""
+    """Hops of unknown AS between two of the same AS belong to it."""
     runs: list[_Element[int]] = []
     for ttl, address in enumerate(route.hops, 1):
         number = None if address is None else as_of(address)
@@ -164,7 +146,7 @@ def _align(
     rows, width = len(before), len(after)
 
     def moves(i: int, j: int) -> list[tuple[int, int, int]]:
-        """(Cost, step in `before`, step in `after`) of each way on from here."""
+        """(Cost, step in `before`, step in `after`) of each next move."""
         ways = []
         x, y = before[i].value if i < rows else None, after[j].value if j < width else None
         if i < rows and j < width:
@@ -197,7 +179,6 @@ def _changed(
     reached_before: bool,
     reached_after: bool,
 ) -> list[bool]:
-    """Whether each column is part of a change. A silent hop is where the hops on both sides of it are."""
     ends = (
         max((place for place, (x, _) in enumerate(columns) if x is not None), default=-1),
         max((place for place, (_, y) in enumerate(columns) if y is not None), default=-1),
@@ -222,7 +203,6 @@ def _blocks(
     before: Sequence[_Element[Value]],
     after: Sequence[_Element[Value]],
 ) -> tuple[Block[Value], ...]:
-    """Runs of changed and of unchanged columns as blocks."""
     blocks = []
     for is_changed, group in groupby(zip(columns, changed, strict=True), key=lambda entry: entry[1]):
         pairs = [pair for pair, _ in group]

@@ -1,10 +1,5 @@
-"""Effects of a route change on a path: a step of its RTT, or loss.
-
-In: the RTTs and the packet counts of bursts around a change, and the times of the traces between which it lies. Out: an
-effect, with its size and interval, or None. The route changes often and mostly without consequence (Shao et al., arXiv
-1709.04819), so a step counts only if its interval excludes zero, it begins within minutes of the change, and it is
-larger than the shifts that the path showed in the hours before.
-"""
+"""Effects of a route change on a path: a step of its RTT, or loss. Most changes have none (Shao et al., arXiv
+1709.04819): a step is near the change and exceeds its interval and the usual shifts."""
 
 from __future__ import annotations
 
@@ -23,48 +18,47 @@ from monitor.analysis.routes.medians import (
     proportion_difference,
 )
 
+# Longer windows on each side of a change take slow drift for a step.
 WINDOW_S = 1200.0
-"""RTTs that are compared on each side of a change: longer windows take slow drift for a step."""
+# A step begins this long before or after the traces that enclose the change.
 SLACK_S = 180.0
-"""A step begins this long before or after the traces that enclose the change."""
 LEAST_SAMPLES = 6
 LEAST_SHIFT_MS = 1.0
+# A step by less than this share of the RTT has no consequence.
 LEAST_SHIFT_RATIO = 0.02
-"""A step by less than this share of the RTT has no consequence."""
 HISTORY_S = 10_800.0
 LEAST_HISTORY = 30
+# A step exceeds 2.4 times the 80th percentile of the usual shifts, as 0.2% of normal shifts do.
 USUAL_QUANTILE, USUAL_FACTOR = 0.8, 2.4
-"""A step is larger than 2.4 times the 80th percentile of the usual shifts, as 0.2% of normal shifts are."""
 
 LOSS_BEFORE_S = 3600.0
+# Minutes, or bursts if closer together, around the change; their loss must match their side's, else it began otherwise.
 LOSS_NEAR_S, LOSS_NEAR_BURSTS = 600.0, 10
-"""The loss of the last minutes before the change is like that before, of the first minutes after it like that after:
-otherwise it began at another time. Ten minutes, or as many bursts if they are closer together."""
+# Loss while routing converges, and on the new route.
 LOSS_CONVERGING_S, LOSS_AFTER_S = 300.0, 1800.0
-"""Loss while routing converges, and on the new route."""
 LEAST_LOSS_RATIO = 0.005
+# Consecutive unanswered bursts that are an outage; no noise makes it, so 95% confidence suffices.
 OUTAGE_BURSTS = 2
-"""Consecutive bursts without a reply that are an outage: 95% confidence suffices for it, as no noise makes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class BurstSeries:
-    """Bursts in order of time: seconds, packets sent and lost, and the RTT in ms, NaN where all packets were lost."""
+    """Bursts in order of time."""
 
     at_s: Floats
-    rtts_ms: Floats
+    rtts_ms: Floats  # NaN where all packets were lost
     sent: NDArray[np.int64]
     lost: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class MedianStep:
-    """A step between two medians; `low_ms` to `high_ms` hold it with 99%. `at_s` is the first sample after it."""
+    """A step between two medians."""
 
-    at_s: float
+    at_s: float  # the first sample after it
     before_ms: float
     after_ms: float
-    low_ms: float
+    low_ms: float  # of the 99% interval of the step
     high_ms: float
 
     @property
@@ -74,16 +68,15 @@ class MedianStep:
 
 @dataclass(frozen=True, slots=True)
 class LossStep:
-    """A change of loss; `low_ratio` to `high_ratio` hold the difference with 99.9%, for an outage with 95%. So many
-    lost packets as `together` come together and count as one."""
+    """A change of loss."""
 
     lost_before: int
     sent_before: int
     lost_after: int
     sent_after: int
-    low_ratio: float
+    low_ratio: float  # of the difference; 99.9% interval, 95% for an outage
     high_ratio: float
-    together: float = 1.0
+    together: float = 1.0  # lost packets that count as one
 
     @property
     def is_rise(self) -> bool:
@@ -101,8 +94,7 @@ class ChangeEffect:
 def effect_of(
     series: BurstSeries, earliest_s: float, latest_s: float, since_s: float | None = None
 ) -> ChangeEffect | None:
-    """The effect of a change between two traces at `earliest_s` and `latest_s`; None without an effect. It is compared
-    with the bursts since `since_s`, if given: the change before."""
+    """The effect of a change between two traces, against bursts since `since_s` (the change before); None without."""
     rtt, loss = rtt_step(series, earliest_s, latest_s, since_s), loss_step(series, earliest_s, latest_s, since_s)
     return None if rtt is None and loss is None else ChangeEffect(rtt, loss)
 
@@ -134,7 +126,7 @@ def _first_s(first_s: float, since_s: float | None) -> float:
 
 
 def _likeliest_split(values: Floats) -> int | None:
-    """The number of samples before the step that leaves the least absolute deviation from the medians of both sides."""
+    """Samples before the split of least absolute deviation from both medians."""
     splits = range(LEAST_SAMPLES, len(values) - LEAST_SAMPLES + 1)
     if not splits:
         return None
@@ -147,12 +139,10 @@ def _likeliest_split(values: Floats) -> int | None:
 
 
 def _is_within(times: Floats, split: int, first_s: float, last_s: float) -> bool:
-    """Whether the step, between two samples, may lie within the bounds."""
     return bool(times[split] >= first_s and times[split - 1] <= last_s)
 
 
 def _usual_shift_ms(at_s: Floats, rtts: Floats, until_s: float, samples: int) -> float:
-    """The shift that a step has to exceed: of neighbouring stretches of as many samples in the hours before."""
     history = rtts[(at_s >= until_s - HISTORY_S) & (at_s < until_s)]
     if len(history) < max(LEAST_HISTORY, 2 * samples + 2):
         return 0.0
@@ -162,7 +152,7 @@ def _usual_shift_ms(at_s: Floats, rtts: Floats, until_s: float, samples: int) ->
 
 
 def loss_step(series: BurstSeries, earliest_s: float, latest_s: float, since_s: float | None = None) -> LossStep | None:
-    """The change of loss by a change between `earliest_s` and `latest_s`, while routing converged or afterwards."""
+    """The change of loss between two traces, while routing converged or afterwards."""
     near_s = min(LOSS_NEAR_S, LOSS_NEAR_BURSTS * _spacing_s(series))
     hour = _between(series, _first_s(earliest_s - LOSS_BEFORE_S, since_s), earliest_s)
     last = _between(series, _first_s(earliest_s - near_s, since_s), earliest_s)

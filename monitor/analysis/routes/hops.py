@@ -1,8 +1,5 @@
-"""Loss and RTT of each hop of a route, with intervals, from traces along it.
-
-In: for each trace the RTTs of the probes that expired at each TTL, None where lost. Out: figures of each hop. A router
-replies to expired probes when it has time; so its loss counts only where the hops after it lose as much.
-"""
+"""Loss and RTT of each hop of a route, with intervals. Routers rate-limit replies, so a hop's loss counts only where
+later hops lose as much."""
 
 from __future__ import annotations
 
@@ -20,33 +17,26 @@ from monitor.analysis.routes.medians import (
     wilson,
 )
 
+# The RTTs of a trace in ms: of each TTL, of each probe.
 HopRtts = Sequence[Sequence[float | None]]
-"""The RTTs of a trace in ms: of each TTL, of each probe."""
 
 
 @dataclass(frozen=True, slots=True)
 class HopFigures:
-    """Figures of a hop. `loss_low` to `loss_high` hold the loss with 95%; all None or 0 where it was not probed.
-
-    `is_limited`: a hop after it loses less, so that the loss is not the path's but the router's own rate limit (or of
-    its replies' way back). `is_silent`: it never replied, which says nothing.
-    """
+    """Figures of a hop; None or 0 where it was not probed."""
 
     ttl: int
     sent: int
     lost: int
-    loss_low: float
+    loss_low: float  # of the 95% interval
     loss_high: float
     rtt_ms: MedianInterval | None
-    is_limited: bool
-    is_silent: bool
+    is_limited: bool  # a later hop loses less: rate limit or reply path
+    is_silent: bool  # never replied
 
 
 def hop_figures(traces: Sequence[HopRtts]) -> list[HopFigures]:
-    """Figures of each TTL of traces along the same route; the last is the destination.
-
-    A trace that ended early lost its probes to the TTLs beyond.
-    """
+    """Figures of each TTL of traces along the same route; the last is the destination."""
     columns = _columns(traces)
     counts = [(float(np.isnan(column).sum()), float(len(column))) for column in columns]
     figures = []
@@ -68,7 +58,6 @@ def _length(traces: Sequence[HopRtts]) -> int:
 
 
 def _columns(traces: Sequence[HopRtts]) -> list[Floats]:
-    """The RTTs of all probes of each TTL, NaN where lost."""
     columns = []
     for place in range(_length(traces)):
         rtts: list[float | None] = []

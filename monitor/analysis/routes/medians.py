@@ -1,10 +1,8 @@
 """Medians with intervals, and intervals of proportions, by Wilson's score.
 
-Wilson, "Probable inference, the law of succession, and statistical inference" (JASA 22, 1927). The ranks of a median's
-interval are Wilson's bounds of the proportion 1/2, as in Fontugne, Pelsser, Aben and Bush, "Pinpointing delay and
-forwarding anomalies" (IMC 2017, section 4.2); the interval of a difference of proportions is Newcombe's method 10
-(Statistics in Medicine 17, 1998). Samples that follow each other closely are alike: `effective_count` counts those that
-are independent.
+Wilson, "Probable inference, the law of succession, and statistical inference" (JASA 22, 1927); medians by ranks as in
+Fontugne, Pelsser, Aben and Bush, "Pinpointing delay and forwarding anomalies" (IMC 2017, section 4.2); differences by
+Newcombe's method 10 (Statistics in Medicine 17, 1998).
 """
 
 from __future__ import annotations
@@ -22,8 +20,6 @@ CONFIDENCE_Z = {0.95: 1.96, 0.99: 2.576, 0.999: 3.291}
 
 @dataclass(frozen=True, slots=True)
 class MedianInterval:
-    """A median of `count` samples with its interval."""
-
     median: float
     low: float
     high: float
@@ -43,7 +39,7 @@ def wilson(events: float, trials: float, z: float = CONFIDENCE_Z[0.95]) -> tuple
 def median_interval(
     values: Floats, z: float = CONFIDENCE_Z[0.95], effective: float | None = None
 ) -> MedianInterval | None:
-    """The median of values without NaN; None without values. `effective` is the number of independent ones."""
+    """The median of values without NaN, `effective` of them independent; None without values."""
     ordered = np.sort(values[~np.isnan(values)])
     count = len(ordered)
     if not count:
@@ -57,7 +53,7 @@ def median_interval(
 
 
 def effective_count(values: Floats) -> float:
-    """The number of independent samples with the information of these, by their autocorrelation at lag 1."""
+    """The number of independent samples with the same information, by the autocorrelation at lag 1."""
     count = len(values)
     if count < 3:
         return float(count)

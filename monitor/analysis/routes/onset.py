@@ -1,14 +1,6 @@
-"""The link at which loss begins, as a probability, from the loss of each hop of a route.
-
-In: packets sent to and lost at each hop, from one end or from both. Out: the link, named by the hops on both sides of
-it, and its probability, or none where the data cannot tell.
-
-Model: the lossy link adds the same loss to every hop beyond it and none before. Each router besides may limit its
-replies, at an unknown rate, or be silent; its figures before the trouble tell, if given. A ping lost on its way back
-looks the same, except that replies may come back by other routes, so that any set of hops may show the loss. The
-likelihoods of all links are compared, over all degrees of loss. A router that limits its replies cannot be blamed by
-loss that does not go on to the end, because the loss of the destination is part of each likelihood.
-"""
+"""The probability of each link as the beginning of loss, from packets sent to and lost at each hop, from one or both
+ends. The lossy link adds the same loss to every hop beyond it; routers may limit replies, be silent, or reply by other
+routes."""
 
 from __future__ import annotations
 
@@ -20,28 +12,28 @@ import numpy as np
 
 from monitor.analysis.routes.medians import CONFIDENCE_Z, Floats, wilson
 
+# Least probability of a named link; calibrated by `python -m tests.routes`, see docs/method/routes.md.
 CERTAIN = 0.9
-"""Least probability of a named link; calibrated by `python -m tests.routes`, see docs/method/routes.md."""
 
+# Least 99% lower bound of the destination's loss.
 LEAST_END_LOSS = 0.002
-"""Loss of the destination is only sought if its 99% lower bound is above this."""
 
 LIMITED_SHARE = 0.2
+# Shares of routers: LIMITED_SHARE limit replies, SILENT_SHARE never reply.
 SILENT_SHARE = 0.15
-"""Of routers that limit replies, and that never reply."""
 
+# Share of replies that come back by another way than the mirrored links.
 OTHER_WAY_SHARE = 0.3
-"""Of replies that come back by another way than over the mirrored links."""
 
+# Of those, the share with loss at any hops; the rest have it from some hop on.
 SCATTERED_SHARE = 0.25
-"""Of those, the share that shows loss at any hops; otherwise it shows at all hops from some hop on."""
 
+# Loss before the lossy link.
 BASE_RATIOS, BASE_WEIGHTS = np.array([2e-4, 3e-3]), np.array([0.9, 0.1])
-"""Loss before the lossy link."""
 
 LOSS_RATIOS = np.geomspace(0.003, 1.0, 40)
+# Deviation in log odds of the loss at different hops, probed at different moments.
 SPREAD = 0.3
-"""Deviation of the loss at different hops, in log odds: their probes were sent at different moments."""
 
 LIMITS = np.concatenate(([0.0], np.linspace(0.01, 0.99, 30), [1.0]))
 LIMIT_WEIGHTS = np.concatenate(([1.0 - LIMITED_SHARE - SILENT_SHARE], np.full(30, LIMITED_SHARE / 30), [SILENT_SHARE]))
@@ -63,14 +55,13 @@ class HopCounts:
 
 @dataclass(frozen=True, slots=True)
 class LossOnset:
-    """The links between two hops, by TTL, in the direction of the forward traces or of the reverse traces; 0 is the
-    sender. `next_probability` is that of the likeliest other links."""
+    """The links between two hops, by TTL; 0 is the sender."""
 
     near_ttl: int
     far_ttl: int
-    is_of_reverse: bool
+    is_of_reverse: bool  # TTLs of the reverse traces
     probability: float
-    next_probability: float
+    next_probability: float  # of the likeliest other links
     ends: int
 
     @property
@@ -78,21 +69,18 @@ class LossOnset:
         return self.probability >= CERTAIN
 
 
+# Whether forward link and reverse link, by number, may join the same routers. Link n ends at TTL n.
 MirrorTest = Callable[[int, int], bool]
-"""Whether link number `forward` of the forward route and link number `reverse` of the reverse route may join the same
-routers. Link n ends at TTL n."""
 
 
 def positions(forward_hops: int, reverse_hops: int) -> MirrorTest:
-    """The mirror of routes whose routers are unknown: link by link, if both have the same number of hops."""
+    """The mirror of routes with unknown routers: link by link, for equal lengths."""
     return lambda forward, reverse: forward_hops == reverse_hops and forward + reverse == forward_hops + 1
 
 
 def by_as(forward: Sequence[int | None], reverse: Sequence[int | None]) -> MirrorTest:
-    """The mirror of routes with the AS of each node, both ends included, each in its own direction.
-
-    With the same number of hops link by link, unless an AS contradicts; otherwise links between the same AS.
-    """
+    """Mirror of routes by the AS of each node, both ends included: link by link for equal lengths unless contradictory,
+    else links between the same AS."""
 
     def mirrors(ahead: int, back: int) -> bool:
         here, there = (forward[ahead - 1], forward[ahead]), (reverse[back], reverse[back - 1])
@@ -110,11 +98,10 @@ def find_onset(
     mirror: MirrorTest | None = None,
     forward_probability: float = 0.5,
 ) -> LossOnset | None:
-    """The likeliest link; None if the destination does not lose packets for certain.
+    """The likeliest link; None if the destination does not certainly lose packets.
 
-    The last hop of `forward` is the destination, with its pings added, and the last of `reverse` the source. `mirror`
-    defaults to `positions`. `forward_probability` that packets are lost on their way to the destination is 1/2 if only
-    round trips are measured, and 0 or 1 if the direction is measured.
+    `forward` ends with the destination and its pings, `reverse` with the source. `forward_probability` of a loss is 1/2
+    for round trips, 0 or 1 if measured.
     """
     if not forward or wilson(forward[-1].lost, forward[-1].sent, CONFIDENCE_Z[0.99])[0] < LEAST_END_LOSS:
         return None
@@ -145,14 +132,14 @@ def _find(
 
 
 def _mirrored(pairs: np.ndarray, likelihood: Floats, other: float) -> Floats:
-    """The likelihood of the figures from the other end for each link of this end."""
+    """Likelihood of the other end's figures, by link of this end."""
     count = pairs.sum(axis=1)
     mean = np.divide(pairs @ likelihood, count, out=np.full(len(pairs), other), where=count > 0)
     return np.asarray((1.0 - OTHER_WAY_SHARE) * mean + OTHER_WAY_SHARE * other)
 
 
 def _likelihoods(hops: Sequence[HopCounts]) -> tuple[Floats, float]:
-    """The likelihood of the counts if loss begins at each link, and if replies come back by another way, scaled."""
+    """Scaled likelihoods: loss from each link, and replies by another way."""
     tables = [_hop_likelihood(hop, is_end=place == len(hops) - 1) for place, hop in enumerate(hops)]
     before = np.log(np.array([table[0] for table in tables]))
     beyond = np.log(np.array([table[1] for table in tables]))
@@ -167,7 +154,7 @@ def _likelihoods(hops: Sequence[HopCounts]) -> tuple[Floats, float]:
 
 
 def _hop_likelihood(hop: HopCounts, *, is_end: bool) -> tuple[float, Floats]:
-    """The likelihood of the counts of a hop before the lossy link, and beyond it for each of LOSS_RATIOS."""
+    """Likelihood of a hop's counts before the link, and beyond by LOSS_RATIOS."""
     limits, weights = (np.zeros(1), np.ones(1)) if is_end else (LIMITS, LIMIT_WEIGHTS)
     if hop.sent_before and not is_end:
         weights = weights * (_binomial(hop.lost_before, hop.sent_before, _either(BASE_RATIOS, limits)) @ BASE_WEIGHTS)
@@ -191,7 +178,7 @@ def _binomial(lost: int, sent: int, ratios: Floats) -> Floats:
 
 
 def _spreading() -> Floats:
-    """Weights of each of LOSS_RATIOS at a hop, for each of LOSS_RATIOS of the link."""
+    """Weights of LOSS_RATIOS at a hop, by LOSS_RATIOS of the link."""
     odds = np.log(LOSS_RATIOS) - np.log(np.maximum(1.0 - LOSS_RATIOS, 1e-3))
     weights = np.exp(-0.5 * ((odds[:, np.newaxis] - odds) / SPREAD) ** 2)
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
@@ -203,7 +190,7 @@ _SPREADING = _spreading()
 def _named(
     forward: Sequence[HopCounts], reverse: Sequence[HopCounts], ahead: Floats, back: Floats, elsewhere: float
 ) -> LossOnset:
-    """The likeliest links: those between two hops that replied cannot be told apart."""
+    """Merge links that silent hops make indistinguishable."""
     total = ahead.sum() + back.sum() + elsewhere
     spans = [
         [(float(weights[near:far].sum() / total), near, far, is_of_reverse) for near, far in _spans(hops)]

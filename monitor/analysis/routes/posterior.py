@@ -1,11 +1,5 @@
-"""The probability that each part of the routes is faulty, given which paths are bad.
-
-Model: a fault makes the paths across it bad with a common probability. A path is bad by itself with another, and so is
-a pair of hosts, mostly in both directions. The probabilities are unknown and averaged over. Explanations are no faulty
-part, a single part, or two.
-
-In: the probability that each path crosses each part, and the states of the paths. Out: a probability for each part.
-"""
+"""The posterior probability that each part of the routes is faulty (none, one or two), given which paths are bad; a
+path or pair of hosts may be bad by itself."""
 
 from __future__ import annotations
 
@@ -20,33 +14,31 @@ from monitor.analysis.routes.crossings import MeshPath
 Floats = NDArray[np.float64]
 Indexes = NDArray[np.int64]
 
+# Share of the paths across a faulty part that looks bad.
 HIT_RATIOS, HIT_WEIGHTS = np.array([0.5, 0.75, 0.9, 0.98]), np.array([0.2, 0.25, 0.3, 0.25])
-"""Of the paths across a faulty part, the share that looks bad."""
+# Share of other paths that looks bad.
 OWN_RATIOS, OWN_WEIGHTS = np.array([0.005, 0.02, 0.06, 0.15]), np.array([0.3, 0.35, 0.25, 0.1])
-"""Of other paths, the share that looks bad."""
 PAIR_SHARE = 0.1
+# PAIR_SHARE: troubled pairs of hosts per path bad by itself; PAIR_HIT: bad share of their two paths.
 PAIR_HIT = 0.9
-"""Pairs of hosts with trouble of their own, in proportion to such paths; and of the two paths of such a pair, the share
-that looks bad."""
 
+# Prior probability that bad paths have no part in common.
 NO_PART = 0.3
-"""Prior probability that bad paths have no part in common."""
+# Prior probability of two faulty parts at once.
 TWO_PARTS = 0.05
-"""Prior probability of two faulty parts at once."""
+# Parts that are tried in pairs with every other part.
 MOST_IN_PAIRS = 12
-"""Parts of which pairs are tried with every other part."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathStates:
-    """Whether paths are bad. `there` and `back` are the indexes of pairs of paths that cross the same parts, `alone`
-    those of the others. `normal_pairs` and `normal_alone` count normal paths without an index: they cross no part."""
+    """Bad and normal paths."""
 
     bad: NDArray[np.bool_]
-    there: Indexes
+    there: Indexes  # indexes of pairs of paths that cross the same parts
     back: Indexes
-    alone: Indexes
-    normal_pairs: int
+    alone: Indexes  # indexes of the other paths
+    normal_pairs: int  # normal paths across no part, without an index
     normal_alone: int
 
     def log_likelihood(self, reached: Floats, own: float) -> Floats:
@@ -66,8 +58,7 @@ class PathStates:
 
 
 def path_states(paths: Sequence[MeshPath], places: Sequence[int]) -> PathStates:
-    """The states of the paths with these indexes, by their position in it, and of all others. A path whose state is not
-    known is left out."""
+    """States of the paths with these indexes, by position, and counts of all others; unknown states are left out."""
     known = {place: path for place, path in enumerate(paths) if path.is_bad is not None}
     ends = {(path.source, path.destination): place for place, path in known.items() if path.reverse}
     position = {place: number for number, place in enumerate(places)}

@@ -1,8 +1,4 @@
-"""The stretches of routes that suspected parts cover: between which two hops the fault is.
-
-In: the parts, and the routes of bad paths across them. Out: the fewest stretches that cover all parts, each between two
-hops that replied, or the ends of the path. A link next to silent hops covers all of them.
-"""
+"""The fewest stretches of routes, between hops that replied, that cover all suspected parts."""
 
 from __future__ import annotations
 
@@ -15,11 +11,10 @@ from monitor.analysis.routes.crossings import SILENT, Level, Nodes, Part, sectio
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A part of a route from a hop, or the end of the path, to another: of the path with this index, its `nodes`, None
-    where silent."""
+    """A part of a route between two hops or ends."""
 
-    path: int
-    nodes: Nodes
+    path: int  # index of the path
+    nodes: Nodes  # None where silent
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -32,7 +27,7 @@ class Stretch:
 def find_stretches(
     parts: Collection[Part], routes: Iterable[tuple[int, Nodes]], as_of: Callable[[str], int | None]
 ) -> list[Stretch]:
-    """The fewest stretches that cover these hops, links and borders; those of the most parts first."""
+    """The fewest stretches that cover these hops, links and borders; most parts first."""
     covered: dict[frozenset[str], tuple[set[Part], Stretch]] = {}
     for path, nodes in routes:
         for stretch, of_stretch in _covered(set(parts), path, nodes, as_of):
@@ -53,7 +48,6 @@ def find_stretches(
 def _covered(
     parts: set[Part], path: int, nodes: Nodes, as_of: Callable[[str], int | None]
 ) -> Iterator[tuple[Stretch, set[Part]]]:
-    """The stretches of a route that parts cover, each as long as possible."""
     of_link: list[set[Part]] = [set() for _ in nodes[1:]]
     replied = [(place, node) for place, node in enumerate(nodes) if node is not None]
     for (near, x), (far, y) in pairwise(replied):

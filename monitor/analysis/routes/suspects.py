@@ -1,9 +1,7 @@
-"""The common part of bad paths: hops, links, AS and AS borders that all bad paths share and good ones do not.
+"""Rank hops, links, AS and AS borders that bad paths share and good paths do not, by `posterior`. Indistinguishable
+parts are one suspect.
 
-In: the routes of each path and whether it is bad. Out: for each level the suspects with their posterior probabilities.
-Parts that the same paths cross cannot be told apart: they are one suspect with several names. A path whose
-direction of loss is unknown crosses the parts of its route there and of the route back (`crossings`); probabilities are
-those of `posterior`. After Arzani et al. ("007", NSDI 2018) and Dhamdhere et al. ("NetDiagnoser", CoNEXT 2007).
+After Arzani et al. ("007", NSDI 2018) and Dhamdhere et al. ("NetDiagnoser", CoNEXT 2007).
 """
 
 from __future__ import annotations
@@ -20,39 +18,38 @@ from monitor.analysis.routes.posterior import path_states, posterior
 
 Floats = NDArray[np.float64]
 
+# Least probability of a named part.
 CERTAIN = 0.8
-"""Least probability of a named part."""
 
 LEAST_BAD = 2
+# Evidence of a normal path across a part, relative to a bad path, as in `grouping`.
 EXCEPTION = 0.6
-"""How much a normal path across a part speaks against it, compared with a bad path for it, as in `grouping`."""
 
+# A part next to the likeliest is named with it if less than this many times less likely.
 NOT_TOLD_APART = 10.0
-"""A part next to the likeliest is named with it if it is less than this many times less likely."""
+# Prior probability that a faulty part is a link, a router, all links between two AS, or a whole AS.
 SHARES = {Level.LINK: 0.65, Level.HOP: 0.1, Level.BORDER: 0.17, Level.AS: 0.08}
-"""Prior probability that a faulty part is a link, a router, all links between two AS, or a whole AS."""
+# Parts that are weighed: those with the most bad paths and the fewest others.
 MOST_PARTS = 500
-"""Parts that are weighed: those with the most bad paths and the fewest others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """Parts that the same paths cross, with the probability that the fault is in them; `bad` of `crossing` paths are
-    bad, those with the indexes `paths`."""
+    """Parts that the same paths cross."""
 
     parts: tuple[Part, ...]
-    probability: float
-    bad: int
+    probability: float  # that the fault is in them
+    bad: int  # of the crossing paths
     crossing: int
-    paths: frozenset[int] = frozenset()
+    paths: frozenset[int] = frozenset()  # indexes
 
 
 @dataclass(frozen=True, slots=True)
 class Suspects:
-    """Suspects in order of probability: `parts` of hops and links, and `places`, the AS and borders they lie in."""
+    """Suspects in order of probability."""
 
-    parts: tuple[Suspect, ...]
-    places: tuple[Suspect, ...]
+    parts: tuple[Suspect, ...]  # hops and links
+    places: tuple[Suspect, ...]  # AS and borders they lie in
 
     def certain(self) -> Suspect | None:
         """The finest suspect that is certain; None if the paths cannot tell."""
@@ -85,7 +82,7 @@ def rank_suspects(paths: Sequence[MeshPath], crossings: PartCrossings, as_of: Ca
 
 
 def _suspected(paths: Sequence[MeshPath], crossings: PartCrossings, bad: frozenset[int]) -> list[Part]:
-    """The parts that bad paths cross; of very many those that bad paths cross most, and others least."""
+    """At most MOST_PARTS: most bad paths, fewest others."""
     counts = {}
     for part, of_paths in crossings.of_part.items():
         of_bad = len(bad & of_paths.keys())
@@ -96,7 +93,6 @@ def _suspected(paths: Sequence[MeshPath], crossings: PartCrossings, bad: frozens
 
 
 def _distinct(columns: Floats, parts: Sequence[Part]) -> tuple[list[int], list[list[Part]]]:
-    """The rows of the different columns, with the parts of each."""
     groups: dict[bytes, list[int]] = defaultdict(list)
     for row in range(len(parts)):
         groups[columns[row].tobytes()].append(row)
@@ -105,12 +101,12 @@ def _distinct(columns: Floats, parts: Sequence[Part]) -> tuple[list[int], list[l
 
 
 def _prior(groups: Sequence[Sequence[Part]], counts: Mapping[Level, int]) -> Floats:
-    """Of each group the sum over its parts; `counts` are all parts of each level."""
+    """Sum of priors of each group; `counts` are all parts by level."""
     return np.array([sum(SHARES[part.level] / counts[part.level] for part in group) for group in groups])
 
 
+# Parts, their probability and the paths that may cross them.
 _Entry = tuple[tuple[Part, ...], float, frozenset[int]]
-"""Parts, their probability and the paths that may cross them."""
 
 
 def _named_together(
@@ -119,8 +115,7 @@ def _named_together(
     across: Sequence[frozenset[int]],
     nodes: Mapping[Part, frozenset[str]],
 ) -> list[_Entry]:
-    """Suspects, likeliest first. Both directions of a link are the same suspect, and until the likeliest is certain so
-    are parts next to it from which the paths cannot tell it."""
+    """Suspects, likeliest first, with indistinguishable neighbours and both directions of links merged."""
     entries: list[_Entry] = []
     keys: list[set[tuple[str, ...]]] = []
     ends: list[set[str]] = []
@@ -158,11 +153,7 @@ def _suspects(entries: Iterable[_Entry], bad: frozenset[int]) -> tuple[Suspect, 
 def _places(
     suspects: Sequence[_Entry], gaps: Mapping[Part, Collection[Part]], as_of: Callable[[str], int | None]
 ) -> list[_Entry]:
-    """The AS and borders in which the suspects lie.
-
-    The first entry is the smallest set of places that is certain, or the likeliest without any; the others do not
-    overlap it.
-    """
+    """Smallest certain (or likeliest) set of AS and borders, then disjoint others."""
     sets = [_places_of_all(parts, gaps, as_of) for parts, _, _ in suspects]
     sums: dict[frozenset[Part], float] = {}
     for own in {own for own in sets if own}:
@@ -185,13 +176,13 @@ def _places(
 def _places_of_all(
     parts: Sequence[Part], gaps: Mapping[Part, Collection[Part]], as_of: Callable[[str], int | None]
 ) -> frozenset[Part]:
-    """The places of parts that the same paths cross. A hop at the end of a link has no place besides the link's."""
+    """A hop at the end of a link has no place besides the link's."""
     wider = [part for part in parts if part.level is not Level.HOP] or parts
     return frozenset(place for part in wider for place in _places_of(part, gaps, as_of))
 
 
 def _places_of(part: Part, gaps: Mapping[Part, Collection[Part]], as_of: Callable[[str], int | None]) -> list[Part]:
-    """The AS of a hop or of a link within an AS, or the border that a link crosses; with silent hops between, any."""
+    """AS or border of a part; any with silent hops between."""
     if part.level in (Level.AS, Level.BORDER):
         return [part]
     if SILENT in part.ends:

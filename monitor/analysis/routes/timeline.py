@@ -1,13 +1,8 @@
-"""Follow the routes of a path through its traces, in order of time.
+"""Follow the routes of each flow of a path through its traces: periods on one route, and the distinct routes.
 
-In: traces of a path, each with its flow. Out: the periods in which each flow took one route, and the distinct routes of
-the path. Load balancers send each flow its own way, so a trace is compared with those of its own flow alone: the flow's
-period ends with the first trace that contradicts what the traces of the period showed. The map from flow to route is
-that of Shao, Rougier, Paris, Devienne and Viste, "One-to-One Matching of RTT and Path Changes" (ITC 29, 2017, arXiv
-1709.04819), with silent hops as unknown. Flows share a route where all that their periods showed is compatible.
-
-Each hop has the time from which it is known. So the state at any time in the past can be restored, and a trace that
-comes late need only be followed from its own time on.
+A trace is compared with its own flow alone; the map from flow to route is by Shao, Rougier, Paris, Devienne and Viste,
+"One-to-One Matching of RTT and Path Changes" (ITC 29, 2017, arXiv 1709.04819), with silent hops as unknown. Each hop
+has the time from which it is known, so past states can be restored.
 """
 
 from __future__ import annotations
@@ -22,16 +17,14 @@ from monitor.analysis.routes.compare import RouteHops, is_compatible
 
 
 class Flow(NamedTuple):
-    """Packets that load balancers treat alike: a protocol, and the flow's identifier in it."""
+    """Packets that load balancers treat alike."""
 
     protocol: str
-    number: int
+    number: int  # identifier of the flow in its protocol
 
 
 @dataclass(frozen=True, slots=True)
 class RouteTrace:
-    """The route that a trace of a flow showed at a time."""
-
     at: datetime
     flow: Flow
     route: RouteHops
@@ -43,12 +36,11 @@ class RouteTrace:
 
 @dataclass(slots=True)
 class KnownHops:
-    """What compatible traces showed of a route: `learned_at` is the time of the first trace with each hop, `reached_at`
-    that of the first that reached the destination."""
+    """Hops of a route known from compatible traces."""
 
     hops: list[str | None] = field(default_factory=list)
-    learned_at: list[datetime | None] = field(default_factory=list)
-    reached_at: datetime | None = None
+    learned_at: list[datetime | None] = field(default_factory=list)  # the first trace with each hop
+    reached_at: datetime | None = None  # the first trace that reached the destination
 
     @property
     def route(self) -> RouteHops:
@@ -60,7 +52,7 @@ class KnownHops:
         self.add(KnownHops(list(route.hops), learned_at, at if route.reached else None))
 
     def add(self, other: KnownHops) -> None:
-        """Fill in from compatible hops; the earlier time of each counts."""
+        """Fill in from compatible hops, with the earlier time of each."""
         both = zip_longest(self.hops, other.hops)
         self.hops = [mine if mine is not None else theirs for mine, theirs in both]
         times = zip_longest(self.learned_at, other.learned_at)
@@ -85,7 +77,6 @@ class KnownHops:
         )
 
     def before(self, at: datetime) -> KnownHops:
-        """The hops that were known before a time."""
         is_reached = _is_before(self.reached_at, at)
         hops = [
             hop if _is_before(learned, at) else None for hop, learned in zip(self.hops, self.learned_at, strict=True)
@@ -98,16 +89,14 @@ class KnownHops:
 
 @dataclass(slots=True, eq=False)
 class TimelineRoute:
-    """A route of a path. `number` is its place among those of the path, in order of their first traces; `row_id` its
-    identifier in the archive, None for a new route."""
+    """A route of a path."""
 
-    number: int
+    number: int  # in order of first traces on the path
     first_at: datetime
     known: KnownHops = field(default_factory=KnownHops)
-    row_id: int | None = None
+    row_id: int | None = None  # in the archive; None for a new route
 
     def before(self, at: datetime) -> TimelineRoute:
-        """This route with the hops that were known before a time."""
         return TimelineRoute(self.number, self.first_at, self.known.before(at), self.row_id)
 
 
@@ -172,14 +161,12 @@ class FlowPeriod:
     undated: Contradiction | None = None
 
     def take(self, trace: RouteTrace) -> None:
-        """Add a trace that is compatible with those before."""
         if not self.shown.knows(trace.route):
             self.shown.learn(trace.route, trace.at)
         self.sightings.take(trace)
         self.last_at = trace.at
 
     def end(self, trace: RouteTrace) -> None:
-        """End the period by a trace that contradicts those before."""
         self.until = trace.at
         contradiction = find_contradiction(self.shown.route, trace.route)
         contradicted_at = self.sightings.last_against(contradiction)
@@ -191,18 +178,18 @@ class FlowPeriod:
 
 @dataclass(slots=True)
 class Timeline:
-    """The period that each flow of a path is in; `ended` are periods that ended while the traces were followed."""
+    """The current period of each flow of a path."""
 
     present: dict[Flow, FlowPeriod] = field(default_factory=dict)
-    ended: list[FlowPeriod] = field(default_factory=list)
+    ended: list[FlowPeriod] = field(default_factory=list)  # while the traces were followed
 
     @property
     def periods(self) -> list[FlowPeriod]:
         return [*self.ended, *self.present.values()]
 
     def follow(self, traces: Iterable[RouteTrace]) -> list[FlowPeriod | None]:
-        """Advance through traces in order of time, all later than those before. Returns the period of each; None for
-        a trace that shows no hop."""
+        """Advance through traces in order, all later than those before. Returns the period of each; None for a trace
+        without hops."""
         return [None if trace.route.is_unknown else self._advance(trace) for trace in traces]
 
     def _advance(self, trace: RouteTrace) -> FlowPeriod:
@@ -218,11 +205,8 @@ class Timeline:
 
 
 def find_routes(earlier: Sequence[TimelineRoute], periods: Collection[FlowPeriod]) -> list[TimelineRoute]:
-    """Give each period its route, and return all routes of the path by number.
-
-    In order of their begin, each has the first route that is compatible with all that its traces showed, or a new one.
-    `earlier` are the routes of the periods that began before these; they are filled in.
-    """
+    """Give periods, in order of start, the first compatible route or a new one; return all routes by number. Fills in
+    `earlier` routes."""
     routes = list(earlier)
     for period in sorted(periods, key=lambda period: (period.since, period.flow)):
         shown = period.shown.route

@@ -1,7 +1,4 @@
-"""Changes of routes, where loss begins, and common parts of bad paths as text, for pages, tickets and reports.
-
-In: the values of the other modules and the AS of addresses. Out: short English text.
-"""
+"""Text of route changes, loss onsets and common parts, for pages, tickets and reports."""
 
 from __future__ import annotations
 
@@ -17,17 +14,17 @@ from monitor.analysis.routes.effects import ChangeEffect
 from monitor.analysis.routes.onset import LossOnset
 from monitor.analysis.routes.suspects import Suspect, Suspects
 
+# Begins the statement that traces found no change; before a semicolon it is of both directions and all hops.
 UNCHANGED = "route unchanged"
-"""Begins the statement that traces found no change; before a semicolon it is of both directions and all hops."""
 
 CANNOT_TELL = "cannot tell"
+# Of a change of route near the beginning of an incident.
 NO_EFFECT = f"no effect of it on RTT or loss shown; where: {CANNOT_TELL}"
-"""Of a change of route near the beginning of an incident."""
 _NOW_BY, _NO_LONGER_BY = "now by", "no longer by"
+# With a longer time between two traces a change is known only as "at the latest".
 _LONG_UNSEEN = timedelta(minutes=2)
-"""Between two traces: then the time of a change between them is only known as "at the latest"."""
+# Parts of a suspect that are named; the others are counted.
 MOST_NAMES = 4
-"""Parts of a suspect that are named; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +82,16 @@ def as_change(blocks: Sequence[Block[int]]) -> str:
 def route_change(
     at: datetime, before: RouteHops, after: RouteHops, labels: AsLabels, effect: ChangeEffect | None = None
 ) -> str:
-    """A change of route with its effect: the route changed at 14:29:41 UTC, +60 ms, now by AS 174 instead of
-    AS 3356."""
+    """A route change with its effect: the route changed at 14:29:41 UTC, +60 ms, now by AS 174 instead of AS 3356."""
     parts = [f"the route changed at {at:%H:%M:%S} UTC", *effects(effect), replacement(before, after, labels)]
     return ", ".join(part for part in parts if part)
 
 
 def later_change(change: str, last_there_at: datetime, at: datetime, *, is_back: bool) -> str:
-    """The text of a change (`route_change`) that is the present route no more: the route changed at 14:29:41 UTC,
-    +60 ms, then by AS 174 instead of AS 3356; first seen back on the previous route at 14:52:10 UTC. `last_there_at`
-    and `at` are the last trace before and the first since the flow went back, or on to a third route."""
+    """Text of a change no longer in place: …, first seen back on the previous route at 14:52:10 UTC.
+
+    `last_there_at` and `at` are the last trace there and the first since.
+    """
     past = change.replace(f", {_NOW_BY} ", ", then by ").replace(f", {_NO_LONGER_BY} ", ", then no longer by ")
     if is_back:
         return f"{past}; first seen back on the previous route at {at:%H:%M:%S} UTC"
@@ -102,8 +99,8 @@ def later_change(change: str, last_there_at: datetime, at: datetime, *, is_back:
 
 
 def route_unchanged(where: str = f"where: {CANNOT_TELL}", *, has_reverse: bool = True, up_to: int | None = None) -> str:
-    """The route did not change, and where else the trouble is: of both directions, of a single one without
-    `has_reverse`, or only up to the hop with TTL `up_to`, the last that replied since."""
+    """State that the route did not change, for both directions (`has_reverse`) or up to TTL `up_to`, and where else the
+    trouble is."""
     if up_to is not None:
         return f"{UNCHANGED} up to hop {up_to}, no reply beyond; {where}"
     return f"{UNCHANGED}{'' if has_reverse else ' in this direction, reverse route unknown'}; {where}"
@@ -126,8 +123,8 @@ def effects(effect: ChangeEffect | None) -> list[str]:
 
 
 def common_part(name: str, certain: Suspect, rankings: Suspects, labels: AsLabels) -> str:
-    """The common part of bad paths by its name, with its link or hop if there is a single one, and the next: AS 20965
-    (link 10.0.0.1 – 10.0.0.2) 0.93, next AS 513 CERN 0.04."""
+    """The common part of bad paths, with its only link or hop, and the next: AS 20965 (link 10.0.0.1 – 10.0.0.2) 0.93,
+    next AS 513 CERN 0.04."""
     links = [part for part in certain.parts if part.level is Level.LINK]
     finest = links or [part for part in certain.parts if part.level is Level.HOP]
     detail = f" ({part_name(finest[0], labels)})" if len(finest) == 1 and finest[0].ends[0] not in name else ""
@@ -138,13 +135,13 @@ def common_part(name: str, certain: Suspect, rankings: Suspects, labels: AsLabel
 
 
 def stretch(near: str, far: str, labels: AsLabels) -> str:
-    """The part of a route between two hops: between 10.0.0.1 (AS 20965 GEANT) and 10.0.0.2 (AS 513 CERN)."""
+    """Text: between 10.0.0.1 (AS 20965 GEANT) and 10.0.0.2 (AS 513 CERN)."""
     ends = [f"{end} ({label})" if label else end for end in (near, far) for label in [labels.of(end)]]
     return f"between {' and '.join(ends)}"
 
 
 def suspect(entry: Suspect, labels: AsLabels) -> str:
-    """The parts of a suspect, links first: they cannot be told apart."""
+    """The indistinguishable parts of a suspect, links first."""
     rank = {Level.LINK: 0, Level.HOP: 1, Level.AS: 2, Level.BORDER: 3}
     ordered = sorted(entry.parts, key=lambda part: (rank[part.level], part.ends))
     names = [part_name(part, labels) for part in ordered[:MOST_NAMES]]
@@ -198,5 +195,4 @@ def _numbers(side: Sequence[int | None]) -> str:
 
 
 def _short_ms(value_ms: float) -> str:
-    """60 ms, 8.4 ms."""
     return f"{value_ms:.0f} ms" if value_ms >= 10.0 else f"{value_ms:.1f} ms"

@@ -1,12 +1,7 @@
-"""Follow the stretches of the RTT of many paths at once, burst by burst.
+"""Follow the stretches of RTT of many paths, burst by burst: level, start, and probability above a limit.
 
-In: a figure in ms of each path's newest burst, its median or minimum RTT. Out: for each path the level of its newest
-stretch, since when it holds, the level before it, and the probability that it is above a limit.
-
-Within a stretch the figure is normal around the level, with a spread of its own (normal-gamma priors, so that the next
-burst has Student's distribution: K. P. Murphy, "Conjugate Bayesian analysis of the Gaussian distribution", 2007), or an
-outlier at any RTT, which tells nothing of the level. With a burst each stretch goes on, or its spread changes, or a
-new stretch begins at any RTT. The KEPT likeliest hypotheses of a path are kept, as in `loss_filter`.
+Normal within a stretch, normal-gamma priors (K. P. Murphy, "Conjugate Bayesian analysis of the Gaussian distribution",
+2007), or an outlier. The KEPT likeliest hypotheses of a path are kept.
 """
 
 from __future__ import annotations
@@ -24,31 +19,28 @@ from monitor.analysis.segments.stretches import LONGEST_SPACING_S
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
+# Newest bursts that determine level and spread, so that a level follows a drift.
 MEMORY = 30.0
-"""So many newest bursts tell the level and the spread, so that a level follows a drift."""
+# Standard deviation of rounding to 1 ms, 1 / sqrt(12): no stretch is taken as quieter.
 ROUNDING_MS = 0.3
-"""Standard deviation of rounding to 1 ms, 1 / sqrt(12): no stretch is taken as quieter."""
+# One burst's weight for the spread's prior; higher splits a 30 ms jitter, lower merges a slow rise.
 FIRST_SHAPE = 0.5
-"""Of the prior of the spread, around ROUNDING_MS: it counts as a single burst, so that two bursts far apart can be of
-one stretch. With more, a jitter of 30 ms is a row of levels; with less, a slow rise is a single one."""
+# Share of outliers; a burst alone is likelier an outlier than a change.
 OUTLIERS = 0.05
-"""Share of the bursts whose figure tells nothing of the level: a burst alone is likelier an outlier than a change."""
+# For new levels and outliers log(RTT + 1 ms) is uniform up to this.
 LONGEST_MS = 2000.0
-"""New levels and outliers: the logarithm of the RTT and a millisecond is uniform up to this."""
+# Mean time between changes of level and of spread; equal times take a slow rise for a spread.
 CHANGE_S, SPREAD_CHANGE_S = 2 * HOUR_S, 4 * HOUR_S
-"""Mean time until the level changes, and until its spread does. Half or twice as much changes little; with equal times
-a slow rise is taken for a spread."""
+# Quantiles that mix the levels of a path's hypotheses; the outermost bound a 95% interval.
 POINTS = 21
-"""Quantiles by which the levels of a path's hypotheses are mixed: the outermost are those of a 95% interval."""
 
+# Rows of a hypothesis: start, level before, bursts, and normal-gamma mean, count, shape, half sum of squares.
 SINCE_S, BEFORE, BURSTS, LEVEL, KNOWN, SHAPE, SQUARES = range(7)
-"""Of a hypothesis: the begin of the stretch in seconds, the level before it, its bursts, and the normal-gamma
-distribution of level and spread: mean, bursts that tell the level, shape, and half the sum of squares."""
 
 
 @dataclass(frozen=True, slots=True)
 class DelayLevel:
-    """The newest stretch of a path, in ms and seconds. Without a level before, the begin is that of the first burst."""
+    """The newest stretch of a path; without a level before, it begins with the first burst."""
 
     median_ms: float
     low_ms: float
@@ -69,12 +61,10 @@ class DelayFilter:
         self.stretches = np.ones((7, paths, KEPT))
 
     def begin(self, rows: Rows) -> None:
-        """Forget the bursts of these paths."""
         self.log_weights[rows] = -np.inf
 
     def take(self, rows: Rows, at_s: ArrayLike, spacing_s: ArrayLike, figure_ms: ArrayLike) -> None:
-        """Take one burst of each path of `rows`: its begin, the seconds since the burst before, any of the first, and
-        its figure in ms."""
+        """Take one burst of each path of `rows`; `spacing_s` since the burst before is any for the first."""
         begins, spacing, figures = (
             np.broadcast_to(np.asarray(each, dtype=np.float64), len(rows))[:, np.newaxis]
             for each in (at_s, spacing_s, figure_ms)
@@ -104,15 +94,15 @@ class DelayFilter:
         self.stretches[:, rows] = np.concatenate([stretches, new], axis=2)[:, path, kept]
 
     def above(self, limit_ms: ArrayLike, rows: Rows | slice = slice(None)) -> Floats:
-        """Probability of each path that the level of its newest stretch is above its limit; 0 without a burst."""
+        """Probability that the level of each path's newest stretch is above its limit; 0 without a burst."""
         limits = np.asarray(limit_ms, dtype=np.float64)[..., np.newaxis]
         level, known, shape, squares = self.stretches[LEVEL:, rows]
         above = scipy.special.stdtr(2.0 * shape, (level - limits) / np.sqrt(squares / (shape * known)))
         return np.asarray((np.exp(self.log_weights[rows]) * above).sum(axis=1))
 
     def levels(self, rows: Rows) -> list[DelayLevel | None]:
-        """The newest stretch of each of these paths; None without a burst. The level and the begin are of all
-        hypotheses, with their 95% sets; the rest is of the likeliest."""
+        """The newest stretch of each path; None without a burst. Level and start are of all hypotheses, the rest of the
+        likeliest."""
         weights, stretches = np.exp(self.log_weights[rows]), self.stretches[:, rows]
         path, likeliest = np.arange(len(rows)), weights.argmax(axis=1)
         level, known, shape, squares = stretches[LEVEL:]
@@ -131,7 +121,7 @@ class DelayFilter:
 
 
 def _take_into(stretches: Floats, figures: Floats, anywhere: Floats) -> Floats:
-    """Add a burst to the stretches, in place, by the probability that it is no outlier; returns its log likelihoods."""
+    """Add a burst to the stretches, in place; returns its log likelihoods."""
     level, known, shape, squares = stretches[LEVEL:]
     away = (figures - level) ** 2
     shares = known / (known + 1.0)
@@ -153,7 +143,6 @@ def _take_into(stretches: Floats, figures: Floats, anywhere: Floats) -> Floats:
 
 
 def _quantiles(values: Floats, weights: Floats, shares: tuple[float, ...]) -> list[Floats]:
-    """Weighted quantiles of each row."""
     order = values.argsort(axis=1)
     below = np.take_along_axis(weights, order, axis=1).cumsum(axis=1)
     places = [(below < share * below[:, -1:]).sum(axis=1) for share in shares]
@@ -162,6 +151,6 @@ def _quantiles(values: Floats, weights: Floats, shares: tuple[float, ...]) -> li
 
 @cache
 def _student_points() -> Floats:
-    """POINTS quantiles of Student's distribution, by its degrees of freedom up to MEMORY; those of 0 as of 1."""
+    """POINTS quantiles of Student's distribution, by its degrees of freedom up to MEMORY."""
     degrees = np.maximum(np.arange(int(MEMORY) + 1), 1)[:, np.newaxis]
     return np.asarray(scipy.special.stdtrit(degrees, (np.arange(POINTS) + 0.5) / POINTS))

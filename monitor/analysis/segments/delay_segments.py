@@ -1,9 +1,5 @@
-"""The segments of the RTT of many paths: since when it is usual, or longer than its limit, and its level.
-
-In: the median RTT of each burst. Out: the segments of each path. A path's usual RTT is its own of the last hour, or
-that of this hour of other days where it is longer: a return to it after a shorter one is no rise. Longer is told from a
-probability of LONGER_FROM on, and no more below TOLD_UNTIL.
-"""
+"""Segments of usual or longer RTT of many paths. Usual is the last hour's RTT, or the same hour's of other days where
+longer."""
 
 from __future__ import annotations
 
@@ -19,24 +15,24 @@ from monitor.analysis.segments.segment import HOUR_S, MOST_SEGMENTS, OUTSIDE, TO
 
 Floats = NDArray[np.float64]
 
+# A jitter of ±30 ms is reported from 0.8 on in 6% of half-hour runs, from 0.95 on in 2%.
 LONGER_FROM = 1.0 - OUTSIDE
-"""A jitter of ±30 ms is told from 0.8 on in 6% of runs of half an hour, from 0.95 on in 2%."""
+# Bursts of one level that establish the usual RTT of a new path.
 USUAL_BURSTS = 8
-"""So many bursts of one level tell the usual RTT of a new path."""
 
 USUAL, LONGER = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
 class DelaySegment:
-    """A stretch of usual or longer RTT since a moment: its level with the 95% interval, and its longest level."""
+    """A stretch of usual or longer RTT since a moment."""
 
     state: int
     since: Moment
     median_ms: float
-    low_ms: float
+    low_ms: float  # of the 95% interval of the level
     high_ms: float
-    worst_ms: float
+    worst_ms: float  # the longest level
 
     @property
     def level(self) -> float:
@@ -52,19 +48,18 @@ class DelaySegment:
 
 
 class DelaySegments:
-    """The segments of `paths` paths. `rises_ms` is by how much the RTT of a path must be above the usual, and above
-    `hourly_ms` where that is known; NaN: it is never longer."""
+    """The segments of `paths` paths. `rises_ms` above usual (and `hourly_ms` where known) is longer; NaN never."""
 
     def __init__(self, paths: int) -> None:
         self.filter = DelayFilter(paths)
         self.usual_ms, self.hourly_ms, self.rises_ms = np.full((3, paths), np.nan)
         self.states = np.zeros(paths, dtype=np.int8)
+        # How often a segment began.
         self.changes = np.zeros(paths, dtype=np.int64)
-        """How often a segment began."""
         self._since = np.full((3, paths), -np.inf)
         self._worst_ms = np.full(paths, np.nan)
+        # Level and interval of the newest longer stretch, when it was last probable enough.
         self._longer_ms = np.full((3, paths), np.nan)
-        """The level of the newest longer stretch with its interval, when it was that probable last."""
         self._earlier: dict[int, deque[DelaySegment]] = {}
 
     def begin(self, rows: Rows, at_s: Floats) -> None:
@@ -77,7 +72,7 @@ class DelaySegments:
             del self._earlier[row]
 
     def go_on(self, row: int, segments: Sequence[DelaySegment]) -> None:
-        """Let a path that has just begun go on with these segments, as they were stored."""
+        """Continue a path that has just begun with its stored segments."""
         *earlier, newest = segments
         self.states[row], self._worst_ms[row] = newest.state, newest.worst_ms
         self._since[:, row] = newest.since.at_s, newest.since.earliest_s, newest.since.latest_s
@@ -85,7 +80,6 @@ class DelaySegments:
         self._earlier[row] = deque(earlier, maxlen=MOST_SEGMENTS)
 
     def take(self, rows: Rows, at_s: Floats, spacing_s: Floats, median_ms: Floats) -> None:
-        """Take one burst of each of these paths."""
         self.filter.take(rows, at_s, spacing_s, median_ms)
         likeliest = self.filter.log_weights[rows].argmax(axis=1)
         level_ms = self.filter.stretches[LEVEL, rows, likeliest]
@@ -109,7 +103,6 @@ class DelaySegments:
             self._longer_ms[:, longer] = np.array([(of.median_ms, of.low_ms, of.high_ms) for of in levels]).T
 
     def limits_of(self, rows: Rows) -> Floats:
-        """The RTT from which on each of these paths is longer."""
         return np.asarray(np.fmax(self.usual_ms[rows], self.hourly_ms[rows]) + self.rises_ms[rows])
 
     def segments(self, rows: Rows) -> list[tuple[DelaySegment, ...]]:
@@ -118,7 +111,6 @@ class DelaySegments:
         return [() if of is None else (*self._earlier.get(row, ()), self._segment(row, of)) for row, of in levels]
 
     def _change(self, row: int, state: int) -> None:
-        """End the newest segment of a path where one in this state begins."""
         [level], since = self.filter.levels(np.array([row])), self._moment(row)
         if level is None:
             return
@@ -134,7 +126,6 @@ class DelaySegments:
         self.changes[row] += 1
 
     def _segment(self, row: int, level: DelayLevel) -> DelaySegment:
-        """The newest segment of a path."""
         since, of_now = self._moment(row), (level.median_ms, level.low_ms, level.high_ms)
         if self.states[row] == USUAL:
             return DelaySegment(USUAL, since, *of_now, level.median_ms)

@@ -1,11 +1,6 @@
-"""Date the newest loss of a path exactly, from all bursts of a window.
-
-In: the sums of bursts in order of time, of both directions of a pair where both cross the same links. Out: the
-probability of each burst that the loss began with it, and the 95% set of the onset. All rows of stretches are summed:
-forward up to the clean stretch before the loss, and backward from the newest burst over stretches that are not clean
+"""Date the newest loss of a path exactly, from the sums of all bursts of a window, by summing over all segmentations
 (P. Fearnhead, "Exact and efficient Bayesian inference for multiple changepoint problems", Statistics and Computing 16,
-2006). Time and memory grow with the square of the bursts.
-"""
+2006). Time and memory are quadratic in the bursts."""
 
 from __future__ import annotations
 
@@ -18,16 +13,13 @@ from monitor.analysis.segments.stretches import CLEAN, DEAD, FIRST, LOSSY, STATE
 
 Floats = NDArray[np.float64]
 
+# An hour of a pair of paths with a cycle of 10 s.
 MOST_BURSTS = 720
-"""An hour of a pair of paths with a cycle of 10 s."""
 
 
 def onset_of_loss(at_s: ArrayLike, sums: Floats) -> Onset | None:
-    """The onset of the loss of the newest burst: its median and 95% set, in numbers of bursts.
-
-    In: the begin of the bursts, shape (n,), and their sums, (4, n). None without bursts. Of more than MOST_BURSTS the
-    newest count.
-    """
+    """Onset of the newest burst's loss as a burst number, with its 95% set; `sums` is (4, n). None without bursts; the
+    newest MOST_BURSTS count."""
     begins = np.asarray(at_s, dtype=np.float64)[-MOST_BURSTS:]
     if not len(begins):
         return None
@@ -39,7 +31,7 @@ def onset_of_loss(at_s: ArrayLike, sums: Floats) -> Onset | None:
 
 
 def onset_probabilities(at_s: Floats, sums: Floats) -> Floats:
-    """Probability of each burst that the loss of the newest burst began with it, provided that this is not clean."""
+    """Probability of each burst that the newest loss began with it, provided that the newest burst is not clean."""
     count = len(at_s)
     stay, change = log_changes(np.diff(at_s, prepend=at_s[0]))
     whole = np.concatenate([np.zeros((4, 1)), sums.cumsum(axis=1)], axis=1)

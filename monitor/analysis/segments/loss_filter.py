@@ -1,10 +1,8 @@
-"""Follow the stretches of loss of many paths at once, burst by burst.
+"""Follow the stretches of loss of many paths, burst by burst: probability above a limit, and level.
 
-In: the sums of each path's newest burst. Out: for each path the probability that its loss is above a limit, and the
-level of its newest stretch. A hypothesis is a state, the begin of the stretch and its four sums; with a burst each
-stretch goes on or a new one of any state begins, and the KEPT likeliest hypotheses of a path are kept (R. P. Adams and
-D. J. C. MacKay, "Bayesian online changepoint detection", 2007; P. Fearnhead and Z. Liu, "On-line inference for multiple
-changepoint problems", J. R. Statist. Soc. B 69, 2007). With all hypotheses kept the probabilities are exact.
+The KEPT likeliest hypotheses of a path are kept (R. P. Adams and D. J. C. MacKay, "Bayesian online changepoint
+detection", 2007; P. Fearnhead and Z. Liu, "On-line inference for multiple changepoint problems", J. R. Statist. Soc. B
+69, 2007); with all of them probabilities are exact.
 """
 
 from __future__ import annotations
@@ -35,20 +33,20 @@ from monitor.analysis.segments.stretches import (
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
+# Clean probability from which lossless bursts are batched; 0.99 misses 25% of a 5% loss (not 16%), 0.998 is never
+# reached.
 SETTLED = 0.997
-"""Probability of a clean stretch from which on bursts without a loss only add to it. At 0.99 a loss of 5% in runs of
-three each minute is missed in 25% of looks instead of 16%; at 0.998 bursts of ten packets never get there."""
+# The ends of an interval of the loss, 3% apart.
 RATIOS = np.geomspace(1e-5, 1.0, 400)
-"""The ends of an interval of the loss, 3% apart."""
+# Of a chain: packets in longer runs tell nothing of the loss.
 LONGEST_MEMORY = 0.98
-"""Of a chain: packets in longer runs tell nothing of the loss."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """A beta distribution of the loss for each hypothesis, with its share of the hypothesis."""
+    """A beta distribution of the loss by hypothesis."""
 
-    share: Floats
+    share: Floats  # of the hypothesis
     lost: Floats
     received: Floats
 
@@ -67,7 +65,6 @@ class LossFilter:
         self.begin(np.arange(paths))
 
     def begin(self, rows: Rows) -> None:
-        """Forget the bursts of these paths."""
         self.log_weights[rows], self.states[rows] = -np.inf, CLEAN
         self.log_weights[rows, : len(STATES)], self.states[rows, : len(STATES)] = np.log(FIRST), STATES
         self.since_s[rows], self.sums[:, rows] = -np.inf, 0.0
@@ -83,7 +80,7 @@ class LossFilter:
         self.is_settled[rows], self.waiting[rows] = True, 0.0
 
     def begin_after(self, rows: Rows, state: int, at_s: Floats) -> None:
-        """Begin these paths anew at their moments, at which a stretch in this state has ended for certain."""
+        """Begin these paths anew after a stretch in this state certainly ended."""
         self.begin(rows)
         rates = 1.0 / CHANGE_S[state]
         with np.errstate(divide="ignore"):
@@ -91,8 +88,7 @@ class LossFilter:
         self.since_s[rows] = at_s[:, np.newaxis]
 
     def take(self, rows: Rows, at_s: ArrayLike, spacing_s: ArrayLike, sums: Floats) -> None:
-        """As `update`, at a fraction of the cost: bursts without a loss of settled paths are added together, up to the
-        next burst with a loss."""
+        """As `update`, cheaper: lossless bursts of settled paths are batched until the next loss."""
         begins, spacing = (np.broadcast_to(np.asarray(each, dtype=np.float64), len(rows)) for each in (at_s, spacing_s))
         waits = self.is_settled[rows] & (sums[LOST_AFTER_RECEIVED] + sums[AFTER_LOST] == 0.0)
         self.waiting[rows[waits]] += sums[AFTER_RECEIVED, waits]
@@ -100,7 +96,7 @@ class LossFilter:
         self.update(rows[~waits], begins[~waits], spacing[~waits], sums[:, ~waits])
 
     def settle(self, rows: Rows) -> None:
-        """Add the bursts that wait to the stretches of these paths."""
+        """Add the batched bursts to the stretches of these paths."""
         rows = rows[self.waiting[rows] > 0.0]
         self.sums[AFTER_RECEIVED, rows] += self.waiting[rows, np.newaxis]
         fits = log_likelihood(self.states[rows], self.sums[:, rows])
@@ -109,8 +105,7 @@ class LossFilter:
         self.fits[rows], self.waiting[rows] = fits, 0.0
 
     def update(self, rows: Rows, at_s: ArrayLike, spacing_s: ArrayLike, sums: Floats) -> None:
-        """Take one burst of each path of `rows`: its begin, the seconds since the burst before, 0 of the first, and its
-        sums, shape (4, rows)."""
+        """Take one burst of each path of `rows`; `spacing_s` since the burst before (first: 0); sums (4, rows)."""
         begins, spacing = (np.broadcast_to(np.asarray(each, dtype=np.float64), len(rows)) for each in (at_s, spacing_s))
         weights, states, since, before = (
             self.log_weights[rows], self.states[rows], self.since_s[rows], self.sums[:, rows]
@@ -142,7 +137,7 @@ class LossFilter:
         return np.asarray((np.exp(self.log_weights[rows]) * np.isin(self.states[rows], states)).sum(axis=1))
 
     def above(self, limit: ArrayLike, rows: Rows | slice = slice(None), may_be_clean: ArrayLike = False) -> Floats:
-        """Probability of each path that its loss is above its limit, and unless it may be, that it is not clean."""
+        """Probability that each path's loss is above its limit and, unless `may_be_clean`, that it is not clean."""
         limits = np.asarray(limit, dtype=np.float64)[..., np.newaxis]
         weights = np.exp(self.log_weights[rows])
         above = sum(
@@ -152,13 +147,13 @@ class LossFilter:
         return np.asarray(np.where(may_be_clean, above, np.minimum(above, 1.0 - self.probability(CLEAN, rows=rows))))
 
     def interval(self, row: int) -> tuple[float, float]:
-        """The 95% interval of the loss of a path, by all hypotheses."""
+        """The 95% interval of a path's loss, by all hypotheses."""
         above = self.above(RATIOS, np.full(len(RATIOS), row), may_be_clean=True)
         return float(RATIOS[above >= 1.0 - TAIL].max(initial=0.0)), float(RATIOS[above <= TAIL].min(initial=1.0))
 
     def begins(self, row: int, state: int) -> tuple[float, float, float]:
-        """When the newest stretch of a path began, provided that it is in this state: by its likeliest hypothesis, with
-        its 95% set; -inf before the first burst."""
+        """Start of a path's newest stretch, given this state: the likeliest hypothesis and its 95% set; -inf before the
+        first burst."""
         log_weights = np.where(self.states[row] == state, self.log_weights[row], -np.inf)
         order = np.argsort(self.since_s[row], kind="stable")
         below = np.exp(log_weights[order] - log_weights.max()).cumsum()
@@ -168,19 +163,17 @@ class LossFilter:
         return at_s, min(earliest_s, at_s), max(latest_s, at_s)
 
     def newest(self, rows: Rows, state: int) -> Floats:
-        """The sums of the newest stretch of each path in this state, by its likeliest hypothesis; 0 without any."""
+        """The sums of each path's newest stretch in this state, by its likeliest hypothesis; 0 without any."""
         weights = np.where(self.states[rows] == state, self.log_weights[rows], -np.inf)
         likeliest = weights.argmax(axis=1)
         return np.where(np.isfinite(weights.max(axis=1)), self.sums[:, rows, likeliest], 0.0)
 
     def begun_after(self, rows: Rows, at_s: ArrayLike) -> Floats:
-        """Probability of each path that its newest stretch began after its moment."""
         moments = np.asarray(at_s, dtype=np.float64)[..., np.newaxis]
         return np.asarray((np.exp(self.log_weights[rows]) * (self.since_s[rows] > moments)).sum(axis=1))
 
     def levels(self, rows: Rows | slice = slice(None)) -> list[LostPackets]:
-        """The loss of each path's newest stretch, of the packets of its likeliest hypothesis; `together` says how much
-        less they tell: with it the level varies as much as by all hypotheses."""
+        """Loss of each path's newest stretch by its likeliest hypothesis; `together` widens it to all hypotheses."""
         weights = np.exp(self.log_weights[rows])
         likeliest = self.sums[:, rows][:, np.arange(len(weights)), weights.argmax(axis=1)]
         return lost_packets(likeliest, weights, self._levels(rows))
@@ -190,7 +183,7 @@ class LossFilter:
 
 
 def levels_of(states: NDArray[np.int8], sums: Floats) -> tuple[_Level, _Level]:
-    """The loss of stretches whose packets are lost independently, and in runs, which count as fewer packets."""
+    """The loss of stretches with independent losses, and with runs, which count as fewer packets."""
     after_received, lost_then, after_lost, lost_again = sums
     prior_lost, prior_received = PRIOR_LOST[states], PRIOR_RECEIVED[states]
     alone, in_runs = log_likelihoods(states, sums)
@@ -208,7 +201,7 @@ def levels_of(states: NDArray[np.int8], sums: Floats) -> tuple[_Level, _Level]:
 
 
 def lost_packets(sums: Floats, weights: Floats, levels: tuple[_Level, _Level]) -> list[LostPackets]:
-    """The packets of these sums, shape (4, n), which vary as much as the weighted levels, shape (n, hypotheses)."""
+    """The packets of these sums, shape (4, n), with the variance of the weighted levels, shape (n, hypotheses)."""
     mean, square = np.zeros(len(weights)), np.zeros(len(weights))
     for level in levels:
         share, of = weights * level.share, level.lost + level.received
@@ -222,7 +215,7 @@ def lost_packets(sums: Floats, weights: Floats, levels: tuple[_Level, _Level]) -
 
 
 def lost_of_stretch(state: int, sums: Floats) -> LostPackets:
-    """The packets of a stretch by its sums, shape (4,)."""
+    """Packets of a stretch by its sums, shape (4,)."""
     of = np.array([[state]], dtype=np.int8)
     [lost] = lost_packets(sums[:, np.newaxis], np.ones((1, 1)), levels_of(of, sums[:, np.newaxis, np.newaxis]))
     return lost

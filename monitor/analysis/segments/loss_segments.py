@@ -1,9 +1,5 @@
-"""The segments of loss of many paths: what of the filter's posterior is told, with its begin and its packets.
-
-In: the bursts of each path in order of time. Out: the state of each path, the segments of those that lost packets, and
-whether the loss is above the path's limit. A state is told from TOLD_FROM on, and no more below TOLD_UNTIL; of the
-levels of a loss another is a segment of its own once it has begun later with TOLD_FROM.
-"""
+"""The reported segments of loss of many paths, with start and packets. A state is reported from TOLD_FROM until below
+TOLD_UNTIL."""
 
 from __future__ import annotations
 
@@ -25,16 +21,15 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 TOLD_FROM = 0.8
-"""A state is told from this probability on."""
+# From the first to the last unanswered request; a shorter interruption is a loss in runs.
 SHORTEST_OUTAGE_S = 15.0
-"""From the first to the last of the requests without a reply: a shorter interruption is a loss in runs."""
+# Runs of lost packets by which an interval widens, since they selected the segment's start.
 CHOSEN_RUNS = 2.0
-"""By so many runs of lost packets the interval of a segment's loss is wider: its begin was chosen by them."""
 
 
 @dataclass(frozen=True, slots=True)
 class LossSegment:
-    """A stretch in a state, since a moment, with its packets."""
+    """A stretch in a state since a moment, with its packets."""
 
     state: int
     since: Moment
@@ -51,38 +46,37 @@ class LossSegment:
 
 
 class LossSegments:
-    """The segments of `paths` paths, each with its limit of loss, NaN for none. `outages` are those of the paths that
-    had any: bursts lost as a whole, from the last reply before to the first after them."""
+    """The segments of `paths` paths, each with its limit of loss, NaN for none. `outages` last from the last reply
+    before to the first after."""
 
     def __init__(self, paths: int) -> None:
         self.filter = LossFilter(paths)
         self.limits = np.full(paths, np.nan)
+        # Between the starts of two bursts, and from the first packet of a burst to the last.
         self.apart_s = np.zeros((2, paths))
-        """Between the begins of two bursts, and from the first packet of a burst to the last."""
+        # Whether a rule has found a loss above the limit: then a clean stretch may be above it too.
         self.is_found = np.zeros(paths, dtype=np.bool_)
-        """Whether a rule has found a loss above the limit: then a clean stretch may be above it too."""
         self.states = np.zeros(paths, dtype=np.int8)
         self.is_above = np.zeros(paths, dtype=np.bool_)
+        # Whether the loss is above the limit with a probability of more than OUTSIDE.
         self.may_be_above = np.zeros(paths, dtype=np.bool_)
-        """Whether the loss is above the limit with a probability of more than OUTSIDE."""
+        # Since the last gap.
         self.sums = np.zeros((4, paths))
-        """Since the last gap."""
+        # How often a segment began.
         self.changes = np.zeros(paths, dtype=np.int64)
-        """How often a segment began."""
         self.outages: dict[int, deque[tuple[float, float]]] = {}
         self._since = np.full((3, paths), -np.inf)
         self._before = np.zeros((4, paths))
         self._earlier: dict[int, deque[LossSegment]] = {}
         # Of the newest packets: the last reply, the first request after it without one, the first reply after such.
         self._replied_s, self._silent_s, self._again_s = np.full((3, paths), np.nan)
+        # The first reply after the newest outage.
         self._revived_s = np.full(paths, -np.inf)
-        """The first reply after the newest outage."""
+        # Newest entirely lost bursts in a row, and newest lost packets in a row, across bursts.
         self._unanswered = np.zeros((2, paths))
-        """The newest bursts in a row that were lost as a whole, and the newest lost packets in a row: also those at the
-        end of the burst before."""
 
     def begin(self, rows: Rows, at_s: Floats) -> None:
-        """Begin these paths anew with a burst: nothing tells what was before."""
+        """Begin these paths anew with a burst, without a history."""
         self.filter.begin(rows)
         self.states[rows], self.is_above[rows], self.may_be_above[rows] = CLEAN, False, False
         self.changes[rows] += 1
@@ -96,7 +90,7 @@ class LossSegments:
                 del kept[row]
 
     def begin_clean(self, rows: Rows, since_s: Floats, sums: Floats) -> None:
-        """Begin these paths with a clean segment of these packets, as it was stored."""
+        """Begin these paths with a stored clean segment of these packets."""
         self.begin(rows, since_s)
         self.filter.begin_clean(rows, sums)
         self.sums[:, rows] = sums
@@ -111,9 +105,11 @@ class LossSegments:
         silence: Floats,
         again: Floats,
     ) -> None:
-        """Take one burst of each of these paths, as `LossFilter.take`. `replies_s`, shape (2, rows), are its first and
-        last reply, NaN without any; `silence`, (2, rows), its first request after the last reply, NaN where there is
-        none, and the number of its packets after that reply; `again` its sums from the first reply on."""
+        """Take one burst of each path, as `LossFilter.take`.
+
+        `replies_s` (2, rows): first and last reply, NaN without; `silence` (2, rows): first request after the last
+        reply, NaN without, and packets since; `again`: sums from the first reply on.
+        """
         (first_s, last_s), (silent_s, silent) = replies_s, silence
         is_answered = ~np.isnan(last_s)
         self._note_outages(rows[is_answered], first_s[is_answered])
@@ -139,22 +135,20 @@ class LossSegments:
         self._tell(rows[~is_calm | self.is_found[rows]])
 
     def begin_silence(self, rows: Rows) -> None:
-        """Let the silences of these paths begin anew with the next burst, unless they are outages already: whether a
-        packet would have been answered in between is not known."""
+        """Restart the silences of these paths with the next burst, unless already outages: replies in between are
+        unknown."""
         rows = rows[self.states[rows] != DEAD]
         self._silent_s[rows], self._unanswered[:, rows] = np.nan, 0.0
 
     def segments(self, row: int) -> tuple[LossSegment, ...]:
-        """The segments of a path, the newest last."""
         newest = self._segment(row, self.sums[:, row])
         return (*self._earlier.get(row, ()), newest)
 
     def begins_loss(self, row: int) -> bool:
-        """Whether the newest segment of a path is a loss."""
         return bool(self.states[row] == LOSSY)
 
     def date(self, row: int, earlier: Sequence[LossSegment], since: Moment, sums: Floats) -> None:
-        """Let the newest segment of a path, looked back upon, follow these and begin then, with these packets."""
+        """Replace a path's newest segment after looking back: its predecessors, start and packets."""
         self._earlier[row] = deque(earlier, maxlen=MOST_SEGMENTS)
         self._before[:, row] = self.sums[:, row] - sums
         self._set_since(row, since)
@@ -166,7 +160,7 @@ class LossSegments:
         return Moment(*self._since[:, row].tolist())
 
     def _note_outages(self, rows: Rows, first_s: Floats) -> None:
-        """Store the outages that these replies end. One too short to be told while it lasted becomes a segment now."""
+        """Store outages ended by these replies, and too short ones as segments."""
         is_long = (first_s - self._silent_s[rows] >= SHORTEST_OUTAGE_S) & self._is_no_chance(rows)
         is_after = (self._unanswered[0, rows] > 0.0) & ((self.states[rows] == DEAD) | is_long)
         for row, end_s in zip(rows[is_after].tolist(), first_s[is_after].tolist(), strict=True):
@@ -176,7 +170,7 @@ class LossSegments:
                 self._change(row, DEAD)
 
     def _tell(self, rows: Rows) -> None:
-        """Tell the states of these paths anew."""
+        """Update the reported states of these paths."""
         if not len(rows):
             return
         self.filter.settle(rows)
@@ -201,11 +195,11 @@ class LossSegments:
         self.is_above[rows] = np.where(self.is_above[rows], above >= TOLD_UNTIL, above >= TOLD_FROM)
 
     def _are_outages(self, rows: Rows) -> Bools:
-        """Whether the newest bursts, which were lost as a whole, are an outage."""
+        """Whether the newest entirely lost bursts are an outage."""
         return np.asarray((self._unanswered[0, rows] >= OUTAGE_CYCLES) & self._is_no_chance(rows))
 
     def _is_no_chance(self, rows: Rows) -> Bools:
-        """Whether so many packets in a row are not lost by chance, at the loss of the segment before them."""
+        """Whether the run of losses is improbable at the segment before."""
         packets = self._unanswered[1, rows]
         after_received, lost_then, after_lost, lost_again = self.sums[:, rows] - self._before[:, rows]
         sent, lost = after_received + after_lost - packets, lost_then + lost_again - packets
@@ -216,7 +210,6 @@ class LossSegments:
         return np.asarray((packets >= LEAST_UNANSWERED) & (ratio**packets <= OUTAGE_CHANCE))
 
     def _change(self, row: int, state: int) -> None:
-        """End the newest segment of a path where one in this state begins."""
         begun, ended = self._begin_of(row, state), self.sums[:, row] - self.filter.newest(np.array([row]), state)[:, 0]
         segment, earlier = self._segment(row, ended), self._earlier.setdefault(row, deque(maxlen=MOST_SEGMENTS))
         if begun.at_s > segment.since.at_s and segment.lost.sent > 0.0:  # else the path was never in the state before
@@ -230,13 +223,11 @@ class LossSegments:
         self.changes[row] += 1
 
     def _is_single_run(self, row: int) -> bool:
-        """Whether the newest segment of a path is a loss of packets in a row, without a reply after them: those of its
-        outage in the burst in which that begins."""
+        """Whether the newest segment is one unanswered run of lost packets."""
         _, _, after_lost, lost_again = self.sums[:, row] - self._before[:, row]
         return bool(self.states[row] == LOSSY and after_lost == lost_again)
 
     def _segment(self, row: int, until: Floats) -> LossSegment:
-        """The newest segment of a path, up to these sums."""
         state, sums = int(self.states[row]), np.maximum(until - self._before[:, row], 0.0)
         since, runs = self._moment(row), float(sums[LOST_AFTER_RECEIVED])
         if not runs + sums[LOST_AFTER_LOST]:
@@ -247,8 +238,7 @@ class LossSegments:
         return LossSegment(state, since, lost)
 
     def _begin_of(self, row: int, state: int) -> Moment:
-        """When the newest stretch of a path began in this state: an outage with the last reply before it, what follows
-        one with the first reply after it, another within a burst, or after the one before."""
+        """Start by the last reply before an outage or the first after."""
         replied_s, silent_s, again_s = (float(of[row]) for of in (self._replied_s, self._silent_s, self._again_s))
         if state == DEAD and np.isfinite(replied_s) and np.isfinite(silent_s):
             return Moment(replied_s, replied_s, silent_s)

@@ -1,20 +1,20 @@
-"""A segment: a stretch of a signal with one level, with its begin."""
+"""A segment: a stretch of a signal with one level, with its start."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
+# On each side of a 95% set.
 TAIL = 0.025
-"""On each side of a 95% set."""
+# Probability outside of a 95% set: nothing likelier is excluded.
 OUTSIDE = 2.0 * TAIL
-"""The probability of what a 95% set leaves out: nothing is excluded that is likelier."""
+# A trouble is reported until its probability falls below this.
 TOLD_UNTIL = 0.25
-"""A trouble is told until its probability falls below this."""
+# Hypotheses of each path.
 KEPT = 16
-"""Hypotheses of each path."""
+# Segments kept of a path; one that flaps each 20 seconds has more in an hour.
 MOST_SEGMENTS = 32
-"""Segments kept of a path. One that flaps each 20 seconds has more in an hour; the newest tell the present."""
 HOUR_S = 3600.0
 
 
@@ -28,7 +28,6 @@ class Moment:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether measurements tell the earliest time."""
         return math.isfinite(self.earliest_s)
 
     @property
@@ -39,9 +38,9 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class RateSegment:
-    """A stretch of usual (0) or low (1) throughput since a moment: its newest and its lowest rate."""
+    """A stretch of throughput since a moment."""
 
-    state: int
+    state: int  # usual (0) or low (1)
     since: Moment
-    level: float
-    worst: float
+    level: float  # the newest rate
+    worst: float  # the lowest rate

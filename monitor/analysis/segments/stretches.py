@@ -1,8 +1,5 @@
-"""The three states of a stretch, their prior losses, and the marginal likelihood of a stretch of packets.
-
-The lost packets of a stretch are independent, or come in runs, with equal prior probability; of a dead one they are
-independent. In: sums of Gilbert's chain (`chain_sums`). Out: natural logarithms.
-"""
+"""The states of a stretch, their prior losses, and the log marginal likelihood of a stretch from `chain_sums`. Losses
+are independent or in runs, equally probable; independent in a dead stretch."""
 
 from __future__ import annotations
 
@@ -18,24 +15,23 @@ States = NDArray[np.int8]
 CLEAN, LOSSY, DEAD = 0, 1, 2
 STATES = (CLEAN, LOSSY, DEAD)
 
+# Prior probability of the states before the first packet.
 FIRST = np.array([0.96, 0.03, 0.01])
-"""Prior probability of the states before the first packet."""
 PRIOR_LOST = np.array([0.5, 0.7, 60.0])
+# Beta prior of the loss by state, in packets: of a mean of 0.08%, 15% and 99%.
 PRIOR_RECEIVED = np.array([600.0, 4.0, 0.5])
-"""Beta prior of the loss by state, in packets: of a mean of 0.08%, 15% and 99%."""
+# Beta prior of the loss after a lost packet, for runs with a mean of 1.5 packets.
 RUN_LOST, RUN_RECEIVED = 2.0, 4.0
-"""Beta prior of the loss after a lost packet, where packets are lost in runs: of a mean of 1.5 packets."""
 
+# Mean time in the row's state before the column's; another lossy stretch may follow a lossy one.
 CHANGE_S = HOUR_S * np.array([[np.inf, 4.0, 24.0], [0.5, 2.0, 6.0], [0.25, 1.0, np.inf]])
-"""Mean time in the state of the row before a change to that of the column. A lossy stretch may be followed by another
-with another loss."""
+# Of a change: with bursts further apart changes would be too frequent for the few packets.
 LONGEST_SPACING_S = 40.0
-"""Of a change: bursts further apart would change too often for the packets that they have."""
 
 
 def log_changes(spacing_s: Floats) -> tuple[Floats, Floats]:
-    """Logarithms of the probabilities of no change by state, shape (3, ...), and of each change, shape (3, 3, ...),
-    between bursts that begin so many seconds apart."""
+    """Log probabilities of no change by state, shape (3, ...), and of each change, shape (3, 3, ...), between bursts so
+    far apart."""
     spacing = np.minimum(np.asarray(spacing_s, dtype=np.float64), LONGEST_SPACING_S)
     chances = spacing / CHANGE_S.reshape(3, 3, *(1,) * spacing.ndim)
     with np.errstate(divide="ignore"):
@@ -43,8 +39,8 @@ def log_changes(spacing_s: Floats) -> tuple[Floats, Floats]:
 
 
 def log_likelihoods(states: States, sums: Floats) -> tuple[Floats, Floats]:
-    """Log marginal likelihoods of stretches whose packets are lost independently, and in runs; each with its prior
-    probability. `sums` has the shape (4, ...), `states` its rest."""
+    """Log marginal likelihoods with independent losses, and with runs, each with its prior. `sums` has the shape (4,
+    ...), `states` its rest."""
     after_received, lost_then, after_lost, lost_again = sums
     lost, received = PRIOR_LOST[states], PRIOR_RECEIVED[states]
     of_prior = scipy.special.betaln(lost, received)
@@ -58,5 +54,5 @@ def log_likelihoods(states: States, sums: Floats) -> tuple[Floats, Floats]:
 
 
 def log_likelihood(states: States, sums: Floats) -> Floats:
-    """Log marginal likelihoods of stretches, of both ways in which packets are lost together."""
+    """Log marginal likelihoods of stretches, summed over both kinds of loss."""
     return np.asarray(np.logaddexp(*log_likelihoods(states, sums)))

@@ -1,13 +1,7 @@
-"""The best setting of a path in each part of the day, from a scheduled sweep, or that it cannot be told.
+"""The best setting of a path in each part of the day, from a scheduled sweep, or that it is not proven.
 
-In: the rate of each test with its setting and its hour of the day. Out: a `BestSettings`: over the whole day, and in
-each part of it. Rates are compared by their logarithms: the geometric mean of a setting has Student's interval of 95%,
-and a setting is slower than another where Welch's test says so at 5% for all comparisons together. A false "best" needs
-one of the settings to appear faster than the truly best, so that the comparisons with that alone count (J. Hsu,
-Multiple Comparisons, 1996, chapter 4): (settings − 1) for each part of the day, by Bonferroni.
-
-The hours are taken together until each setting has `LEAST_TESTS` in each part; settings and hours are independent of
-each other, as `monitor.archive.sweep_schedule` tests in random order.
+Log rates by Student's and Welch's tests at 5%, Bonferroni-corrected for comparisons with the truly best alone (J. Hsu,
+Multiple Comparisons, 1996, chapter 4).
 """
 
 from __future__ import annotations
@@ -24,72 +18,69 @@ from monitor.analysis.sweeps.sweet_spot import SweepSetting, plane_label
 from monitor.analysis.tcp import wording
 
 HOURS = 24
+# Lengths of the parts of a day; the shortest with enough tests is used.
 WIDTHS_H = (1, 2, 3, 4, 6, 8, 12)
-"""Lengths of the parts of a day, from which the shortest with enough tests is taken."""
 
 LEAST_TESTS = 3
+# Chance of a wrong statement about a path, over all its parts of the day.
 ERROR = 0.05
-"""Chance of a wrong statement about a path, of all its parts of the day together."""
 CONFIDENCE = 0.95
+# Of the logarithm of a rate: tests that agree by chance do not make a setting certain.
 LEAST_DEVIATION = 0.03
-"""Of the logarithm of a rate: tests of a setting that agree by chance do not make it certain."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingTest:
-    """A measured test: its setting, the hour of the day of its start (0 to 23) and its rate."""
+    """A measured test."""
 
     setting: SweepSetting
-    hour: int
+    hour: int  # of its start, 0 to 23
     throughput_bps: float
 
 
 @dataclass(frozen=True, slots=True)
 class SettingRate:
-    """The rate of a setting: geometric mean of its tests and the 95% interval of that, None with fewer than two."""
+    """The rate of a setting."""
 
     setting: SweepSetting
     tests: int
-    mean_bps: float
-    low_bps: float | None
+    mean_bps: float  # geometric mean
+    low_bps: float | None  # of the 95% interval; None with fewer than two tests
     high_bps: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class BestSetting:
-    """The hours from `begin_h` to `end_h` of the day. `rates` has the tested settings, fastest first; `equal` are those
-    that are not proven slower than the fastest, the fastest among them. `lacking` counts the settings with too few
-    tests to be compared."""
+    """The settings of some hours of the day."""
 
     begin_h: int
     end_h: int
-    rates: tuple[SettingRate, ...]
-    equal: tuple[SettingRate, ...]
-    lacking: int
+    rates: tuple[SettingRate, ...]  # of the tested settings, fastest first
+    equal: tuple[SettingRate, ...]  # not proven slower than the fastest, including it
+    lacking: int  # settings with too few tests to compare
 
     @property
     def is_proven(self) -> bool:
-        """Whether the fastest setting is faster than all others."""
         return len(self.equal) == 1 and not self.lacking
 
     @property
     def smallest(self) -> SettingRate:
-        """Of the settings that are not proven slower, that with the fewest streams and the smallest window."""
+        """The fewest streams, then the smallest window, not proven slower."""
         return min(self.equal, key=lambda rate: (rate.setting.streams, rate.setting.window_bytes, rate.setting))
 
 
 @dataclass(frozen=True, slots=True)
 class BestSettings:
-    """Over the whole day, and in its parts, which are empty where the tests do not suffice for any. `tests` are all."""
+    """Over the whole day, and in its parts."""
 
-    tests: int
+    tests: int  # all
     settings: int
     day: BestSetting
-    parts: tuple[BestSetting, ...]
+    parts: tuple[BestSetting, ...]  # empty with too few tests
 
 
 def best_settings(tests: Collection[SettingTest], grid: Collection[SweepSetting]) -> BestSettings | None:
-    """The best of the settings of `grid`; None without a test of at least two of them."""
+    """The best settings of `grid`; None without a test of at least two of them."""
     rows = [test for test in tests if test.setting in grid and test.throughput_bps > 0.0]
     if len({row.setting for row in rows}) < 2:
         return None
@@ -102,7 +93,6 @@ def best_settings(tests: Collection[SettingTest], grid: Collection[SweepSetting]
 
 
 def sentences(best: BestSettings, zone: str) -> list[str]:
-    """The statement on the whole day, and on how it changes."""
     lines = [f"All day: {_statement(best.day)}."]
     if not best.parts:
         lines.append(
@@ -169,7 +159,6 @@ def _hours(parts: Sequence[BestSetting]) -> str:
 
 
 def _suffices(rows: Collection[SettingTest], grid: Collection[SweepSetting], width_h: int) -> bool:
-    """Whether each setting has enough tests in each part of the day of this length."""
     counts: dict[tuple[SweepSetting, int], int] = defaultdict(int)
     for row in rows:
         counts[row.setting, row.hour // width_h] += 1

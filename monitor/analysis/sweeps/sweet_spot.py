@@ -1,9 +1,5 @@
-"""Sweet spot of a grid of throughput tests over windows and streams, compared with the path.
-
-In: cells, each a setting and the result of its test. Out: `Knee`s, and sentences about them. The knee is the smallest
-setting as good as the best: of the cells within 10% of the best that with the fewest streams, and of those that with
-the smallest window. Cells without a rate are only counted as missing.
-"""
+"""Sweet spot of throughput tests over windows and streams: of the settings within 10% of the best the fewest streams,
+then the smallest window."""
 
 from __future__ import annotations
 
@@ -15,23 +11,22 @@ from dataclasses import dataclass
 from monitor.analysis import figures
 from monitor.analysis.tcp import buffer_bytes, wording
 
+# Cells within this share of the best are as good: repeated tests differ by more.
 WITHIN = 0.1
-"""Cells within this share of the best rate are as good: tests of the same setting differ by more."""
 MOST_OPTIONS_BYTES = 40
+# Ratio of the knee's windows to the bandwidth-delay product that counts as equal.
 NEAR_BDP = (0.8, 1.25)
-"""Ratio of the knee's windows to the bandwidth-delay product within which they count as equal."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SweepSetting:
-    """Settings of a cell. `window_bytes` is that of each stream, `block_bytes` the length of each write. An infinite
-    window, and "" or 0 in the others, is the default of the system or the tool."""
+    """Settings of a cell; an infinite window, "" or 0 is the default of system or tool."""
 
     control: str
     mss_bytes: int
-    block_bytes: int
+    block_bytes: int  # of each write
     streams: int
-    window_bytes: float
+    window_bytes: float  # of each stream
 
     @classmethod
     def create(
@@ -60,33 +55,28 @@ class SweepSetting:
         return f"{streams} of {window_label(self.window_bytes)}"
 
 
+# Congestion control, MSS and block size of a grid of windows and streams.
 Plane = tuple[str, int, int]
-"""Congestion control, MSS and block size of a grid of windows and streams."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingResult:
-    """A setting and the result of its test. `throughput_bps` is None unless measured; `outcome` is None until it has
-    ended. `segment_bytes` is the payload of the segments sent, None if unknown."""
+    """A setting and the result of its test."""
 
     setting: SweepSetting
-    throughput_bps: float | None = None
-    outcome: str | None = None
-    segment_bytes: int | None = None
+    throughput_bps: float | None = None  # None unless measured
+    outcome: str | None = None  # None until it has ended
+    segment_bytes: int | None = None  # payload of the segments sent; None if unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Knee:
-    """Sweet spot of a plane. `bdp_bytes` is the best rate times the idle RTT, None where that is unknown.
-
-    `best_at_edge`: the best cell has the maximum number of streams of the grid, or its maximum window and that is no
-    larger than the bandwidth-delay product; false where the grid has only one value of either.
-    """
+    """Sweet spot of a plane."""
 
     best: SettingResult
     knee: SettingResult
-    bdp_bytes: float | None
-    best_at_edge: bool
+    bdp_bytes: float | None  # best rate times idle RTT; None if unknown
+    best_at_edge: bool  # most streams, or largest window within the BDP; False for single values
 
     @property
     def over_bdp(self) -> float | None:
@@ -122,7 +112,6 @@ def knees(cells: Sequence[SettingResult], rtt_ms: float | None) -> dict[Plane, K
 
 
 def sentences(knee: Knee, rtt_ms: float | None) -> list[str]:
-    """Description of the knee and of the path."""
     best, spot = knee.best, knee.knee
     lines = [
         f"Sweet spot: {spot.setting}, {wording.rate(spot.throughput_bps)}."
@@ -155,10 +144,7 @@ def lacking(cells: Iterable[SettingResult]) -> str | None:
 
 
 def segment_remarks(cells: Iterable[SettingResult]) -> list[str]:
-    """MSS values that were requested but did not change the segments sent as they should, in words.
-
-    TCP's options take up to 40 bytes of a segment: 12 with timestamps.
-    """
+    """Requested MSS values without effect on the segments sent. TCP options take up to 40 bytes, 12 with timestamps."""
     sent: dict[int, set[int]] = defaultdict(set)
     for cell in cells:
         mss_bytes, segment_bytes = cell.setting.mss_bytes, cell.segment_bytes
@@ -173,7 +159,7 @@ def segment_remarks(cells: Iterable[SettingResult]) -> list[str]:
 
 
 def plane_label(plane: Plane) -> str:
-    """Congestion control, MSS and block size in words; empty where all are defaults."""
+    """Congestion control, MSS and block size; empty for defaults."""
     control, mss_bytes, block_bytes = plane
     parts = (
         control,

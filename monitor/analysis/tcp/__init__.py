@@ -1,9 +1,4 @@
-"""TCP throughput from loss, window and capacity of a path. Pure functions on numbers.
-
-`models` has the published formulas, `timing` durations and buffers, `estimates` the binding limit and advice,
-`calibration` the loss that TCP sees. `forecasts` predicts the next test of a path from its earlier tests, `corrections`
-their correction after a change of the path. The names for other packages are exported here.
-"""
+"""TCP throughput from loss, window and capacity of a path. Pure; the names for other packages are exported here."""
 
 from monitor.analysis.tcp.calibration import LEAST_STRETCHES, Calibration, MeasuredDay, calibrate, stretches
 from monitor.analysis.tcp.corrections import PathPings, TransferKind, corrected_bps

@@ -1,19 +1,8 @@
-"""Calibrate the loss that TCP sees against the loss of pings, by the path's own throughput tests.
+"""Calibrate the loss that TCP sees against ping loss by the path's own tests, of a single kind and outside of the time
+to estimate.
 
-In: days of a path, each with its pings' counts and test results. Out: a `Calibration`: TCP loss events per lost ping,
-the errors of the estimate with it and without, and the interval. Days must be of a single kind of transfer and must not
-overlap the time to be estimated; this is not checked here.
-
-  1. Days are joined in order to stretches with at least 10 lost pings, so that each has a usable loss and no day is
-     selected for its loss. The figure of a stretch is the median of its tests.
-  2. The estimate of a stretch is the minimum of capacity, as known before, and loss limit at factor × loss. The
-     factor minimises the mean error over all stretches, an error being |log(estimate/measured)|. Sums of absolute
-     values are minimal where a term is zero, or constant: those factors are tried, and 1.
-  3. Leave-one-out cross-validation: each stretch is estimated with the factor of the others. Those errors, not the
-     fitted errors, are compared with the errors of factor 1: a calibration is only used where it would have helped.
-  4. The minimum and maximum of nine held-out errors contain the next with 80% (Vovk and others, "Algorithmic Learning
-     in a Random World" (2005): each of ten ranks is equally likely). That is the interval, and the reason for a
-     minimum of nine stretches.
+The factor minimises the mean |log(estimate/measured)| over stretches of 10 lost pings, with leave-one-out errors; the
+extremes of nine contain the next with 80% (Vovk and others, "Algorithmic Learning in a Random World" (2005)).
 """
 
 from __future__ import annotations
@@ -27,39 +16,35 @@ import numpy as np
 
 from monitor.analysis.tcp.models import MSS_BYTES, CongestionControl, Floats, loss_limit_bps, loss_ratio_for
 
+# With fewer lost pings, counting alone makes the loss uncertain by more than a third.
 LEAST_LOST = 10
-"""Minimum lost pings of a stretch; below it, counting alone makes the loss uncertain by more than a third."""
 LEAST_STRETCHES = 9
+# Probability outside the interval on each side.
 TAIL = 0.1
-"""Probability outside the interval on each side."""
+# Maximum of a calibrated loss, below 1, where the rate is zero.
 MOST_LOSS_RATIO = 0.99
-"""Maximum of a calibrated loss, below 1, where the rate is zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredDay:
-    """A day, or a stretch of days: its pings, the median of its tests, and the capacity known before them."""
+    """A day or a stretch of days."""
 
     rtt_ms: float
     lost: int
     sent: int
-    measured_bps: float
-    capacity_bps: float | None = None
+    measured_bps: float  # median of its tests
+    capacity_bps: float | None = None  # known before the tests
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """`loss_factor` is the number of TCP loss events per lost ping.
+    """Calibration of a path. Errors are factors, 1 for none, over held-out stretches."""
 
-    Errors are factors, 1 for none: the typical ratio of estimate and measurement over held-out stretches, and the same
-    without calibration. `low_ratio` and `high_ratio` contain 80% of measured over estimated.
-    """
-
-    loss_factor: float
+    loss_factor: float  # TCP loss events per lost ping
     stretches: int
     error_factor: float
-    raw_error_factor: float
-    low_ratio: float
+    raw_error_factor: float  # without calibration
+    low_ratio: float  # of 80% of measured over estimated
     high_ratio: float
 
     @property
@@ -73,7 +58,7 @@ class Calibration:
 
 
 def stretches(days: Iterable[MeasuredDay]) -> list[MeasuredDay]:
-    """Join days in order of time until each stretch has 10 lost pings; the rest is added to the last."""
+    """Join days in order until each stretch has 10 lost pings; the rest joins the last."""
     joined: list[list[MeasuredDay]] = [[]]
     for day in days:
         if sum(part.lost for part in joined[-1]) >= LEAST_LOST:
@@ -91,7 +76,7 @@ def calibrate(
     streams: int = 1,
     mss_bytes: float = MSS_BYTES,
 ) -> Calibration | None:
-    """Calibrate by these stretches, of transfers with that control and number of streams; None with too few."""
+    """Calibrate by stretches of such transfers; None with too few."""
     if len(tested) < LEAST_STRETCHES:
         return None
     seen = _Seen(tested, control, streams, mss_bytes)
@@ -131,7 +116,7 @@ class _Seen:
         )
 
     def factors(self) -> Floats:
-        """Factors at which each stretch would have been estimated exactly from its loss alone."""
+        """Factors that estimate each stretch exactly from its loss alone."""
         ratio = loss_ratio_for(self._control, self._measured_bps / self._streams, self._rtt_ms, self._mss_bytes)
         result: Floats = ratio / self._loss
         return result

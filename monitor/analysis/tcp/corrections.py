@@ -1,18 +1,8 @@
-"""Correct the throughput of tests for a change of RTT or loss since.
+"""Correct the throughput of tests for a later change of RTT or loss, by the ratio of the models; no correction exceeds
+window and capacity.
 
-In: the throughput of the tests, the pings of the path then and now, each without a loss that was over. Out: the
-throughput to expect now. Only the ratio of the models is used, so that their constants, and the difference between a
-ping's loss and TCP's, cancel.
-
-  - The loss that there was limits the tests if the model gives at most twice their rate. Throughput then follows the
-    model in both directions; else more loss only matters where the model falls below the rate of the tests.
-  - A window limits the tests if window per RTT is at most their rate over 0.7; throughput is then proportional to
-    1/RTT. Without a known window, tests that loss does not limit may be limited by window or capacity: half of the
-    change, on a scale of logarithms.
-  - BBR does not reduce its rate for a loss up to 5% and little up to 15% (Cardwell and others, "BBR: congestion-based
-    congestion control", ACM Queue 14 (2016), figure 8): it delivers 1 - p. Beyond 15% it falls toward the models:
-    the geometric mean of both, and of tests and capacity once such a loss is over.
-  - No correction exceeds window and capacity.
+BBR delivers 1 - p up to 15% loss (Cardwell and others, "BBR: congestion-based congestion control", ACM Queue 14 (2016),
+figure 8).
 """
 
 from __future__ import annotations
@@ -24,29 +14,28 @@ from datetime import datetime
 from monitor.analysis.tcp.figures import ATTAINED_LOW, Loss
 from monitor.analysis.tcp.models import MSS_BYTES, CongestionControl, loss_limit_bps, window_limit_bps
 
+# Tests of at least the model's rate over this are limited by the model's loss.
 LIMITED_FACTOR = 2.0
-"""Tests of at least the model's rate over this are limited by the model's loss."""
+# Maximum loss at which BBR keeps its rate.
 BBR_LOSS_RATIO = 0.15
-"""Maximum loss at which BBR keeps its rate."""
+# Assumed delivery at total loss of a few pings: the factor must not be zero.
 LEAST_DELIVERED_RATIO = 1e-3
-"""What a total loss of a few pings is taken to deliver: the factor must not be zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathPings:
-    """The newest pings of a path, from `since` on, between which its loss has not changed; None where unknown. `ttl` is
-    the usual TTL of the replies. `is_since_change`: a change was seen then."""
+    """The newest pings of a path without a change of loss; None where unknown."""
 
     rtt_ms: float | None = None
     lost: int = 0
     sent: int = 0
-    ttl: int | None = None
+    ttl: int | None = None  # usual TTL of the replies
     since: datetime | None = None
-    is_since_change: bool = False
+    is_since_change: bool = False  # a change was seen at since
 
     @property
     def loss_ratio(self) -> float | None:
-        """Loss, at its 95% bound if nothing was lost (3/N) or everything; None where unknown."""
+        """Loss, at its 95% bound if nothing (3/N) or everything was lost; None where unknown."""
         return Loss.counted(self.lost, self.sent).bound_ratio if self.sent else None
 
 
@@ -55,17 +44,16 @@ NOT_PINGED = PathPings()
 
 @dataclass(frozen=True, slots=True)
 class TransferKind:
-    """The transfers that are forecast. `is_bbr`: the sender does not follow the loss model of `control`."""
+    """The transfers that are forecast."""
 
     control: CongestionControl = CongestionControl.CUBIC
     streams: int = 1
-    is_bbr: bool = False
+    is_bbr: bool = False  # the sender does not follow the loss model of control
     window_bytes: float | None = None
     capacity_bps: float | None = None
 
 
 def corrected_bps(tested_bps: float, then: PathPings, now: PathPings, kind: TransferKind) -> float:
-    """Throughput to expect now of transfers that reached `tested_bps` then."""
     if now.rtt_ms is None:
         now = replace(now, rtt_ms=then.rtt_ms)
     ceiling_bps = _ceiling_bps(tested_bps, now, kind)
@@ -100,7 +88,7 @@ def _bbr_bps(
 
 
 def _rtt_factor(tested_bps: float, then: PathPings, now: PathPings, kind: TransferKind) -> float:
-    """Change by the RTT of transfers that loss does not limit."""
+    """RTT factor without a loss limit; its square root without a known window."""
     if then.rtt_ms is None or now.rtt_ms is None:
         return 1.0
     factor = then.rtt_ms / now.rtt_ms
@@ -111,7 +99,7 @@ def _rtt_factor(tested_bps: float, then: PathPings, now: PathPings, kind: Transf
 
 
 def _ceiling_bps(tested_bps: float, now: PathPings, kind: TransferKind) -> float:
-    """Window and capacity, as far as known; never below the tests where the RTT is as it was."""
+    """Window and capacity; not below the tests at the same RTT."""
     limits = [] if kind.capacity_bps is None else [max(tested_bps, kind.capacity_bps)]
     if kind.window_bytes is not None and now.rtt_ms is not None:
         limits.append(kind.streams * float(window_limit_bps(kind.window_bytes, now.rtt_ms)))

@@ -1,24 +1,8 @@
-"""Expected TCP throughput of a path, the limit that binds, and the changes that would raise it.
+"""Expected TCP throughput of a path, the binding limit (window, loss or capacity), and the changes that would raise it.
 
-In: the figures of a path: RTT, loss (counted or exact), and the sender's window and the capacity where known. Out: an
-`ThroughputEstimate`, the minimum of three limits: window, loss and capacity. An invalid figure raises `FigureError`,
-which names it and its valid range. The error of estimates is not here, but in `calibration`.
-
-Each limit has a sign, and so has their minimum:
-  - with some of the packets lost, loss gives a rate (about); with none lost, a floor (at least); with all of them lost,
-    a ceiling (at most). Floor and ceiling use the 95% confidence bound of the loss. A rate of retransmits gives a
-    floor: TCP reacts once to an event, whatever its number of segments;
-  - an unknown window or capacity can only lower the estimate: "about" becomes "at most", and a floor alone gives no
-    estimate;
-  - a floor above window and capacity shows that loss does not bind. A floor below them leaves open which limit binds:
-    the answer is then between the two.
-
-The 80% interval goes from the 10th to the 90th percentile. That of the loss is Clopper and Pearson's, that of window
-and capacity the share that transfers attain of them; it is combined with those of the RTT and of a calibration as
-independent errors of a product, by adding squares of logarithms.
-
-BBR keeps its rate under loss: it delivers 1 - p of window or capacity. Above 5% of loss the interval reaches down to
-the rate of a sender that reacts to it.
+Loss gives a rate (about), none lost a floor, all lost a ceiling, retransmits a floor; an unknown window or capacity
+only lowers the estimate. The 80% interval combines independent errors of RTT, loss (Clopper and Pearson), limits and
+calibration.
 """
 
 from __future__ import annotations
@@ -55,11 +39,8 @@ from monitor.analysis.tcp.timing import buffer_bytes, recovery_s, slow_start_s, 
 def estimate(
     rtt: Rtt, loss: Loss, transfer: TransferSettings, times: float = 2.0, calibration: Calibration | None = None
 ) -> ThroughputEstimate:
-    """Throughput allowed by these figures, and the changes that multiply it by `times`.
-
-    With a calibration, the loss limit uses the loss that TCP sees, while advice and bounds refer to the given loss. The
-    Mathis (Reno) index is never calibrated, nor is a total loss.
-    """
+    """Throughput allowed by these figures, and changes that multiply it by `times`. Calibration applies only to the
+    loss limit, not to advice, bounds, the Mathis (Reno) index or a total loss."""
     seen = _Seen(rtt, loss, transfer, None if loss.ratio == 1.0 else calibration)
     if not 1.0 < times <= 1e6:
         raise FigureError("times", times, "give the target speed-up, above 1 and up to a million")
@@ -154,7 +135,6 @@ def _capacity_limit(capacity_bps: float) -> LimitEstimate:
 
 
 def _despite_loss(limit: LimitEstimate, seen: _Seen) -> LimitEstimate:
-    """Limit of a BBR sender at this loss."""
     ratio, low_bps, high_bps = seen.loss.ratio, limit.low_bps, limit.high_bps
     assert low_bps is not None
     assert high_bps is not None
@@ -226,7 +206,7 @@ def _packets_to_tell(limits: tuple[LimitEstimate, ...], seen: _Seen) -> int | No
 
 
 def _loss_needed(target_bps: float, seen: _Seen) -> float:
-    """Maximum loss for this rate; of BBR that up to which it keeps its rate."""
+    """Maximum loss for this rate; BBR's up to where it keeps it."""
     return BBR_UNHARMED_RATIO if seen.transfer.is_bbr else seen.loss_needed(target_bps)
 
 
@@ -237,7 +217,7 @@ def _advice(
     limits: tuple[LimitEstimate, ...],
     seen: _Seen,
 ) -> SpeedUp | None:
-    """Changes that multiply the throughput; None where the binding limit is unknown or the throughput is zero."""
+    """None where the binding limit is unknown or the throughput is zero."""
     if throughput_bps is None or binding is None or throughput_bps == 0.0:
         return None
     target_bps, transfer = times * throughput_bps, seen.transfer

@@ -1,7 +1,4 @@
-"""The values of an estimate: RTT, loss and transfer go in; limits, advice and the estimate come out.
-
-Each validates itself when created and raises `FigureError`. `estimates` computes the estimate from them.
-"""
+"""Values of an estimate, which validate themselves and raise `FigureError`."""
 
 from __future__ import annotations
 
@@ -17,24 +14,24 @@ from monitor.analysis.tcp.models import (
     CongestionControl,
 )
 
+# Confidence of a one-sided bound.
 BOUND_CONFIDENCE = 0.95
-"""Confidence of a one-sided bound."""
+# Confidence on each side of the 80% interval.
 TAIL_CONFIDENCE = 0.9
-"""Confidence on each side of the 80% interval."""
 
+# Minimum loss ratio above 0: at 100 Gbit/s a packet in three years.
 LEAST_LOSS_RATIO = 1e-15
-"""Minimum loss ratio above 0: at 100 Gbit/s a packet in three years."""
 
+# Published paths attained 0.71 to 0.95 of a limit (docs/method/estimate.md); CUBIC 0.7 after loss (RFC 9438, section
+# 4.6).
 ATTAINED_LOW, ATTAINED_HIGH = 0.7, 1.05
-"""Share of a window or capacity limit that transfers attain, 80% interval. Published paths attained 0.71 to 0.95 of it
-(docs/method/estimate.md); CUBIC is at 0.7 after a loss (RFC 9438, section 4.6)."""
 
+# Maximum loss at which BBR delivers capacity × (1 - loss): Cardwell and others, "BBR: congestion-based congestion
+# control", ACM Queue 14 (2016), figure 8.
 BBR_UNHARMED_RATIO = 0.05
-"""Maximum loss at which BBR delivers capacity × (1 - loss): Cardwell and others, "BBR: congestion-based congestion
-control", ACM Queue 14 (2016), figure 8."""
 
+# An IPv4 packet of 65,535 bytes less 40 of headers.
 MOST_MSS_BYTES = 65_495
-"""An IPv4 packet of 65,535 bytes less 40 of headers."""
 
 
 class FigureError(ValueError):
@@ -47,8 +44,6 @@ class FigureError(ValueError):
 
 
 class LimitName(StrEnum):
-    """Limits of a transfer."""
-
     WINDOW = "window"
     LOSS = "loss"
     CAPACITY = "capacity"
@@ -91,14 +86,12 @@ class Rtt:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Loss of a path (0 to 1) and its sample size in packets; without `sent` it is exact. `is_forward`: of the
-    direction of the transfer's data alone, not of round trips. `is_retransmits`: the share of its segments that a TCP
-    sender sent again, at least the share of loss events, so that it gives a floor of the rate."""
+    """Loss of a path, 0 to 1."""
 
     ratio: float
-    sent: int | None = None
-    is_forward: bool = False
-    is_retransmits: bool = False
+    sent: int | None = None  # sample size in packets; None for an exact loss
+    is_forward: bool = False  # of the data's direction alone, not of round trips
+    is_retransmits: bool = False  # retransmitted share of segments, at least the loss events'
 
     def __post_init__(self) -> None:
         if self.sent is not None:
@@ -109,7 +102,6 @@ class Loss:
 
     @classmethod
     def counted(cls, lost: int, sent: int) -> Self:
-        """The loss of counted packets."""
         if not 0 <= lost <= sent:
             raise FigureError("lost", lost, f"give the number of lost packets, 0 to {sent}")
         return cls(lost / sent if sent else math.nan, sent)
@@ -121,7 +113,7 @@ class Loss:
 
     @classmethod
     def of_sent(cls, ratio: float, sent: int) -> Self:
-        """Loss from a rounded ratio and the sample size: the nearest integer number of packets was lost."""
+        """Loss from a rounded ratio and the sample size, to the nearest integer number of packets."""
         cls(ratio, sent)
         lost = round(ratio * sent)
         if (lost == 0) != (ratio == 0.0) or (lost == sent) != (ratio == 1.0):
@@ -151,7 +143,7 @@ class Loss:
 
     @property
     def bound_ratio(self) -> float:
-        """The 95% bound where none (3/N, as everywhere) or all were lost; the ratio itself otherwise."""
+        """The 95% bound where none (3/N) or all were lost, else the ratio."""
         if self.sent is not None and self.none_of_some:
             return float(zero_loss_bound_ratio(self.sent))
         if self.sent is not None and self.all_of_some:
@@ -171,15 +163,14 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferSettings:
-    """Parameters of a transfer. The window is that of each stream; None is unknown. With `is_bbr` the sender is BBR,
-    which keeps its rate under loss, and `control` the model that bounds it from below."""
+    """Parameters of a transfer; None is unknown."""
 
     mss_bytes: float = MSS_BYTES
-    window_bytes: float | None = None
+    window_bytes: float | None = None  # of each stream
     capacity_bps: float | None = None
-    control: CongestionControl = CongestionControl.CUBIC
+    control: CongestionControl = CongestionControl.CUBIC  # loss model; of BBR its lower bound
     streams: int = 1
-    is_bbr: bool = False
+    is_bbr: bool = False  # the sender keeps its rate under loss
 
     def __post_init__(self) -> None:
         wanted = f"give the payload of a segment in bytes, 1 to {MOST_MSS_BYTES:,}; on Ethernet it is 1460"
@@ -204,51 +195,36 @@ class LimitEstimate:
 
 @dataclass(frozen=True, slots=True)
 class SpeedUp:
-    """Changes that multiply throughput by `times`: all of window, loss and capacity that are not None; streams replace
-    the first two.
-
-    `window_bytes` and `capacity_bps` are minimum values, `loss_ratio` the maximum; None is sufficient already.
-    """
+    """Changes that multiply throughput: window, loss and capacity together; None is sufficient already."""
 
     times: float
     target_bps: float
-    window_bytes: float | None
-    loss_ratio: float | None
-    capacity_bps: float | None
-    streams: int | None
+    window_bytes: float | None  # minimum
+    loss_ratio: float | None  # maximum
+    capacity_bps: float | None  # minimum
+    streams: int | None  # replaces window and loss
 
 
 @dataclass(frozen=True, slots=True)
 class ThroughputEstimate:
-    """The minimum of the known limits.
+    """The minimum of the known limits. Without a single figure `sign` is BETWEEN the ends, or None without limits."""
 
-    `throughput_bps` is None where the inputs allow no single figure: then either `sign` is BETWEEN and `low_bps` and
-    `high_bps` are its bounds, or `sign` is None and no limit is known. Otherwise `low_bps` and `high_bps` are the 80%
-    interval, None at an open end. `binding` is the limit that binds, None where undetermined. `not_known` names the
-    unknown limits, each of which can only lower the estimate, so that it is never a lower bound while one is unknown.
-    `packets_to_tell` is the number of packets without a loss that would show that loss does not bind, where that is
-    open.
-
-    `reno_index_bps` is the Mathis formula as in PingER's tables (C = 1, a single stream), an index for comparing paths
-    and years, not an estimate: a bound where none or all were lost, None where the loss is exactly 0.
-    """
-
-    throughput_bps: float | None
+    throughput_bps: float | None  # None where the inputs allow no single figure
     sign: Sign | None
-    low_bps: float | None
+    low_bps: float | None  # of the 80% interval, or a bound; None at an open end
     high_bps: float | None
-    binding: LimitName | None
+    binding: LimitName | None  # None where undetermined
     limits: tuple[LimitEstimate, ...]
-    not_known: tuple[LimitName, ...]
-    packets_to_tell: int | None
-    reno_index_bps: float | None
-    reno_index_sign: Sign | None
+    not_known: tuple[LimitName, ...]  # each can only lower the estimate, which then is no floor
+    packets_to_tell: int | None  # without loss, to show that loss does not bind
+    reno_index_bps: float | None  # Mathis as in PingER (C = 1); None at zero loss
+    reno_index_sign: Sign | None  # a bound where none or all were lost
     advice: SpeedUp | None
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRequirements:
-    """Requirements of a rate for each stream: buffer, ramp-up time, and recovery time after a loss."""
+    """Requirements of a rate for each stream: buffer, ramp-up, and recovery after a loss."""
 
     buffer_bytes: float
     slow_start_s: float

@@ -1,24 +1,9 @@
-"""Forecast of a path's next TCP throughput test from its earlier tests.
+"""Forecast of a path's next TCP throughput test from its earlier tests, never from later ones.
 
-In: tests of a path with the same congestion control and streams, oldest first, each with the pings before it, and the
-pings before the moment of the forecast. Out: a `Forecast`: medians of recent tests, the 80% interval from the errors
-of earlier forecasts of the same path, and the score of those. Later data is never used: the forecast of test 20 is
-computed from tests 1 to 19.
-
-  1. Tests on a path that was alike: loss not significantly different, same route. Without any, the newest tests,
-     corrected for the change of the path. Another RTT alone selects no tests: on series of others with pings before
-     each test, it made the forecasts worse.
-  2. Of those only the tests since the last level shift: three or more that all lie beyond the ten before and differ by
-     30% in the median (after He, Dovrolis and Ammar, "On the predictability of large transfer TCP throughput", SIGCOMM
-     2005, section 5.2). An outlier among them does not move a median.
-  3. The medians of the last ten, five and three, combined by the inverse square of their mean errors so far (Bates and
-     Granger, "The combination of forecasts", Operational Research Quarterly 20, 1969). The mean is of logarithms.
-  4. The interval: the 10% and 90% quantiles of log(test / forecast) of earlier forecasts. With fewer than nine errors
-     they do not reach the tenths; a spread of 25% is then assumed, with the weight of four errors (Vazhkudai and
-     Schopf, "Predicting sporadic grid data transfers" (2002) have errors of 15 to 25%).
-  5. After a change of the path the interval is wider, and includes the figure without the correction.
-  6. The interval includes the newest test where the errors are too few to tell how often a test leaves it, and where
-     that test differs from the forecast by more than a factor of three: the next may be like either.
+Tests on a similar path since the last level shift (He, Dovrolis and Ammar, "On the predictability of large transfer TCP
+throughput", SIGCOMM 2005, section 5.2), else corrected ones; medians combined by inverse squared error (Bates and
+Granger, "The combination of forecasts", Operational Research Quarterly 20, 1969). The 80% interval is of earlier
+errors, 25% for few (Vazhkudai and Schopf, "Predicting sporadic grid data transfers" (2002)), wider after a change.
 """
 
 from __future__ import annotations
@@ -36,33 +21,32 @@ from monitor.analysis.binomial import lower_bound, upper_bound
 from monitor.analysis.tcp.corrections import NOT_PINGED, PathPings, TransferKind, corrected_bps
 from monitor.analysis.tcp.models import Bools, Floats
 
+# Tests in a median.
 MOST_TESTS = 10
-"""Tests in a median."""
 LENGTHS = (10, 5, 3)
+# Newest tests searched for a similar path, which also weigh the medians.
 COMPARED_TESTS = 20
-"""Tests among which those on an alike path are looked for, and whose errors weigh the medians."""
 
 SHIFT_TESTS = 3
 SHIFT_LOG = math.log(1.3)
 
 RTT_LOG = math.log(1.25)
+# A smaller difference is no change; below it, an RTT is queueing and timing of hosts.
 LEAST_RTT_MS = 2.0
-"""A smaller difference is not a change; below it, an RTT is queueing and timing of hosts."""
+# On each side of the intervals that must not overlap where loss changed: 99%.
 LOSS_CONFIDENCE = 0.995
-"""On each side of the intervals that must not overlap where loss changed: 99%."""
 
 LOW, HIGH = 0.1, 0.9
 LEAST_ERRORS = 9
 MOST_ERRORS = 50
 ASSUMED_LOG, ASSUMED_WEIGHT = 0.25, 4
 SPREAD_OF_80 = 1.2816
+# Minimum distance of an end from the figure, less than any test resolves; wider would cover more than 80%.
 LEAST_WIDTH_LOG = math.log(1.0001)
-"""Minimum distance of an end from the figure, less than any test resolves: a wider one would cover more than 80% on a
-full link, whose tests differ by a thousandth."""
+# A newest test so far from the forecast is an outlier, or the first of another level.
 UNLIKE_LOG = math.log(3.0)
-"""A newest test so far from the forecast is an outlier, or the first of another level."""
+# Minimum distance of an end from the figure after a change of the path.
 CHANGED_WIDTH_LOG = math.log(1.5)
-"""Minimum distance of an end from the figure after a change of the path."""
 
 
 class PathDifference(StrEnum):
@@ -74,50 +58,39 @@ class PathDifference(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PastTest:
-    """A throughput test, and its path before it."""
-
     at: datetime
     throughput_bps: float
-    state: PathPings = NOT_PINGED
+    state: PathPings = NOT_PINGED  # of the path before the test
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastScore:
-    """Forecasts of earlier tests: how many, within a factor of two of the test, and with the test in the interval.
-
-    `rmsre` is the root mean square of (forecast - test) / the smaller of the two (He and others, section 3).
-    """
+    """Score of the forecasts of earlier tests."""
 
     forecasts: int
-    within_two: int
-    covered: int
-    rmsre: float
+    within_two: int  # within a factor of two of the test
+    covered: int  # the test in the interval
+    rmsre: float  # RMS of (forecast - test) / the smaller (He and others, section 3)
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The next test's throughput with its 80% interval.
-
-    `tests` is the number of tests behind it, from `oldest_at` to `newest_at`, and `newer_left_out` that of the tests
-    since, when the path was not as it is now. `newest_bps` is the newest of those behind it, `others_bps` the median of
-    the others, None of a single test. `changes` says how the path differs from that of these tests, and
-    `uncorrected_bps` is the forecast without it. `score` is None before the second test.
-    """
+    """The next test's throughput with its 80% interval."""
 
     throughput_bps: float
     low_bps: float
     high_bps: float
-    tests: int
+    tests: int  # from oldest_at to newest_at
     oldest_at: datetime
     newest_at: datetime
-    newer_left_out: int
+    newer_left_out: int  # later tests, on a changed path
     newest_bps: float
-    others_bps: float | None
-    changes: tuple[PathDifference, ...]
+    others_bps: float | None  # median of the other tests; None of a single test
+    changes: tuple[PathDifference, ...]  # of the path since these tests
     then: PathPings
     now: PathPings
-    uncorrected_bps: float
-    score: ForecastScore | None
+    uncorrected_bps: float  # without the changes
+    score: ForecastScore | None  # None before the second test
 
     @property
     def is_unclear(self) -> bool:
@@ -152,7 +125,7 @@ def forecast(tests: Sequence[PastTest], now: PathPings, kind: TransferKind) -> F
 
 
 def replayed(tests: Sequence[PastTest], kind: TransferKind) -> list[tuple[float, float, float]]:
-    """(forecast, low, high) in bit/s of each test from the second on, each from the tests before it."""
+    """(forecast, low, high) in bit/s of each test from the second on, from the tests before it."""
     if not tests:
         return []
     replay = _Replay(tests, NOT_PINGED, kind)
@@ -162,13 +135,13 @@ def replayed(tests: Sequence[PastTest], kind: TransferKind) -> list[tuple[float,
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """A forecast in logarithms, and the indices of the tests it is from."""
+    """A forecast in logarithms."""
 
     middle: float
     low: float
     high: float
     uncorrected: float
-    basis: tuple[int, ...]
+    basis: tuple[int, ...]  # indices of its tests
     changes: tuple[PathDifference, ...]
 
 
@@ -185,7 +158,7 @@ class _Replay:
         self._errors_of_lengths: list[tuple[float, ...]] = []
 
     def result(self, number: int) -> _Result:
-        """Forecast of a test from those before it; called in order, as each needs the errors of the earlier."""
+        """Must be called in order: each forecast needs the earlier errors."""
         alike, changes = self._alike(number)
         since_shift = alike[_shift([self.rates[test] for test in alike]) :]
         medians = [statistics.median(self.rates[test] for test in since_shift[-length:]) for length in LENGTHS]
@@ -210,7 +183,7 @@ class _Replay:
         return _Result(middle, middle + low, middle + high, uncorrected, tuple(basis), changes)
 
     def _alike(self, number: int) -> tuple[list[int], tuple[PathDifference, ...]]:
-        """The newest tests on a path as it is at this test; or those on a path as at the newest, and the changes."""
+        """Newest tests on a similar path, else similar to the newest, with the changes."""
         recent = range(max(0, number - COMPARED_TESTS), number)
         alike = [test for test in recent if not self._differs[test, number]]
         if alike:
@@ -220,7 +193,7 @@ class _Replay:
         return [test for test in recent if not self._differs[test, newest]], changes
 
     def _weights(self) -> tuple[float, ...]:
-        """Weights of the medians, which sum to 1: only the longest counts before there are errors enough."""
+        """Weights of the medians, sum 1; the longest alone with few errors."""
         errors = self._errors_of_lengths[-COMPARED_TESTS:]
         if len(errors) < LEAST_ERRORS:
             return 1.0, *[0.0] * (len(LENGTHS) - 1)
@@ -230,13 +203,12 @@ class _Replay:
 
 
 def is_other_rtt(rtts_ms: Floats, than_ms: Floats | float) -> Bools:
-    """Whether RTTs are so different that they may be of another route, elementwise; a missing one (NaN) is not."""
+    """Whether RTTs differ enough for another route, elementwise; NaN does not."""
     with np.errstate(invalid="ignore"):
         return (np.abs(np.log(rtts_ms / than_ms)) > RTT_LOG) & (np.abs(rtts_ms - than_ms) > LEAST_RTT_MS)
 
 
 def _differences(states: Sequence[PathPings]) -> dict[PathDifference, Bools]:
-    """Which states differ from which; a missing figure does not."""
     lost, sent = (np.array([getattr(state, name) for state in states], dtype=np.float64) for name in ("lost", "sent"))
     low, high = lower_bound(lost, sent, LOSS_CONFIDENCE), upper_bound(lost, sent, LOSS_CONFIDENCE)
     ttls = np.array([math.nan if state.ttl is None else state.ttl for state in states])
@@ -257,13 +229,12 @@ def _shift(rates: Sequence[float]) -> int:
 
 
 def _trimmed(rates: Sequence[float]) -> list[float]:
-    """In order, without the extremes where there are enough: an outlier neither makes nor hides a shift."""
+    """Sorted without extremes: an outlier neither makes nor hides a shift."""
     ordered = sorted(rates)
     return ordered[1:-1] if len(ordered) > 2 * SHIFT_TESTS else ordered
 
 
 def _spread(errors: Sequence[float]) -> tuple[float, float]:
-    """The 80% interval of log(test / forecast)."""
     if len(errors) >= LEAST_ERRORS:
         ordered = sorted(errors)
         return min(_quantile(ordered, LOW), -LEAST_WIDTH_LOG), max(_quantile(ordered, HIGH), LEAST_WIDTH_LOG)
@@ -280,7 +251,7 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def _widened(end: float, moved: float, changes: Sequence[PathDifference]) -> float:
-    """An end after a change: the correction's size is a further error. A route may change anything: twice as wide."""
+    """Adds the correction's size as an error; doubled for a route change."""
     own = 2.0 * end if PathDifference.ROUTE in changes else end
     return math.copysign(max(CHANGED_WIDTH_LOG, math.hypot(own, moved)), end)
 

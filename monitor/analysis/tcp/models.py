@@ -1,9 +1,5 @@
-"""Models of the throughput of a TCP stream at a given loss, window and RTT.
-
-In: RTTs in ms, loss as a ratio (0 to 1) or as counts of packets, sizes in bytes; scalars or arrays that broadcast. Out:
-arrays of bit/s, or of segments where the name says window; NaN where a model is undefined: an RTT or loss that is
-missing (NaN), zero or negative, or a loss above 1. Loss is the probability that a packet starts a loss event.
-`monitor.analysis.tcp.estimates` finds the binding limit.
+"""Models of a TCP stream's throughput at a given loss (probability that a packet starts a loss event), window and RTT.
+Arrays broadcast; NaN where undefined.
 
 Sources: Mathis and others, "The macroscopic behavior of the TCP congestion avoidance algorithm" (1997); Padhye and
 others, "Modeling TCP throughput: a simple model and its empirical validation" (1998); RFC 9438 (CUBIC); RFC 3649
@@ -21,11 +17,11 @@ from monitor.analysis.loss import zero_loss_bound_ratio
 
 MSS_BYTES = 1460
 
+# The constant of PingER's tables.
 MATHIS_PINGER = 1.0
-"""The constant of PingER's tables."""
 
+# Minimum that Linux adds to the RTT before it retransmits (RFC 6298, equation 2.3; the RFC itself says 1 s).
 LEAST_RTO_MARGIN_MS = 200.0
-"""Minimum that Linux adds to the RTT before it retransmits (RFC 6298, equation 2.3; the RFC itself says 1 s)."""
 
 CUBIC_C = 0.4
 CUBIC_BETA = 0.7
@@ -35,8 +31,6 @@ Bools = NDArray[np.bool_]
 
 
 class CongestionControl(StrEnum):
-    """How the sender's window grows and shrinks."""
-
     RENO = "reno"
     CUBIC = "cubic"
     HIGHSPEED = "highspeed"
@@ -46,7 +40,7 @@ class CongestionControl(StrEnum):
 def mathis_bps(
     rtt_ms: ArrayLike, loss_ratio: ArrayLike, mss_bytes: ArrayLike = MSS_BYTES, constant: float = MATHIS_PINGER
 ) -> Floats:
-    """Mathis et al. (1997): rate = C·MSS·8 / (RTT·sqrt(p)), the Reno index that PingER's tables show with C = 1."""
+    """Mathis et al. (1997): rate = C·MSS·8 / (RTT·sqrt(p)), PingER's Reno index with C = 1."""
     rtt_s, loss = _seconds(rtt_ms), _ratio(loss_ratio)
     with np.errstate(divide="ignore", invalid="ignore"):
         rate_bps = constant * np.asarray(mss_bytes, dtype=np.float64) * 8.0 / (rtt_s * np.sqrt(loss))
@@ -56,12 +50,8 @@ def mathis_bps(
 def mathis_estimate(
     rtt_avg_ms: ArrayLike, sent: ArrayLike, received: ArrayLike, mss_bytes: float = MSS_BYTES
 ) -> tuple[Floats, Bools]:
-    """The Mathis rate of pooled counts, and where it is only a floor, as (bit/s, is_floor).
-
-    Loss is (sent - received) / sent. Where nothing was lost it is taken at its upper 95% bound, 3/sent and at most 1,
-    so that the true rate is that or more: is_floor is true there. NaN, and not a floor, where nothing was sent or
-    there is no average round-trip time, which is so wherever nothing was received.
-    """
+    """Mathis rate of pooled counts as (bit/s, is_floor): without loss a floor by the 95% bound 3/sent (at most 1); NaN
+    without packets or RTT."""
     sent_packets, received_packets, rtt_ms = np.broadcast_arrays(
         np.asarray(sent, dtype=np.float64),
         np.asarray(received, dtype=np.float64),
@@ -86,19 +76,17 @@ def highspeed_window(loss_ratio: ArrayLike) -> Floats:
 
 
 def scalable_window(loss_ratio: ArrayLike) -> Floats:
-    """Average window of Scalable TCP in segments: 0.08 / p (Kelly 2003), and Reno's where that is more.
-
-    That is the equilibrium of a flow without steps; with losses at equal distances the average is a seventh lower.
-    """
+    """Average window of Scalable TCP in segments: 0.08 / p (Kelly 2003), or Reno's if larger; a seventh lower with
+    evenly spaced losses."""
     return np.maximum(_power_law(0.08, 1.0, loss_ratio), reno_window(loss_ratio))
 
 
 def cubic_window(
     rtt_ms: ArrayLike, loss_ratio: ArrayLike, constant: float = CUBIC_C, beta: float = CUBIC_BETA
 ) -> Floats:
-    """Average window of CUBIC in segments (RFC 9438, section 5, figure 6), and Reno's where that is more.
+    """Average window of CUBIC in segments (RFC 9438, section 5, figure 6), or Reno's if larger.
 
-    (C·(3 + beta) / (4·(1 - beta)))^(1/4) · RTT^(3/4) / p^(3/4), the round trip in seconds.
+    (C·(3 + beta) / (4·(1 - beta)))^(1/4) · RTT^(3/4) / p^(3/4), the RTT in seconds.
     """
     rtt_s = _seconds(rtt_ms)
     growth = (constant * (3.0 + beta) / (4.0 * (1.0 - beta))) ** 0.25
@@ -108,7 +96,7 @@ def cubic_window(
 
 
 def average_window(control: CongestionControl, rtt_ms: ArrayLike, loss_ratio: ArrayLike) -> Floats:
-    """Average window in segments of a sender with that congestion control, without timeouts."""
+    """Average window in segments, without timeouts."""
     rtt, loss = np.broadcast_arrays(np.asarray(rtt_ms, dtype=np.float64), _ratio(loss_ratio))
     windows = {
         CongestionControl.RENO: reno_window,
@@ -119,22 +107,18 @@ def average_window(control: CongestionControl, rtt_ms: ArrayLike, loss_ratio: Ar
 
 
 def retransmission_timeout_ms(rtt_ms: ArrayLike) -> Floats:
-    """How long Linux waits before it resends on a path whose round trip is steady: the round trip plus 200 ms."""
+    """Linux's retransmission timeout at a steady RTT: the RTT plus 200 ms."""
     return np.asarray(rtt_ms, dtype=np.float64) + LEAST_RTO_MARGIN_MS
 
 
 def loss_limit_bps(
     control: CongestionControl, rtt_ms: ArrayLike, loss_ratio: ArrayLike, mss_bytes: ArrayLike = MSS_BYTES
 ) -> Floats:
-    """Goodput of a stream limited by loss alone, less timeouts and retransmissions.
+    """Goodput of a stream limited by loss alone, 0 at total loss: 8·MSS·(1 - p) / (RTT/W + RTO·q·p²·f(p)).
 
-    8·MSS·(1 - p) / (RTT/W + RTO·q·p²·f(p)), where W is the average window of the congestion control and the second
-    term the time that timeouts add to each packet. PFTK has RTO·q·p·f(p), q = min(1, 3·sqrt(3p/8)) being the
-    probability that too few acknowledgements follow for a fast retransmission. With RACK-TLP (RFC 8985; in Linux since
-    2017) a timeout needs the retransmission to be lost as well, hence p². The lab's transfers with 2% to 20% of loss
-    agree (docs/method/estimate.md). That term is the same for every control, since none of them changes the timeouts
-    (RFC 9438, section 5.5). Acknowledgements are counted by bytes, as Linux does, so b is 1. With a loss of 1 nothing
-    arrives: the answer is 0.
+    PFTK's timeouts, q = min(1, 3·sqrt(3p/8)), b = 1 as in Linux, for every control (RFC 9438, section 5.5); p² for p,
+    as RACK-TLP (RFC 8985) needs the retransmission lost too. Lab transfers at 2% to 20% loss agree
+    (docs/method/estimate.md).
     """
     rtt_s, loss = _seconds(rtt_ms), _ratio(loss_ratio)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -147,10 +131,7 @@ def loss_limit_bps(
 def loss_ratio_for(
     control: CongestionControl, rate_bps: ArrayLike, rtt_ms: ArrayLike, mss_bytes: ArrayLike = MSS_BYTES
 ) -> Floats:
-    """The loss at which `loss_limit_bps` is this rate: more loss would hold the stream below it.
-
-    Solved by bisection to 1 part in 10^10, since the timeouts leave no closed form; not below 10^-30.
-    """
+    """The loss at which `loss_limit_bps` is this rate, by bisection to 1 part in 10^10, not below 10^-30."""
     rate, rtt, mss = np.broadcast_arrays(
         *(np.asarray(argument, dtype=np.float64) for argument in (rate_bps, rtt_ms, mss_bytes))
     )
@@ -189,7 +170,7 @@ def _power_law(factor: float, exponent: float, loss_ratio: ArrayLike) -> Floats:
 
 
 def _timeouts_s(rto_s: Floats, loss: Floats) -> Floats:
-    """The time that timeouts add to each packet: PFTK's with b = 1, of those whose retransmission is lost too."""
+    """Time per packet of PFTK's timeouts, b = 1, retransmission lost too."""
     share = np.minimum(1.0, 3.0 * np.sqrt(3.0 * loss / 8.0))
     in_a_row = sum((2.0 ** (power - 1) * loss**power for power in range(1, 7)), start=np.ones_like(loss))
     result: Floats = rto_s * share * loss**2 * in_a_row

@@ -1,8 +1,4 @@
-"""The time to move a number of bytes at an estimated throughput, the limit that binds, and settings that shorten it.
-
-In: a size and a `ThroughputEstimate` with its inputs. Out: a `MovingTime`, and sentences. Ramp-up and recovery from a
-loss are in the estimate, or shorter than its interval; disks are not.
-"""
+"""Time to move bytes at an estimated throughput, and settings that shorten it. Disks are not considered."""
 
 from __future__ import annotations
 
@@ -23,12 +19,11 @@ SIZE_WANTED = "write a size as in 5TB, 300GB or 1.5TiB"
 
 @dataclass(frozen=True, slots=True)
 class MovingTime:
-    """Seconds; None at an open end. `sign` is that of the time: an estimate that is a lower bound of the rate gives an
-    upper bound of the time."""
+    """Seconds; None at an open end."""
 
     size_bytes: float
     seconds: float | None
-    sign: Sign
+    sign: Sign  # of the time: a lower rate bound is an upper bound
     least_s: float | None
     most_s: float | None
 
@@ -78,7 +73,6 @@ def moving_words(size_bytes: float, answer: ThroughputEstimate, rtt: Rtt, transf
 
 
 def _settings(size_bytes: float, answer: ThroughputEstimate, rtt: Rtt, transfer: TransferSettings) -> list[str]:
-    """Settings with which the transfer would fill the capacity, and the time then."""
     capacity_bps = transfer.capacity_bps
     if capacity_bps is None:
         return ["Give the capacity of the path for the settings that fill it."]

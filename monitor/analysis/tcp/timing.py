@@ -1,8 +1,5 @@
-"""Ramp-up and recovery times of TCP, the buffers and streams that a rate needs, and RFC 6349's figures of a transfer.
-
-In: rates in bit/s, RTTs in ms, sizes in bytes; scalars or arrays that broadcast. Out: arrays in the unit in the name;
-NaN where an input is NaN, zero or negative.
-"""
+"""TCP ramp-up and recovery times, buffers and streams for a rate, and RFC 6349's figures. Arrays broadcast; NaN where
+an input is NaN, zero or negative."""
 
 from __future__ import annotations
 
@@ -13,11 +10,11 @@ from numpy.typing import ArrayLike
 
 from monitor.analysis.tcp.models import CUBIC_BETA, CUBIC_C, MSS_BYTES, CongestionControl, Floats
 
+# RFC 6928.
 INITIAL_WINDOW_SEGMENTS = 10
-"""RFC 6928."""
 
+# An eighth lost, 1% regained each RTT (Kelly 2003): 13.4 at any rate.
 SCALABLE_RECOVERY_RTTS = math.log(0.875) / -math.log(1.01)
-"""An eighth lost, 1% regained each round trip (Kelly 2003): 13.4 at any rate."""
 
 HIGHSPEED_LOW_WINDOW = 38.0
 HIGHSPEED_HIGH_WINDOW = 83_000.0
@@ -25,18 +22,16 @@ HIGHSPEED_HIGH_DECREASE = 0.1
 
 
 def buffer_bytes(rate_bps: ArrayLike, rtt_ms: ArrayLike, streams: ArrayLike = 1) -> Floats:
-    """The window, and so the socket buffer, that each of the streams needs: the bandwidth-delay product, shared."""
+    """The socket buffer of each stream: the shared bandwidth-delay product."""
     return _positive(rate_bps) * _positive(rtt_ms) / 8000.0 / _positive(streams)
 
 
 def window_segments(rate_bps: ArrayLike, rtt_ms: ArrayLike, mss_bytes: ArrayLike = MSS_BYTES) -> Floats:
-    """The bandwidth-delay product in segments."""
     return buffer_bytes(rate_bps, rtt_ms) / _positive(mss_bytes)
 
 
 def streams_needed(rate_bps: ArrayLike, stream_bps: ArrayLike) -> Floats:
-    """Number of streams of `stream_bps` each for `rate_bps`. Throughput is proportional to streams as long as loss or
-    window limits each, not the capacity all of them."""
+    """Streams of `stream_bps` for `rate_bps`, while loss or window limits each, not the capacity all."""
     return np.ceil(_positive(rate_bps) / _positive(stream_bps) * (1.0 - 1e-12))
 
 
@@ -47,9 +42,9 @@ def slow_start_s(
     initial_segments: float = INITIAL_WINDOW_SEGMENTS,
     delayed_acks: bool = False,
 ) -> Floats:
-    """Time until the window fills the path: ceil(log2(W/IW)) round trips, and base 1.5 with delayed acknowledgements.
+    """Time until the window fills the path.
 
-    RFC 5681, section 3.1: the window grows by a segment for each acknowledgement.
+    ceil(log2(W/IW)) RTTs, base 1.5 with delayed ACKs (RFC 5681, section 3.1).
     """
     growth = 1.5 if delayed_acks else 2.0
     times = window_segments(rate_bps, rtt_ms, mss_bytes) / initial_segments
@@ -66,9 +61,8 @@ def recovery_s(
 ) -> Floats:
     """Time from a loss at this rate until the window has recovered.
 
-    Reno: W/2 round trips, twice that with delayed acknowledgements (RFC 5681). CUBIC: K of RFC 9438, section 4.2, or
-    its Reno-friendly region where that is faster (section 4.3). HighSpeed: b(w)·w round trips over a(w), taken in the
-    middle of the climb (RFC 3649, section 5). Scalable: 13.4 round trips at any rate.
+    Reno: W/2 RTTs, doubled with delayed ACKs (RFC 5681). CUBIC: K of RFC 9438, section 4.2, or its Reno-friendly region
+    (section 4.3). HighSpeed: b(w)·w RTTs over a(w) at mid-climb (RFC 3649, section 5). Scalable: 13.4 RTTs.
     """
     window = window_segments(rate_bps, rtt_ms, mss_bytes)
     rtt_s = _positive(rtt_ms) / 1000.0
@@ -86,7 +80,7 @@ def recovery_s(
 
 
 def highspeed_increase_and_decrease(window: ArrayLike) -> tuple[Floats, Floats]:
-    """HighSpeed's a(w), segments gained each round trip, and b(w), share lost at a loss (RFC 3649, section 5)."""
+    """HighSpeed's a(w), segments gained each RTT, and b(w), share lost at a loss (RFC 3649, section 5)."""
     segments = _positive(window)
     steepness = (HIGHSPEED_HIGH_DECREASE - 0.5) / math.log(HIGHSPEED_HIGH_WINDOW / HIGHSPEED_LOW_WINDOW)
     decrease = np.minimum(0.5, 0.5 + steepness * np.log(segments / HIGHSPEED_LOW_WINDOW))

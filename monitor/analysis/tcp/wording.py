@@ -1,7 +1,4 @@
-"""Estimate as text, for the command, the pages and the reports.
-
-In: a `ThroughputEstimate` and its inputs. Out: short English text.
-"""
+"""Throughput estimates as English text, for the command, the pages and reports."""
 
 from __future__ import annotations
 
@@ -23,12 +20,11 @@ from monitor.analysis.tcp.figures import (
 )
 from monitor.analysis.tcp.forecasts import Forecast, ForecastScore, PathDifference
 
+# Ratio of an interval's ends above which no single rate is named.
 TELLS_NOTHING = 100.0
-"""Ratio of the ends of an interval above which no single rate within it is named."""
 
 
 def headline(answer: ThroughputEstimate) -> str:
-    """Throughput, binding limit and the 80% interval."""
     if answer.sign is None:
         return "no estimate"
     if answer.throughput_bps is None:
@@ -42,8 +38,7 @@ def headline(answer: ThroughputEstimate) -> str:
 
 
 def forecast_headline(made: Forecast) -> str:
-    """Throughput forecast from the path's own tests, its interval and the number of tests, or `cannot tell: …` where
-    the newest test is unlike the others."""
+    """Forecast with its interval and number of tests, or `cannot tell: …` with an outlying newest test."""
     if made.is_unclear and made.others_bps is not None:
         before = "the test before" if made.tests == 2 else f"the median of the {made.tests - 1} before"
         ratio = made.newest_bps / made.others_bps
@@ -54,7 +49,7 @@ def forecast_headline(made: Forecast) -> str:
 
 
 def _ends(made: Forecast) -> str:
-    """Both ends of the interval; the larger distance where three digits do not tell them apart."""
+    """Both ends, or the larger distance where three digits do not separate them."""
     low, high = rate(made.low_bps), rate(made.high_bps)
     if low != high:
         return f"{low} to {high}"
@@ -83,7 +78,7 @@ MODEL_ALONE = (
 
 
 def age_of_pings(since: datetime | None, until: datetime, *, is_since_change: bool) -> str:
-    """The time that RTT and loss of an estimate are of; None where it is all of the period that ends with `until`."""
+    """Time of an estimate's RTT and loss; None for the whole period."""
     if since is None:
         return "RTT and loss are those of the whole period: the half hour before its end has too few pings."
     age = figures.duration((until - since).total_seconds())
@@ -92,7 +87,7 @@ def age_of_pings(since: datetime | None, until: datetime, *, is_since_change: bo
 
 
 def unanswered(since: datetime, until: datetime) -> str:
-    """The reason why there is no estimate at `until`."""
+    """Why there is no estimate at `until`."""
     return (
         f"No ping was answered from {since:%Y-%m-%d %H:%M:%S} to {until:%H:%M:%S} UTC: no expected throughput before "
         "replies return."
@@ -136,7 +131,6 @@ def _scored(score: ForecastScore | None) -> str:
 
 
 def notes(loss_seen: Loss, answer: ThroughputEstimate) -> list[str]:
-    """Notes on the estimate, a sentence each."""
     lines = []
     if answer.sign is None:
         seen = "A rate of retransmits is no limit" if loss_seen.is_retransmits else "No loss was seen"
@@ -186,7 +180,7 @@ def calibrated(by: Calibration, raw: ThroughputEstimate) -> list[str]:
 
 
 def not_calibrated(by: Calibration | None, stretches: int) -> str:
-    """Reason why the answer is not calibrated by the path's own tests."""
+    """Why the answer is not calibrated by the path's own tests."""
     if by is None:
         return (
             f"Not calibrated: {stretches} of the {LEAST_STRETCHES} required stretches of days, each with a "
@@ -199,7 +193,6 @@ def not_calibrated(by: Calibration | None, stretches: int) -> str:
 
 
 def advice_rows(advice: SpeedUp, loss_seen: Loss, transfer: TransferSettings) -> list[tuple[str, str, str]]:
-    """Changes: factor, required value, current value."""
     rows = []
     if advice.window_bytes is not None:
         rows.append(("window", f"at least {size(advice.window_bytes)}", _now(transfer.window_bytes, size)))
@@ -214,7 +207,6 @@ def advice_rows(advice: SpeedUp, loss_seen: Loss, transfer: TransferSettings) ->
 
 
 def at_this_rate(requirements: StreamRequirements) -> str:
-    """Requirements of the estimated rate for each stream."""
     return (
         f"At this rate each stream needs a buffer of {size(requirements.buffer_bytes)}; ramp-up "
         f"{_time(requirements.slow_start_s)}, recovery from a loss {_time(requirements.recovery_s)}."
@@ -257,7 +249,6 @@ def _time(seconds: float) -> str:
 
 
 def _replaced_limits(advice: SpeedUp) -> str:
-    """Changes that additional streams replace."""
     spared = (LimitName.WINDOW, advice.window_bytes), (LimitName.LOSS, advice.loss_ratio)
     names = [name for name, wanted in spared if wanted is not None]
     return f"; instead of {' and '.join(names)}" if names else ""

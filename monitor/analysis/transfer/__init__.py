@@ -1,9 +1,5 @@
-"""Diagnosis of a throughput test: its limit, its phases, and the cost of each loss.
-
-`record` is the input, `diagnosis` the output; `start`, `events`, `token_bucket` and `signs` compute the basis of
-`verdicts`; `period` and `rfc6349` are figures of reports, `disks` tells network from disk limits. Pure functions on
-numbers; names for other packages are exported here. docs/method/diagnosis.md has the method and its limitations.
-"""
+"""Diagnosis of a throughput test: its limit, its phases, and the cost of each loss (docs/method/diagnosis.md). Pure;
+names for other packages are exported here."""
 
 from monitor.analysis.transfer.diagnosis import Diagnosis, diagnose
 from monitor.analysis.transfer.disks import DiskFinding, DiskLimit, DiskToDisk, network_or_disk

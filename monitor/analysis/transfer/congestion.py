@@ -1,8 +1,5 @@
-"""Verdicts of a path that drops: policer, heavy loss, random loss, and loss of unknown cause.
-
-In: `Signs`, and the `Recording` for settings and prior knowledge. Out: a `TransferFinding`, or None.
-`monitor.analysis.transfer.verdicts` has the order in which they are tried.
-"""
+"""Verdicts of a path that drops: policer, heavy loss, random loss, and loss of unknown cause. `verdicts` has their
+order."""
 
 from __future__ import annotations
 
@@ -37,30 +34,28 @@ from monitor.analysis.transfer.signs import Signs
 from monitor.analysis.transfer.token_bucket import TokenBucket
 from monitor.analysis.transfer.window_use import OPEN, OVERUSED
 
+# Retransmit share above which loss is the limit: CUBIC and Reno then keep 5 segments (1.22 / sqrt(p)), no queue.
 HEAVY_LOSS = 0.05
-"""Share of the segments retransmitted above which loss is the limit, not a queue: CUBIC and Reno then keep a window of
-5 segments (1.22 / sqrt(p)), which fills no queue of a path worth testing."""
 
+# The same for BBR, which probes at 1.25: 20% loss takes its growth (Cardwell and others, "BBR: Congestion-based
+# congestion control", 2016).
 HEAVY_LOSS_BBR = 0.1
-"""The same for BBR, which keeps its rate up to there: it probes at 1.25 times the delivered rate, so that 20% of loss
-takes all of its growth (Cardwell and others, "BBR: Congestion-based congestion control", 2016)."""
 
+# Retransmit share beyond slow start alone, which is a tenth of a BBR test on a long path.
 SUSTAINED_LOSS = 0.15
-"""Share of the segments retransmitted above which they are not those of slow start alone: a tenth of a test of BBR on a
-long path."""
 
+# Share of the usual rate above which BBR's heavy loss is a short queue's, which leaves nearly the bottleneck's rate.
 NEAR_USUAL = 0.8
-"""The same for BBR with heavy loss and a raised RTT: a short queue leaves it nearly the rate of the bottleneck."""
 
+# Share of steady time with a constant window above which it does not regrow after a loss.
 STILL = 0.5
-"""Share of the steady time in which the window stands still above which it does not grow back after a loss."""
 
+# Share of the steady time after the cutting loss: before it, the window grew freely.
 AFTER_CUT = 0.5
-"""Share of the steady time after the loss that cut the window: before that, the window grew freely."""
 
 
 def policed(signs: Signs, recording: Recording) -> TransferFinding | None:
-    """Losses at a constant rate, without a queue. Under BBR the rate is constant by itself, whatever drops."""
+    """Losses at a constant rate, without a queue. BBR's rate is constant whatever drops."""
     bucket = signs.token_bucket
     if bucket is None or queue_at_loss(signs) or (is_bbr(recording) and bucket.dropping_s is None):
         return None
@@ -89,12 +84,8 @@ def _dropped_how(bucket: TokenBucket) -> str:
 
 
 def heavy_loss(signs: Signs, recording: Recording) -> TransferFinding | None:
-    """So much loss that it explains the rate by itself, whatever the queue; or that explains a fall.
-
-    BBR itself loses 10 to 30% in a queue shorter than the bandwidth-delay product, at nearly the rate of the
-    bottleneck: with the RTT raised before losses, they are the queue's. Far below the usual rate they need not be, nor
-    where no usual rate is known and the RTT is at its minimum most of the time: that rate is no bottleneck's.
-    """
+    """Loss that explains the rate, or a fall, by itself. BBR's 10 to 30% loss with a raised RTT is a queue's instead,
+    unless far below the usual rate."""
     usual_bps = recording.usual_bps
     is_unusual = usual_bps is None and signs.resent_ratio >= SUSTAINED_LOSS and not is_raised(signs)
     if (signs.loss_events < LEAST_LOSS_EVENTS and not is_unusual) or signs.duplicate_ratio >= DUPLICATES:
@@ -128,7 +119,7 @@ def heavy_loss(signs: Signs, recording: Recording) -> TransferFinding | None:
 
 
 def lossy(signs: Signs, recording: Recording) -> TransferFinding | None:
-    """Loss events of their own, at low and high windows, without a queue."""
+    """Separate loss events, at low and high windows, without a queue."""
     if signs.loss_events < LEAST_LOSS_EVENTS or signs.interval_s > FINE_INTERVAL_S:
         return None
     if not drops_singly(signs, recording):
@@ -151,7 +142,7 @@ def lossy(signs: Signs, recording: Recording) -> TransferFinding | None:
 
 
 def cut_by_loss(signs: Signs, recording: Recording) -> TransferFinding | None:
-    """The congestion window bound after a loss had cut it; the test does not show why the path dropped."""
+    """The congestion window bound after a loss cut it; the cause of the drop is unknown."""
     window = signs.window
     if is_bbr(recording) or not (OVERUSED <= window.over_flight_ratio < OPEN and window.after_cut_ratio >= AFTER_CUT):
         return None

@@ -1,7 +1,4 @@
-"""Diagnose a test: its limit, its phases, and the cost of each loss event.
-
-In: a `Recording`. Out: a `Diagnosis`. `monitor.analysis.transfer.verdicts` finds the limit from the signs.
-"""
+"""Diagnose a test: its limit, its phases, and the cost of each loss event."""
 
 from __future__ import annotations
 
@@ -20,27 +17,21 @@ JUMBO_BYTES = 9000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """Diagnosis of a test. The sentence of an undetermined test is the reason.
-
-    The steady part comes after slow start, and after the omitted part where that is longer. `steady_throughput_bps` is
-    None where the steady part is too short. `wanted_s` is the length at which slow start is a tenth of a test; where
-    slow start had not ended, it is a lower bound, and `too_short` is set. `signs` are None without a steady part.
-    `path_mtu_bytes` is the minimum seen.
-    """
+    """Diagnosis of a test. The sentence of an undetermined test is the reason."""
 
     verdict: Verdict
     sentence: str
     evidence: tuple[EvidenceFigure, ...]
     duration_s: float
     start_s: float
-    steady_s: float
-    steady_throughput_bps: float | None
-    too_short: bool
-    wanted_s: float
+    steady_s: float  # after slow start and the omitted part
+    steady_throughput_bps: float | None  # None where the steady part is too short
+    too_short: bool  # too small a share of the test after slow start
+    wanted_s: float  # length with a tenth of slow start; minimum if that never ended
     recoveries: tuple[Recovery, ...]
     pauses: tuple[Pause, ...]
-    signs: Signs | None
-    path_mtu_bytes: int | None
+    signs: Signs | None  # None without a steady part
+    path_mtu_bytes: int | None  # minimum seen
     jumbo_frames_pass: bool | None
     rfc6349: Rfc6349 | None
 
@@ -98,6 +89,4 @@ def _without_intervals() -> Diagnosis:
 
 
 def _jumbo_frames_pass(mtu_bytes: int | None, delivered: bool) -> bool | None:
-    """Whether jumbo frames pass, by the path MTU of the sender's kernel at the end, with data arriving; None where
-    unknown."""
     return None if mtu_bytes is None or not delivered else mtu_bytes >= JUMBO_BYTES

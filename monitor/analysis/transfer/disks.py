@@ -1,10 +1,5 @@
-"""Limit of a disk-to-disk transfer: the network or a disk, by the rate of each part alone.
-
-In: `DiskToDisk`, four rates in bit/s: the file's, memory to memory by the same streams, and each end's disk alone (RFC
-6349 measures the second, and leaves disks out). Out: a `DiskFinding` with a sentence. Parts that work in parallel are
-as fast as the slowest of them; a file near that rate was limited by it. A file far below it was limited by no part
-alone: the parts alternated, or a host was too busy. Or the file was so short that slow start took much of its time.
-"""
+"""Limit of a disk-to-disk transfer, from the rates of the file, memory to memory (RFC 6349), and each disk alone. A
+file far below the slowest part was limited by none alone."""
 
 from __future__ import annotations
 
@@ -13,20 +8,17 @@ from enum import StrEnum
 
 from monitor.analysis.figures import bit_rate, percent
 
+# Relative to the slowest part: results on the same path or disk differ as much within minutes.
 REACHED = 0.75
-"""Relative to the slowest part: results on the same path or disk differ by this much between minutes."""
+# Parts slower than this times the slowest part are named with it.
 HARDLY_FASTER = 1.25
-"""Parts slower than this times the slowest part are named with it."""
+# Relative to the memory-to-memory time: a longer transfer blames slow start only from a fifth of that time.
 TOO_SHORT = 0.5
-"""Relative to the time from memory to memory. Slow start takes part of both transfers. For a file that took longer than
-this, it explains a rate below REACHED only if it took a fifth of the transfer from memory."""
+# Maximum share of a file in memory for a valid disk measurement.
 CACHED = 0.05
-"""Maximum share of a file in memory for a valid disk measurement."""
 
 
 class DiskLimit(StrEnum):
-    """Limits of a disk-to-disk transfer."""
-
     NETWORK = "network"
     SENDERS_DISK = "sender's disk"
     RECEIVERS_DISK = "receiver's disk"
@@ -36,17 +28,15 @@ class DiskLimit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskToDisk:
-    """Rates in bit/s, None where unknown. `read_cached_ratio` is the share (0 to 1) of the sender's file that was in
-    memory when its disk was measured; None counts as none. `file_s` and `memory_s` are the seconds of the file, with
-    fsync, and of the transfer from memory to memory."""
+    """Rates of a disk-to-disk transfer, None where unknown."""
 
     disk_to_disk_bps: float
     memory_to_memory_bps: float | None
     read_bps: float | None
     write_bps: float | None
-    read_cached_ratio: float | None = None
-    file_s: float | None = None
-    memory_s: float | None = None
+    read_cached_ratio: float | None = None  # share of the file in memory when measured; None counts as 0
+    file_s: float | None = None  # of the file, with fsync
+    memory_s: float | None = None  # of the transfer from memory to memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +55,6 @@ ALONE = {
 
 
 def network_or_disk(rates: DiskToDisk) -> DiskFinding:
-    """Find the limit of a disk-to-disk transfer."""
     parts = _parts(rates)
     if not parts:
         return DiskFinding(DiskLimit.UNDETERMINED, "undetermined: no rate of the network or of a disk alone is known")
@@ -104,7 +93,7 @@ def _too_short(rates: DiskToDisk) -> str:
 
 
 def _parts(rates: DiskToDisk) -> dict[DiskLimit, float]:
-    """Rate of each part alone, where known. A file in memory gives no rate of its disk."""
+    """Rates of parts alone; a cached file gives none of its disk."""
     in_memory = (rates.read_cached_ratio or 0.0) > CACHED
     rates_bps = {
         DiskLimit.NETWORK: rates.memory_to_memory_bps,

@@ -1,7 +1,4 @@
-"""Interruptions of a transfer: recoveries from loss, stalls, and pauses of the sender.
-
-In: the `IntervalSeries` of a test. Out: frozen events, in order of time.
-"""
+"""Interruptions of a transfer, in order of time: recoveries from loss, stalls, and pauses of the sender."""
 
 from __future__ import annotations
 
@@ -11,47 +8,43 @@ import numpy as np
 
 from monitor.analysis.transfer.record import WINDOW_USED, Bools, IntervalSeries
 
+# A window below this share of its previous value has a new loss: CUBIC reduces to 0.7, Reno to 0.5.
 CUT = 0.85
-"""A window below this share of its previous value was reduced for a new loss: CUBIC reduces to 0.7, Reno to 0.5."""
 
+# Share of the rate before the loss at which the recovery is complete.
 RECOVERED = 0.95
-"""Share of the rate before the loss at which the recovery is complete."""
 
+# Period of the rate before a loss, in RTTs; `REFERENCE_S` at least.
 REFERENCE_RTTS = 4.0
-"""Period of the rate before a loss, in RTTs; `REFERENCE_S` at least."""
 REFERENCE_S = 0.5
 
+# Linux's minimum above the RTT before it retransmits: silence this long after a loss belongs to it.
 TIMEOUT_MARGIN_S = 0.2
-"""Minimum that Linux adds to the RTT before it retransmits: silence this long after a loss belongs to the loss."""
 
+# A peer window below this is closed: the silence is caused by the receiver.
 CLOSED_WINDOW_SEGMENTS = 2
-"""A peer window below this is closed: the silence is caused by the receiver."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """A loss event of any number of segments, until the rate has recovered, the next event begins or the test ends.
-
-    `before_bytes` are those since the event before it, or the start. `lost_s` is the time the missing bytes would have
-    taken at the rate before the event; `stalled_s` the part of it in which nothing arrived.
-    """
+    """A loss event of any number of segments, until the rate has recovered, the next event begins or the test ends."""
 
     start_s: float
     end_s: float
     resent_segments: int
-    before_bytes: float
-    lost_s: float
-    stalled_s: float
+    before_bytes: float  # since the event before, or the start
+    lost_s: float  # time of the missing bytes at the rate before
+    stalled_s: float  # part of lost_s without arrivals
     recovered: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A time in which the sender had nothing to send, and the bytes of an interval and an RTT after it."""
+    """A time in which the sender had nothing to send."""
 
     start_s: float
     length_s: float
-    burst_bytes: float
+    burst_bytes: float  # of an interval and an RTT after it
 
 
 def recoveries(series: IntervalSeries) -> tuple[Recovery, ...]:
@@ -67,10 +60,8 @@ def recoveries(series: IntervalSeries) -> tuple[Recovery, ...]:
 
 
 def loss_starts(series: IntervalSeries) -> list[int]:
-    """Intervals in which a loss event begins.
-
-    Retransmissions in the next interval belong to it, unless the window was reduced again an RTT later.
-    """
+    """Intervals in which a loss event begins. The next interval's retransmissions belong to it, unless the window fell
+    again an RTT later."""
     starts: list[int] = []
     for index in np.flatnonzero(series.lossy).tolist():
         apart = not starts or not series.lossy[index - 1]
@@ -80,10 +71,8 @@ def loss_starts(series: IntervalSeries) -> list[int]:
 
 
 def pauses(series: IntervalSeries, mss_bytes: int) -> tuple[Pause, ...]:
-    """Periods of at least the current RTT in which the sender sent nothing though loss and window allowed it.
-
-    None where losses are not known: silence is a retransmission timeout too.
-    """
+    """Periods of at least the current RTT in which the sender sent nothing though loss and window allowed it; none with
+    unknown losses."""
     if not series.losses_known:
         return ()
     silent = silent_intervals(series) & ~_after_loss(series)
@@ -98,15 +87,14 @@ def pauses(series: IntervalSeries, mss_bytes: int) -> tuple[Pause, ...]:
 
 
 def _current_rtt_s(series: IntervalSeries, first: int, last: int) -> float:
-    """Maximum RTT around a period: with a queue of seconds, acknowledgements come that late."""
+    """Maximum RTT around a period: ACKs come as late as the queue is."""
     around_ms = series.rtt_ms[max(0, first - 1) : last + 2]
     defined = around_ms[~np.isnan(around_ms)]
     return float(defined.max()) / 1000.0 if defined.size else series.base_rtt_s
 
 
 def silent_intervals(series: IntervalSeries) -> Bools:
-    """Where nothing arrived; or, where arrivals are not known, nothing was written, no acknowledgement came, and the
-    peer's window had room."""
+    """Where nothing arrived; or, without arrivals, nothing was written and no ACK came with an open peer window."""
     if series.arrivals_known:
         return np.asarray(series.delivered_bytes <= 0.0)
     frozen = np.zeros(series.start_s.size, dtype=np.bool_)
@@ -139,7 +127,6 @@ def _recovery(series: IntervalSeries, first: int, until: int, before_bytes: floa
 
 
 def _rate_before(series: IntervalSeries, index: int) -> float:
-    """Rate in bit/s over the last RTTs before an interval; 0 at the very start."""
     since_s = series.start_s[index] - max(REFERENCE_RTTS * series.base_rtt_s, REFERENCE_S)
     before = (series.end_s > since_s + 1e-6) & (series.end_s <= series.start_s[index] + 1e-6)
     if not before.any():
@@ -159,12 +146,10 @@ def _after_loss(series: IntervalSeries) -> Bools:
 
 
 def _burst_bytes(series: IntervalSeries, first: int) -> float:
-    """Bytes of the interval that ends the pause and of the next RTT."""
     until_bytes = np.cumsum(series.delivered_bytes[first:])
     return float(np.interp(series.end_s[first] + series.base_rtt_s, series.end_s[first:], until_bytes))
 
 
 def _runs(mask: Bools) -> list[tuple[int, int]]:
-    """First and last index of each run of true elements."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
     return [(int(first), int(end) - 1) for first, end in zip(edges[::2], edges[1::2], strict=True)]

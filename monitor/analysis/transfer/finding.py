@@ -1,4 +1,4 @@
-"""The limit of a transfer, with a sentence and evidence, and the figures in them."""
+"""The limit of a transfer, with a sentence and evidence."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from monitor.analysis.transfer.signs import Signs
 
 
 class Verdict(StrEnum):
-    """Limits of a transfer. `LOSS` is loss whose cause the test does not show: a queue, a policer or the line.
-    `HOST_QUEUE` is the queue of the sender's own interface."""
+    """Limits of a transfer. `LOSS` is of unknown cause (queue, policer or line), `HOST_QUEUE` of the sender's own
+    interface."""
 
     WINDOW_LIMITED = "window-limited"
     RANDOM_LOSS = "random loss"
@@ -28,7 +28,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EvidenceFigure:
-    """A piece of evidence: name, value and unit ("" is a ratio)."""
+    """A piece of evidence; the unit "" is a ratio."""
 
     name: str
     value: float
@@ -37,20 +37,16 @@ class EvidenceFigure:
 
 @dataclass(frozen=True, slots=True)
 class TransferFinding:
-    """A verdict with its sentence and evidence."""
-
     verdict: Verdict
     sentence: str
     evidence: tuple[EvidenceFigure, ...] = ()
 
 
 def rate_figure(signs: Signs) -> EvidenceFigure:
-    """The steady throughput as evidence."""
     return EvidenceFigure("steady throughput", signs.throughput_bps, "bit/s")
 
 
 def loss_events_text(signs: Signs) -> str:
-    """The number of loss events, in words."""
     return f"{signs.loss_events} loss event{'' if signs.loss_events == 1 else 's'}"
 
 

@@ -1,8 +1,5 @@
-"""Limits of the hosts of a transfer: a full CPU core, the sender's own queue, and buffers with the settings to change.
-
-In: `Signs` and a `Recording` with the state of both hosts. Out: a `TransferFinding`, or advice as text. Without the
-state of a host the advice is general. Advice names a setting only where its present value explains the limit.
-"""
+"""Limits of a transfer's hosts: a full CPU core, the sender's queue, and buffers. Advice names a setting only where its
+value explains the limit."""
 
 from __future__ import annotations
 
@@ -21,36 +18,34 @@ from monitor.analysis.transfer.queues import LEAST_LOSS_EVENTS
 from monitor.analysis.transfer.record import CoreUse, HostState, Recording
 from monitor.analysis.transfer.signs import Signs
 
+# Share of time a process runs or waits for the CPU above which the CPU is the limit.
 CPU_FULL = 0.9
-"""Share of the time in which a process runs or waits for the CPU above which the CPU is the limit."""
 
+# Busy share of a full core; /proc/stat counts in ticks of 4 to 10 ms.
 CORE_FULL = 0.95
-"""Share of the time in which a core must be busy to be full; /proc/stat counts in ticks of 4 to 10 ms."""
 
+# Share of a full core's time above which network interrupts are named as filling it.
 INTERRUPTS_FILL = 0.5
-"""Share of a full core's time in the kernel's network interrupts, from which on they are what fills it."""
 
+# Share of a core taken by other processes from which on they are named.
 OTHERS_TAKE = 0.3
-"""Share of a core taken by other processes from which on they are named."""
 
+# Share of time running or waiting for the CPU from which a full core explains a process's pauses.
 WANTED = 0.5
-"""Share of the time in which a process ran or waited for the CPU, from which on a full core explains its pauses."""
 
+# Below this share a full core does not explain them: the process slept by itself.
 HARDLY_WANTED = 0.1
-"""Share below which it does not, however full the core is: the process slept for its own reasons."""
 
+# Least dropped share of retransmitted segments; dropped packets may be longer, so a drop may cost several.
 OWN_QUEUE_DROPS = 0.5
-"""Share of the retransmitted segments that the sender's own queue must have dropped. Its packets are at least as long
-as segments, so that a drop may cost several retransmissions."""
 
+# Larger buffers over the window are not its limit: half is offered, a packet takes up to twice its length.
 NOT_THE_REASON = 4.0
-"""A largest buffer of this many times the window is not its limit: half of a buffer is offered as window, and a packet
-takes up to twice its length in it."""
 
 END_NAMES = ("sender", "receiver")
 ENDS_OF_APPLICATIONS = {Verdict.APPLICATION_LIMITED: "sender", Verdict.SLOW_RECEIVER: "receiver"}
+# Queue disciplines that keep a rate.
 SHAPERS = ("tbf", "htb", "hfsc", "cake")
-"""Queue disciplines that keep a rate."""
 
 
 def cpu_bound(signs: Signs, recording: Recording) -> TransferFinding | None:
@@ -111,7 +106,6 @@ def _filled_by_interrupts(cores: Iterable[CoreUse]) -> CoreUse | None:
 
 
 def _cpu_advice(recording: Recording, end: str) -> str:
-    """What would relieve the process, from the state of its host; empty without any."""
     host = recording.host(end)
     if host is None:
         return ""
@@ -128,12 +122,8 @@ def _cpu_advice(recording: Recording, end: str) -> str:
 
 
 def starved(finding: TransferFinding, signs: Signs, recording: Recording) -> TransferFinding:
-    """The finding that holds where other processes fill the core of a transfer's process.
-
-    A process that waits for its core pauses like an idle sender or a slow reader. Where it wanted the core for half of
-    the time, the core is the limit; where it hardly wanted it, the core is not; between them the two cannot be told
-    apart. Nor can BBR's steady rate, which is that of a bottleneck or of the host.
-    """
+    """The finding adjusted where other processes fill the core of a transfer's process: CPU-bound if it wanted the core
+    half of the time, unchanged if hardly, else undetermined."""
     if recording.asked_bps is not None:
         return finding
     if finding.verdict is Verdict.BOTTLENECK_QUEUE and (recording.congestion_control or "").startswith("bbr"):
@@ -162,8 +152,7 @@ def _not_told(signs: Signs, full: str) -> TransferFinding:
 
 
 def _full_of_others(recording: Recording, end: str) -> str | None:
-    """The core of an end's process with its load, if it is full, of other processes mostly, and the process wanted it;
-    else None."""
+    """The end's core with its load, if filled by other processes and wanted."""
     host, wanted_ratio = recording.host(end), recording.cpu_ratio(end)
     if wanted_ratio is not None and wanted_ratio < HARDLY_WANTED:
         return None
@@ -175,7 +164,7 @@ def _full_of_others(recording: Recording, end: str) -> str | None:
 
 
 def _others_ratio(host: HostState) -> float | None:
-    """Share of the core of the tool's busiest thread that others took, network interrupts left out."""
+    """Share of the busiest thread's core taken by others, without network interrupts."""
     core = host.tool_core_use
     if core is None or host.tool_ratio is None:
         return None
@@ -183,7 +172,7 @@ def _others_ratio(host: HostState) -> float | None:
 
 
 def _mtu_advice(recording: Recording, end: str) -> list[str]:
-    """Larger packets cost less CPU time, where the other end's interface carries them already."""
+    """Larger packets cost less CPU time; the other end's interface must carry them."""
     host, other = recording.host(end), recording.host("sender" if end == "receiver" else "receiver")
     if host is None or other is None or host.mtu_bytes is None or other.mtu_bytes is None:
         return []
@@ -227,10 +216,8 @@ def _queue_advice(queue: str, interface: str) -> str:
 
 
 def buffer_advice(recording: Recording, end: str, wanted_bytes: float, present_bytes: float) -> str:
-    """The settings to change at an end so that each stream gets a socket buffer of this size.
-
-    `present_bytes` is what a stream had in flight or was granted: a setting far above it is not the reason for it.
-    """
+    """Settings that give each stream a socket buffer of `wanted_bytes`; a setting far above `present_bytes` in flight
+    is no reason."""
     name = "rmem" if end == "receiver" else "wmem"
     for_each = " for each stream" if recording.streams > 1 else ""
     host = recording.host(end)
@@ -252,7 +239,7 @@ def _window_scaling(recording: Recording) -> str | None:
 def _own_buffer(
     recording: Recording, sysctls: Mapping[str, str], end: str, name: str, wanted_bytes: float
 ) -> str | None:
-    """The advice where the test set the buffer itself, or the receiver's system does not let it grow; else None."""
+    """None unless the test set the buffer, or the receiver cannot grow it."""
     if recording.window_bytes is not None:
         wanted, most = whole_bytes(wanted_bytes), f"net.core.{name}_max"
         allowed = _number(sysctls.get(most))
@@ -265,7 +252,6 @@ def _own_buffer(
 
 
 def _setting_advice(sysctls: Mapping[str, str], end: str, name: str, wanted_bytes: float, present_bytes: float) -> str:
-    """The sysctl of an end that bounds the buffer, with the value to set."""
     setting = f"net.ipv4.tcp_{name}"
     present = sysctls.get(setting, "").split()
     largest = _number(present[-1]) if len(present) == 3 else None
@@ -287,7 +273,7 @@ def _also(sysctls: Mapping[str, str], most: str, wanted: int) -> str:
 
 
 def whole_bytes(size_bytes: float) -> int:
-    """A size to set: as `rounded_up` writes it, in bytes."""
+    """A size as `rounded_up`, in bytes."""
     number, unit = rounded_up(size_bytes).split()
     return int(number) * (1_000_000 if unit == "MB" else 1024)
 

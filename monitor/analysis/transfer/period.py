@@ -1,7 +1,4 @@
-"""Statistics of the tests of a path over a period, and the figure of the records page.
-
-In: throughputs in bit/s, distances in km. Out: `Spread` and bit-metres per second.
-"""
+"""Statistics of a path's tests over a period, and bit-metres per second of the records page."""
 
 from __future__ import annotations
 
@@ -12,17 +9,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Throughputs of some tests. `deviation_bps` is the sample's, None for a single test."""
+    """Throughputs of some tests."""
 
     tests: int
     min_bps: float
     max_bps: float
     mean_bps: float
-    deviation_bps: float | None
+    deviation_bps: float | None  # of the sample; None for a single test
 
 
 def spread(throughputs_bps: Sequence[float]) -> Spread | None:
-    """Minimum, maximum, mean and deviation of the measured tests; None without any."""
+    """Statistics of the measured tests; None without any."""
     if not throughputs_bps:
         return None
     return Spread(
@@ -35,5 +32,5 @@ def spread(throughputs_bps: Sequence[float]) -> Spread | None:
 
 
 def bit_metres_per_s(throughput_bps: float, distance_km: float) -> float:
-    """Rate times great-circle distance, as the Internet land speed record is counted."""
+    """Rate times great-circle distance, as in the Internet land speed record."""
     return throughput_bps * distance_km * 1000.0

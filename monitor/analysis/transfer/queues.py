@@ -1,8 +1,5 @@
-"""Verdicts of a full link: a queue that stands or drops, a rate that BBR measured, a known capacity that is used up.
-
-In: `Signs`, and the `Recording` for settings and prior knowledge. Out: a `TransferFinding`, or None. A queue shows that
-a link on the path is full, and not who fills it: the rate is this flow's share unless it is the known capacity.
-"""
+"""Verdicts of a full link: a queue that stands or drops, BBR's measured rate, a used-up capacity. The rate is this
+flow's share unless it is the known capacity."""
 
 from __future__ import annotations
 
@@ -21,93 +18,81 @@ from monitor.analysis.transfer.record import Recording, is_bbr
 from monitor.analysis.transfer.signs import Signs
 from monitor.analysis.transfer.token_bucket import LEAST_GROUP
 
+# Duplicate share of retransmissions above which reordering is the limit: more were late than lost.
 DUPLICATES = 0.5
-"""Share of the retransmitted segments above which reordering is the limit: more were late than lost."""
 
 LEAST_LOSS_EVENTS = 3
 
+# RTT rise of a dropping queue, 2 ms and 5% (10% with unknown variation); a standing queue 25%, above delayed ACKs.
 QUEUE_MS, QUEUE_DROPS, QUEUE_UNSURE, QUEUE_STANDING = 2.0, 1.05, 1.1, 1.25
-"""A queue that drops raises the RTT of most intervals by at least 2 ms and 5%, or 10% where its variation is not known;
-a standing queue that does not drop by 25%, as delayed acknowledgements add a few percent."""
 
+# Share of a known capacity that uses it up: headers and the window's sawtooth take a tenth.
 NEAR_CAPACITY = 0.9
-"""Share of a known capacity from which on it is used up: headers and the sawtooth of the window take a tenth."""
 
+# Deviation over mean of the window at losses: a full queue below the first, independent losses above the second.
 SAME_WINDOW, OTHER_WINDOW = 0.05, 0.2
-"""Deviation of the congestion window at loss events over its mean: below the first a full queue drops at its length,
-above the second losses are independent, whose windows are spread like the times between them."""
 
+# Minimum loss events at the same window: three may be by chance.
 LEAST_SAME = 4
-"""Minimum loss events at the same window: three may be by chance."""
 
+# Deviation of the window over its mean from which losses cut it; a constant window proves nothing.
 MOVES = 0.1
-"""Deviation of the congestion window over its mean from which on losses cut it: a window that stands still tells
-nothing about them."""
 
+# Maximum deviation of a rate that losses do not change, since the link is never idle.
 PINNED = 0.05
-"""Maximum deviation of a rate that losses do not change, since the link is never idle."""
 
+# Median window over bytes in flight above which no constant window or buffer is the limit; such limits give 2 to 2.3.
 MOST_OVER_FLIGHT = 2.5
-"""Median ratio of the congestion window to the bytes in flight above which no constant window or buffer holds the
-flight: with it the congestion window ends at twice the flight, at 2.3 times with pauses and writes in blocks."""
 
+# No buffer is below the initial window (RFC 6928): less in flight is the sender's interface.
 LEAST_FLIGHT_SEGMENTS = 10
-"""No buffer is smaller than the initial window (RFC 6928): less in flight is held back by the sender's interface."""
 
+# Evidence of a queue's verdict that a path paced by BBR lacks.
 QUEUE_FIGURE = "RTT with the queue"
-"""The evidence that a verdict of a queue has, and that of a path paced by BBR has not."""
 
+# Minimum RTT rise over its variation: 6 to 700 with a queue in the lab, up to 3.3 on idle paths.
 NOISE = 6.0
-"""Minimum rise of the RTT over its own variation, which is that from packet to packet: in the lab 6 to 700 in a queue
-that others share or not, up to 3.3 on idle paths with jitter or delayed acknowledgements."""
 
+# Minimum queue length at its longest and mostly; shorter delays at low rates are delayed ACKs or busy hosts.
 QUEUE_SEGMENTS, STANDING_SEGMENTS = 4.0, 2.0
-"""Minimum length of a queue at its longest, and most of the time, by its delay at the rate of the bottleneck: a few
-milliseconds at 2 Mbit/s hold less than a segment, and are delayed acknowledgements or a busy host."""
 
+# Maximum rate deviation of a standing queue; above it another cause, such as a busy host, raised the RTT.
 QUEUE_DEVIATION = 0.2
-"""Maximum deviation of the rate with a standing queue, which keeps its link busy. With a larger deviation the RTT rose
-for another reason, such as a busy host."""
 
+# Share of the busy time with a full send buffer above which it is the limit.
 BUFFER_BINDS = 0.5
-"""Share of the busy time in which the send buffer was full, above which it is the limit."""
 
+# Share of a test with data to send, except the connection setup and short gaps.
 BUSY = 0.8
-"""Share of a test in which its sender has data to send, but for the connection setup and short gaps."""
 
+# Retransmitted share that explains a fall below the path's past: BBRv2's limit for loss.
 NOTABLE_LOSS = 0.02
-"""Share of the segments retransmitted that explains a fall below the path's past: BBRv2's limit for loss."""
 
+# Share of the earlier tests' median, or of the capacity, below which a path has lost throughput.
 FALLEN = 0.5
-"""Share of the median of the earlier tests, or without them of the path's capacity, below which a path has lost
-throughput."""
 
+# BBR's window over the bytes in flight: 2 or more where something else limits.
 BBR_WINDOW = 1.9
-"""BBR's window over the bytes in flight: 2 where something else limits, as its room for bursts comes on top."""
 
+# Deviation of the rate above which BBR is not at a bottleneck, where it keeps its measured rate.
 UNSTEADY = 0.5
-"""Deviation of the rate above which BBR is not at a bottleneck: it keeps to the rate that it measured there."""
 
+# In longer intervals single loss events are not visible; there three show a queue, here one.
 FINE_INTERVAL_S = 0.25
-"""Maximum length of intervals in which single loss events, and the RTT before each, can be seen: there a single loss
-shows a queue, in longer intervals three do."""
 
 LINE_RATES_BPS = tuple(1e6 * megabits for megabits in (10, 100, 1000, 2500, 5000, 10_000, 25_000, 40_000, 100_000))
 
+# Payload in a full Ethernet frame at an MTU of 1500, on the wire and as Linux's shapers count it.
 FRAME_SHARES = (1448 / 1538, 1448 / 1514)
-"""Payload in a full frame of Ethernet at an MTU of 1500, on the wire and as Linux's shapers count it."""
 
 FRAME_SHARE_WITHIN = 0.005
 
+# An interface that is never idle has that share of its rate, and hardly varies.
 FRAME_DEVIATION = 0.01
-"""An interface that is never idle has that share of its rate, and hardly varies."""
 
 
 def queued(signs: Signs, recording: Recording) -> TransferFinding | None:
-    """A queue that drops, or that stands. A window far above the flight fills none.
-
-    BBR empties its queue between losses, so that the RTT before them shows it.
-    """
+    """A queue that drops or stands; a window far above the flight fills none. BBR empties its queue between losses."""
     drops = signs.loss_events > 0 and is_raised(signs)
     least_events = 1 if signs.interval_s <= FINE_INTERVAL_S else LEAST_LOSS_EVENTS
     at_loss = signs.later_loss_events >= least_events and queue_at_loss(signs)
@@ -136,11 +121,8 @@ def queued(signs: Signs, recording: Recording) -> TransferFinding | None:
 
 
 def paced_by_bbr(signs: Signs, recording: Recording) -> TransferFinding | None:
-    """BBR sends at the measured bottleneck rate and causes hardly any queue or loss.
-
-    Its window is twice what the path holds at that rate. Without the kernel's counters, more than half of it in flight
-    shows that the path holds the data, and no buffer or application; nor does the peer's window, where that is known.
-    """
+    """BBR sends at the measured bottleneck rate with hardly any queue or loss. Without kernel counters, more than half
+    of its window in flight excludes buffers and application."""
     if not is_bbr(recording):
         return None
     is_in_flight = signs.window_limited_ratio < BUFFER_BINDS and signs.window.over_flight_ratio < BBR_WINDOW
@@ -177,7 +159,7 @@ def at_capacity(signs: Signs, recording: Recording) -> TransferFinding | None:
 
 
 def _filled_bps(signs: Signs, recording: Recording) -> float | None:
-    """The known capacity where the test had all of it, else None. A rate above it shows that it is not the capacity."""
+    """The known capacity if fully used; None also for a rate above it."""
     capacity_bps = recording.known_capacity_bps
     if capacity_bps is None or not NEAR_CAPACITY <= signs.throughput_bps / capacity_bps <= 1.0 / NEAR_CAPACITY:
         return None
@@ -185,7 +167,6 @@ def _filled_bps(signs: Signs, recording: Recording) -> float | None:
 
 
 def _link_text(how: str, signs: Signs, recording: Recording) -> str:
-    """The rate of a flow that the path's link limits: all of the link, or a share that only its capacity would tell."""
     capacity_bps = _filled_bps(signs, recording)
     if capacity_bps is not None:
         full = f"the path is full, it carries {bit_rate(capacity_bps)}"
@@ -197,7 +178,7 @@ def _link_text(how: str, signs: Signs, recording: Recording) -> str:
 
 
 def at_line_rate(signs: Signs, recording: Recording) -> TransferFinding | None:
-    """A steady rate that is exactly what an Ethernet interface carries, without losses to bring it about."""
+    """A steady rate that is exactly an Ethernet interface's, without losses."""
     if signs.loss_events or not signs.rate_deviation_ratio <= FRAME_DEVIATION:
         return None
     line_bps = next((line for line in LINE_RATES_BPS if _fills_frames(signs.throughput_bps / line)), None)
@@ -220,7 +201,7 @@ def _fills_frames(share: float) -> bool:
 
 
 def short_queue(signs: Signs, recording: Recording) -> TransferFinding | None:
-    """Losses that come at the same window, or leave the rate as it is: of a queue too short to raise the RTT."""
+    """Losses at the same window, or without effect on the rate: a queue too short to raise the RTT."""
     if signs.loss_events < LEAST_LOSS_EVENTS or signs.interval_s > FINE_INTERVAL_S or is_bbr(recording):
         return None
     if not drops_singly(signs, recording) or not window_moves(signs, recording):
@@ -247,22 +228,20 @@ def short_queue(signs: Signs, recording: Recording) -> TransferFinding | None:
 
 
 def window_moves(signs: Signs, recording: Recording) -> bool:
-    """Whether losses cut the congestion window. The sum of several streams varies less by the root of their number."""
+    """Whether losses cut the congestion window; several streams vary less by the root of their number."""
     return signs.window.deviation_ratio * math.sqrt(recording.streams) >= MOVES
 
 
 def drops_singly(signs: Signs, recording: Recording) -> bool:
-    """Whether a loss event has a segment or two of each stream, as a policer's have not."""
+    """Whether a loss event has a segment or two of each stream, unlike a policer's."""
     return signs.median_group < LEAST_GROUP * recording.streams
 
 
 def queue_at_loss(signs: Signs) -> bool:
-    """Whether the RTT is raised just before losses."""
     return _is_long(signs, signs.rtt_at_loss_ms, QUEUE_UNSURE)
 
 
 def is_raised(signs: Signs) -> bool:
-    """Whether the RTT is raised most of the time."""
     is_long = is_longer(signs, signs.rtt_ms, QUEUE_DROPS) and _holds(signs, signs.rtt_ms, STANDING_SEGMENTS)
     return is_long and not _is_noise(signs)
 
@@ -273,13 +252,13 @@ def has_fallen(signs: Signs, recording: Recording) -> bool:
 
 
 def is_below(signs: Signs, recording: Recording, share: float) -> bool:
-    """Whether the rate is below this share of that of the earlier tests, or without them of the path's capacity."""
+    """Whether the rate is below this share of the earlier tests, or else of the capacity."""
     usual_bps = recording.usual_bps
     return usual_bps is not None and signs.throughput_bps < share * usual_bps
 
 
 def queue_stands(signs: Signs) -> bool:
-    """Whether the RTT is raised throughout at a steady rate, or rises with the window while their ratio is steady."""
+    """Whether the RTT is raised throughout at a steady rate, or rises with the window at a steady ratio."""
     if _fills_queue(signs):
         return True
     is_long = _is_long(signs, signs.rtt_ms, QUEUE_STANDING) and not _is_noise(signs)
@@ -287,15 +266,14 @@ def queue_stands(signs: Signs) -> bool:
 
 
 def _fills_queue(signs: Signs) -> bool:
-    """A queue that was never empty has no idle RTT to compare with: its RTTs are the windows over the link's rate."""
+    """For a queue that was never empty: RTT is window over rate."""
     window = signs.window
     steady = window.fills_queue and window.fill_deviation_ratio <= QUEUE_DEVIATION
     return steady and _is_long(signs, window.filled_rtt_ms, QUEUE_UNSURE)
 
 
 def outgrew_flight(signs: Signs, recording: Recording) -> bool:
-    """Whether far more was in flight when the congestion window grew. The initial window did not grow, and BBR's has
-    room for bursts of acknowledgements."""
+    """Whether far more was in flight when the congestion window grew; not for the initial window or BBR's."""
     if is_bbr(recording) or flight_bytes(signs) < LEAST_FLIGHT_SEGMENTS * recording.mss_bytes:
         return False
     return signs.window.over_flight_ratio > MOST_OVER_FLIGHT
@@ -306,7 +284,7 @@ def _is_long(signs: Signs, rtt_ms: float, times: float) -> bool:
 
 
 def _is_noise(signs: Signs) -> bool:
-    """Whether the RTT varies by itself, from packet to packet, so that most are above the minimum without a queue."""
+    """Whether the RTT varies from packet to packet without a queue."""
     if math.isnan(signs.rtt_variation_ms):
         return not is_longer(signs, signs.rtt_ms, QUEUE_UNSURE)
     return signs.rtt_ms - signs.base_rtt_ms < NOISE * signs.rtt_variation_ms

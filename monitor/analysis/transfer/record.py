@@ -1,9 +1,4 @@
-"""Input of a diagnosis: the data of a TCP test, and the same as arrays.
-
-In: `Recording`, from the intervals of the sending tool, and where available those of the receiving tool, the counters
-of the sender's kernel, and CPU load. Out: `IntervalSeries`, arrays with an element for each interval of the sender.
-Missing values are None in a recording and NaN in an array.
-"""
+"""Input of a diagnosis: a TCP test's `Recording`, and its arrays by sender interval. Missing values are None or NaN."""
 
 from __future__ import annotations
 
@@ -16,8 +11,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
+# A congestion window of at least this share of the peer's window: the peer's window is the limit.
 WINDOW_USED = 0.95
-"""A congestion window of at least this share of the peer's window: the peer's window is the limit."""
 
 
 class RecordingError(ValueError):
@@ -26,17 +21,16 @@ class RecordingError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SenderInterval:
-    """An interval as the sender saw it. Windows are sums over the streams, RTTs their mean, taken at its end. The
-    variation is the kernel's `rttvar` (RFC 6298): the mean deviation of the RTT."""
+    """An interval as the sender saw it."""
 
     start_s: float
     end_s: float
     sent_bytes: int
     retransmits: int | None = None
-    cwnd_bytes: int | None = None
-    peer_window_bytes: int | None = None
-    rtt_ms: float | None = None
-    rtt_variation_ms: float | None = None
+    cwnd_bytes: int | None = None  # sum over the streams
+    peer_window_bytes: int | None = None  # sum over the streams
+    rtt_ms: float | None = None  # mean over the streams, at the end
+    rtt_variation_ms: float | None = None  # rttvar (RFC 6298): mean deviation of the RTT
     path_mtu_bytes: int | None = None
 
 
@@ -51,34 +45,27 @@ class ReceiverInterval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpInfo:
-    """Counters of the sender's kernel (TCP_INFO; `ss -ti` shows them under the names given here).
+    """Counters of the sender's kernel (TCP_INFO, as in `ss -ti`); times are means over the streams."""
 
-    `age_s` is the age of the connection. Times run while there was something to send (`busy`): all of it, the part in
-    which the peer's window was used up (`rwnd_limited`), the part in which the send buffer was (`sndbuf_limited`); they
-    are means over the streams. `duplicates` are retransmitted segments of all streams that the peer had already
-    (`dsack_dups`, RFC 2883).
-    """
-
-    age_s: float | None = None
-    busy_s: float | None = None
-    peer_window_limited_s: float | None = None
-    send_buffer_limited_s: float | None = None
-    duplicates: int | None = None
+    age_s: float | None = None  # of the connection
+    busy_s: float | None = None  # with something to send
+    peer_window_limited_s: float | None = None  # rwnd_limited: part of busy_s with a full peer window
+    send_buffer_limited_s: float | None = None  # sndbuf_limited: part of busy_s with a full send buffer
+    duplicates: int | None = None  # retransmitted but already received, all streams (dsack_dups, RFC 2883)
 
 
 @dataclass(frozen=True, slots=True)
 class CoreUse:
-    """A CPU core during a test: shares of the time in which it was busy, and in software interrupts (network)."""
+    """A CPU core during a test."""
 
     number: int
     busy_ratio: float
-    softirq_ratio: float
+    softirq_ratio: float  # software interrupts (network)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostState:
-    """A host. `tool_core` is the core on which the tool's busiest thread ran, `tool_ratio` the share of the time in
-    which that thread ran. `queue_drops` are packets dropped by the interface's queue discipline in the test."""
+    """A host during a test."""
 
     sysctls: Mapping[str, str] = field(default_factory=dict)
     interface: str | None = None
@@ -87,22 +74,21 @@ class HostState:
     tx_queue_packets: int | None = None
     cpu_governor: str | None = None
     cores: tuple[CoreUse, ...] = ()
-    tool_core: int | None = None
-    tool_ratio: float | None = None
-    queue_drops: int | None = None
+    tool_core: int | None = None  # of the tool's busiest thread
+    tool_ratio: float | None = None  # share of the time in which that thread ran
+    queue_drops: int | None = None  # by the interface's queue discipline, in the test
     speed_bps: float | None = None
 
     @property
     def tool_core_use(self) -> CoreUse | None:
-        """The core of the tool's busiest thread."""
         return next((core for core in self.cores if core.number == self.tool_core), None)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainsResult:
-    """The result of the path's newest policer test before the transfer: `policer`, `shaper`, `link` or `no_limit`."""
+    """The path's newest policer test before the transfer."""
 
-    verdict: str
+    verdict: str  # policer, shaper, link or no_limit
     sustained_bps: float | None
     burst_bytes: float | None
     age_s: float
@@ -110,42 +96,33 @@ class TrainsResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """A test. `asked_bps` is the requested rate; `idle_rtt_ms` the RTT of a ping without the load; `omitted_s` the
-    first part, which the tool leaves out of its figures. `delivered_bytes` is the total that was received or
-    acknowledged; `earlier_bps` the median throughput of the earlier tests of the path.
-
-    `window_bytes` is the socket buffer that the test set; None if the system chose it. `has_thread_per_stream` is
-    whether the tool has a thread for each stream. `trains` is the result of a policer test of the path, None without a
-    recent one; `ends` are the addresses of sender and receiver.
-
-    The CPU ratios are the share of the test in which the tool's process ran or waited to run.
-    """
+    """Data of a TCP test."""
 
     samples: tuple[SenderInterval, ...]
     arrivals: tuple[ReceiverInterval, ...] = ()
-    omitted_s: float = 0.0
+    omitted_s: float = 0.0  # first part, outside of the tool's figures
     streams: int = 1
     mss_bytes: int = 1448
     congestion_control: str | None = None
-    asked_bps: float | None = None
-    idle_rtt_ms: float | None = None
+    asked_bps: float | None = None  # requested rate
+    idle_rtt_ms: float | None = None  # of a ping without the load
     capacity_bps: float | None = None
     promised_bps: float | None = None
-    delivered_bytes: int | None = None
-    earlier_bps: float | None = None
-    sender_cpu_ratio: float | None = None
-    receiver_cpu_ratio: float | None = None
+    delivered_bytes: int | None = None  # total received or acknowledged
+    earlier_bps: float | None = None  # median of the path's earlier tests
+    sender_cpu_ratio: float | None = None  # share of time the tool's process ran or waited to
+    receiver_cpu_ratio: float | None = None  # share of time the tool's process ran or waited to
     kernel: TcpInfo | None = None
     sender_host: HostState | None = None
     receiver_host: HostState | None = None
-    has_thread_per_stream: bool | None = None
-    window_bytes: int | None = None
-    trains: TrainsResult | None = None
-    ends: tuple[str, str] | None = None
+    has_thread_per_stream: bool | None = None  # of the tool
+    window_bytes: int | None = None  # socket buffer set by the test; None if by the system
+    trains: TrainsResult | None = None  # of a policer test; None without a recent one
+    ends: tuple[str, str] | None = None  # addresses of sender and receiver
 
     @property
     def known_capacity_bps(self) -> float | None:
-        """The rate that the path carries: as measured, else the least of promise and interfaces. None where unknown."""
+        """The measured rate of the path, else the least of promise and interfaces."""
         if self.capacity_bps is not None:
             return self.capacity_bps
         speeds = (host.speed_bps for host in (self.sender_host, self.receiver_host) if host is not None)
@@ -153,15 +130,13 @@ class Recording:
 
     @property
     def usual_bps(self) -> float | None:
-        """The rate of the earlier tests, or without them the path's capacity."""
+        """The rate of the earlier tests, or else the capacity."""
         return self.capacity_bps if self.earlier_bps is None else self.earlier_bps
 
     def cpu_ratio(self, end: str) -> float | None:
-        """The CPU ratio of an end, sender or receiver."""
         return self.sender_cpu_ratio if end == "sender" else self.receiver_cpu_ratio
 
     def host(self, end: str) -> HostState | None:
-        """The host of an end, sender or receiver."""
         return self.sender_host if end == "sender" else self.receiver_host
 
 
@@ -172,18 +147,12 @@ def is_bbr(recording: Recording) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class IntervalSeries:
-    """A recording as arrays over its intervals.
-
-    `delivered_bytes` are the bytes that arrived where the receiver's intervals are known, else those written, less
-    those that were still in the send buffer at the end where the delivered total is known. Writes go into the send
-    buffer in large blocks, so that single short intervals of them say little. `total_delivered_bytes` counts those
-    that arrived after the last interval too.
-    """
+    """A recording as arrays over its intervals."""
 
     start_s: Floats
     end_s: Floats
     sent_bytes: Floats
-    delivered_bytes: Floats
+    delivered_bytes: Floats  # arrived, or else written, less the remaining send buffer
     retransmits: Floats
     cwnd_bytes: Floats
     peer_window_bytes: Floats
@@ -192,7 +161,7 @@ class IntervalSeries:
     base_rtt_ms: float
     arrivals_known: bool
     losses_known: bool
-    total_delivered_bytes: float
+    total_delivered_bytes: float  # including arrivals after the last interval
 
     @property
     def width_s(self) -> Floats:
@@ -204,12 +173,11 @@ class IntervalSeries:
 
     @property
     def lossy(self) -> Bools:
-        """Intervals with retransmissions."""
         return self.retransmits > 0
 
     @property
     def base_rtt_s(self) -> float:
-        """The minimum RTT in seconds; 0 where unknown."""
+        """0 where unknown."""
         return 0.0 if np.isnan(self.base_rtt_ms) else self.base_rtt_ms / 1000.0
 
 
@@ -253,7 +221,6 @@ def _check_times(start_s: Floats, end_s: Floats) -> None:
 
 
 def _arrived_bytes(arrivals: tuple[ReceiverInterval, ...], start_s: Floats, end_s: Floats) -> Floats:
-    """The receiver's bytes laid on the sender's intervals, evenly within each of the receiver's."""
     times_s = _array([arrivals[0].start_s, *(arrival.end_s for arrival in arrivals)])
     total_bytes = np.concatenate([[0.0], np.cumsum([arrival.received_bytes for arrival in arrivals])])
     until_end: Floats = np.interp(end_s, times_s, total_bytes)
@@ -262,7 +229,7 @@ def _arrived_bytes(arrivals: tuple[ReceiverInterval, ...], start_s: Floats, end_
 
 
 def _without_backlog(sent_bytes: Floats, delivered_bytes: int | None) -> Floats:
-    """Leave out the bytes that filled the send buffer. It fills at the start, so they are the first."""
+    """Leave out the first bytes, filling the send buffer."""
     if delivered_bytes is None:
         return sent_bytes
     backlog_bytes = max(0.0, float(sent_bytes.sum()) - delivered_bytes)

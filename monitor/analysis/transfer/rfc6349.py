@@ -1,7 +1,4 @@
-"""The three figures of RFC 6349 for a test.
-
-In: a `Recording` and its arrays. Out: `Rfc6349`; a figure without its ground is None.
-"""
+"""The three figures of RFC 6349 for a test, None without data."""
 
 from __future__ import annotations
 
@@ -16,16 +13,15 @@ from monitor.analysis.transfer.record import IntervalSeries, Recording
 
 @dataclass(frozen=True, slots=True)
 class Rfc6349:
-    """RFC 6349, sections 4.1 to 4.3. The transfer time ratio needs the capacity, the efficiency the retransmissions;
-    the buffer delay is relative to the idle RTT if given, else to the minimum of the test."""
+    """RFC 6349, sections 4.1 to 4.3."""
 
-    transfer_time_ratio: float | None
-    efficiency_ratio: float | None
-    buffer_delay_ratio: float | None
+    transfer_time_ratio: float | None  # needs the capacity
+    efficiency_ratio: float | None  # needs the retransmissions
+    buffer_delay_ratio: float | None  # relative to the idle RTT, or the test's minimum
 
 
 def rfc6349(recording: Recording, series: IntervalSeries) -> Rfc6349:
-    """The figures of the whole test, its start included, as the RFC has them."""
+    """The figures of the whole test, its start included, as in the RFC."""
     duration_s = float(series.width_s.sum())
     ideal_s = float(series.delivered_bytes.sum()) * 8.0 / (recording.capacity_bps or math.nan)
     counted = any(sample.retransmits is not None for sample in recording.samples)

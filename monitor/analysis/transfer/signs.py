@@ -1,8 +1,4 @@
-"""Signs of a transfer's limit, each a share or a figure of its steady part.
-
-In: the `IntervalSeries` of a test, its steady intervals and its events. Out: `Signs`.
-`monitor.analysis.transfer.verdicts` judges them.
-"""
+"""Signs of a transfer's limit, figures of its steady part. `verdicts` judges them."""
 
 from __future__ import annotations
 
@@ -15,28 +11,18 @@ from monitor.analysis.transfer.record import WINDOW_USED, Bools, Floats, Interva
 from monitor.analysis.transfer.token_bucket import TokenBucket, fit_drained_bucket, fit_token_bucket
 from monitor.analysis.transfer.window_use import WindowUse, window_use
 
+# Maximum time after slow start in which the segments that it lost are retransmitted.
 OVERSHOOT_RTTS = 10.0
-"""Maximum time after slow start in which the segments that it lost are retransmitted."""
 
+# A peer window below this share of its maximum: its reader is too slow.
 COLLAPSED = 0.5
-"""A peer window below this share of its maximum: its reader is too slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signs:
-    """Figures of the steady part. NaN and None are unknown.
+    """Figures of the steady part. NaN and None are unknown."""
 
-    `window_limited_ratio` is the share of the time in which the peer's window bound, `window_collapsed_ratio` that in
-    which it was less than half of its maximum. `rate_deviation_ratio` is the deviation of the rate over its mean,
-    `loss_window_deviation_ratio` that of the congestion window at later loss events, NaN of fewer than three.
-    `busy_ratio` is the share of the time in which the sender had something to send, `median_group` the segments
-    retransmitted in the median loss event, `duplicate_ratio` the share of them that the peer had already.
-    `sent_segments` are those delivered and those retransmitted. `later_loss_events` leaves out those that ended slow
-    start or followed them at once, as `rtt_at_loss_ms` does; `loses_later` is whether segments were retransmitted later
-    at all. `interval_s` is the median interval.
-    """
-
-    interval_s: float
+    interval_s: float  # median
     mss_bytes: int
     steady_s: float
     steady_intervals: int
@@ -44,30 +30,30 @@ class Signs:
     rtt_ms: float
     rtt_variation_ms: float
     base_rtt_ms: float
-    rtt_at_loss_ms: float
+    rtt_at_loss_ms: float  # without losses that ended slow start or followed at once
     cwnd_bytes: float
     peer_window_bytes: float
-    window_limited_ratio: float
-    window_collapsed_ratio: float
-    rate_deviation_ratio: float
+    window_limited_ratio: float  # share of time in which the peer's window was the limit
+    window_collapsed_ratio: float  # share of time below half of its maximum
+    rate_deviation_ratio: float  # deviation over mean
     paused_ratio: float
     burst_bytes: float
-    busy_ratio: float
+    busy_ratio: float  # share of time with something to send
     send_buffer_limited_ratio: float
     loss_events: int
-    later_loss_events: int
-    loses_later: bool
-    loss_window_deviation_ratio: float
-    median_group: float
+    later_loss_events: int  # without those that ended slow start or followed at once
+    loses_later: bool  # segments retransmitted later at all
+    loss_window_deviation_ratio: float  # of the window at later loss events; NaN below three
+    median_group: float  # segments retransmitted in the median loss event
     resent_segments: int
-    sent_segments: float
-    duplicate_ratio: float
+    sent_segments: float  # delivered and retransmitted
+    duplicate_ratio: float  # share of retransmitted segments that the peer already had
     token_bucket: TokenBucket | None
     window: WindowUse
 
     @property
     def resent_ratio(self) -> float:
-        """Share of the segments that were retransmitted; NaN where none was sent."""
+        """NaN where none was sent."""
         return _ratio(self.resent_segments, self.sent_segments)
 
 
@@ -79,10 +65,7 @@ def read_signs(
     events: tuple[Recovery, ...],
     pauses: tuple[Pause, ...],
 ) -> Signs:
-    """The signs of a test whose slow start ended at `slow_start_end_s`, and that is steady from `start_s` on.
-
-    Loss is counted over all of it.
-    """
+    """The signs of a test that is steady from `start_s` on. Loss is counted over the whole test."""
     steady = series.start_s >= start_s - 1e-6
     steady_s = float(series.width_s[steady].sum())
     throughput_bps = _ratio(8.0 * series.delivered_bytes[steady].sum(), steady_s)
@@ -128,11 +111,7 @@ def read_signs(
 
 
 def _after_overshoot(series: IntervalSeries, slow_start_end_s: float, *, ends_with_loss: bool) -> Bools:
-    """Intervals after those in which the losses of slow start are retransmitted, which may take seconds.
-
-    What is retransmitted within a round trip after slow start was sent in it: its end is seen a round trip before a
-    loss that cuts the window, since the window no longer grew ahead. Its bursts raise the RTT on an idle link too.
-    """
+    """Intervals after the repair of slow start's losses, which may take seconds."""
     first = int(series.lossy.argmax())
     if ends_with_loss and series.lossy.any() and _is_of_start(series, first, slow_start_end_s):
         slow_start_end_s = float(series.end_s[first])
@@ -151,7 +130,6 @@ def _is_of_start(series: IntervalSeries, first: int, slow_start_end_s: float) ->
 
 
 def _rtt_at_loss(series: IntervalSeries, losses: list[int]) -> Floats:
-    """Maximum RTT of the two intervals up to each loss event: a queue is full just before it drops."""
     starts = np.array(losses, dtype=np.intp)
     if not starts.size:
         return np.array([])
@@ -159,7 +137,6 @@ def _rtt_at_loss(series: IntervalSeries, losses: list[int]) -> Floats:
 
 
 def _window_at_loss(series: IntervalSeries, losses: list[int]) -> Floats:
-    """The larger congestion window of the two intervals up to each loss event, before it is cut."""
     starts = np.array(losses, dtype=np.intp)
     return np.fmax(series.cwnd_bytes[starts], series.cwnd_bytes[np.maximum(starts - 1, 0)])
 
@@ -200,7 +177,7 @@ def _duplicate_ratio(recording: Recording, resent: int) -> float:
 
 
 def _by_half_second(series: IntervalSeries, steady: Bools) -> Floats:
-    """Steady rates over half a second each, or over an interval where those are longer."""
+    """Steady rates over half a second, or an interval if longer."""
     widths_s, moved = series.width_s[steady], series.delivered_bytes[steady]
     if not widths_s.size:
         return np.array([])

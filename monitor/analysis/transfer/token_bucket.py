@@ -1,20 +1,8 @@
 """Detect a policer by the losses of a transfer: its rate and the depth of its bucket.
 
-In: the `IntervalSeries` of a test and its loss events. Out: a `TokenBucket`, or None.
-
-A policer drops when its bucket is empty. Between losses the bucket goes from empty to empty, so that the passing bytes
-are its rate times the time, at any rate of the sender; and it goes on dropping until the sender slows down, so that a
-loss event has several segments. Independent losses have a single segment, at any rate. A full queue behaves alike, but
-raises the RTT before it drops: the caller checks that. The bytes above the rate until the first loss are the depth, as
-the bucket is full at the start. Flach and others, "An internet-wide analysis of traffic
-policing" (2016), judge by the bucket's level at losses in the same way, packet by packet.
-
-With an RTT of 100 ms, a test of 10 s has a loss event or two after slow start, too few rates between losses to compare.
-But slow start runs into the empty bucket at many times its rate, which no queue has slowed down; it loses a third of
-all segments, retransmissions too, for dozens of RTTs. In this time the token rate passes. Two other causes differ: with
-independent loss of that share the window would be a few segments (`monitor.analysis.tcp.models.reno_window`); a full
-queue passes the rate of its link, so that nothing faster passed before. Neither repairs an overshoot for longer than a
-few RTTs.
+Between losses the bucket goes from empty to empty, so the bytes that pass are its rate times the time (Flach and
+others, "An internet-wide analysis of traffic policing" (2016)); on long paths slow start keeps losing for dozens of
+RTTs. A full queue also raises the RTT: the caller checks that.
 """
 
 from __future__ import annotations
@@ -26,70 +14,62 @@ import numpy as np
 from monitor.analysis.tcp.models import reno_window
 from monitor.analysis.transfer.record import Floats, IntervalSeries
 
+# In intervals of seconds a loss has no place, and writes of a megabyte make rates equal.
 MOST_INTERVAL_S = 0.25
-"""Maximum length of the intervals: with seconds, a loss has no place, and writes of a megabyte make rates equal."""
 
+# Minimum agreeing rates between losses, two by chance; without the first span, which delivers bytes received earlier.
 LEAST_SPANS = 3
-"""Minimum number of rates between losses that agree: two can do so by chance. The span after the first loss does not
-count: bytes received before that loss are delivered in it, when the hole is repaired."""
 
 SPAN_S = 0.5
+# Minimum length of a span between two losses: repaired bytes are delivered at once, later than they arrived.
 SPAN_RTTS = 10.0
-"""Minimum length of a span between two losses: repaired bytes are delivered at once, later than they arrived."""
 
+# Maximum deviation over mean of the rates between losses, weighted by time; 0.01 to 0.04 in the lab.
 MOST_DEVIATION = 0.1
-"""Maximum deviation of the rates between losses over their mean, weighted by time; 0.01 to 0.04 in the lab."""
 
+# Minimum segments of the median loss event. Independent losses rarely hit two segments of the same window.
 LEAST_GROUP = 3.0
-"""Minimum segments of the median loss event. Independent losses rarely hit two segments of the same window."""
 
+# Maximum time without retransmissions while the bucket is empty: a lost retransmission takes a timeout.
 GAP_S, GAP_RTTS = 0.3, 3.0
-"""Maximum time without retransmissions while the bucket is empty: a lost retransmission takes a timeout."""
 
+# Minimum time of dropping; in the lab a queue's overshoot took 3 to 6 RTTs, a policer's 17 to 48.
 DROPPING_S, DROPPING_RTTS = 1.0, 10.0
-"""Minimum length of the time in which it drops: the overshoot of a queue was repaired in 3 to 6 RTTs in the lab, that
-of a policer in 17 to 48."""
 
+# Minimum share of the segments retransmitted in this time; 0.36 to 0.48 in the lab.
 DROPPED = 0.15
-"""Minimum share of the segments retransmitted in this time; 0.36 to 0.48 in the lab."""
 
+# Minimum rate before it dropped over the rate while dropping; lab: 2.7 to 3.4, queues at most 1.
 BURST = 1.5
-"""Minimum rate before it dropped, over the rate while it did; 2.7 to 3.4 in the lab, at most 1 before a queue's drops
-in slow start."""
 
+# Time over which the rate before is taken: arrivals come in bursts of an RTT.
 BURST_S, BURST_RTTS = 0.3, 3.0
-"""Time over which the rate before is taken: arrivals come in bursts of an RTT."""
 
+# Maximum deviation over mean of the rates in this time's thirds; 0.02 to 0.24 in the lab.
 DEVIATION = 0.25
-"""Maximum deviation of the rates in the thirds of this time over their mean; 0.02 to 0.24 in the lab."""
 
+# Minimum window in this time over the window at equal independent loss; 10 to 50 in the lab.
 BEYOND_LOSS = 4.0
-"""Minimum window in this time, over that which independent loss of the same share permits; 10 to 50 in the lab."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenBucket:
-    """A policer, in bytes of payload. `deviation_ratio` is that of the rates between losses; 0 for a perfect policer.
-
-    `depth_bytes` is None where nothing passed above the rate before the first loss: then the bucket is shallow.
-    `dropping_s` is the time in which it dropped without a break, where that shows it and not the rates between losses;
-    `dropped_ratio` the share of the segments retransmitted in that time.
-    """
+    """A policer, in bytes of payload."""
 
     rate_bps: float
-    depth_bytes: float | None
-    deviation_ratio: float
-    dropping_s: float | None = None
-    dropped_ratio: float | None = None
+    depth_bytes: float | None  # None (shallow) if nothing passed above the rate before
+    deviation_ratio: float  # of the rates between losses
+    dropping_s: float | None = None  # uninterrupted, if shown by that; else None
+    dropped_ratio: float | None = None  # retransmitted share in dropping_s
 
 
 def fit_token_bucket(
     start_s: Floats, arrived_bytes: Floats, loss_at: list[int], group: float, rtt_s: float
 ) -> TokenBucket | None:
-    """The policer that these losses show; None where they are not regular enough, not in groups, or too few.
+    """The policer that these losses show; None where irregular, single, or too few.
 
-    `start_s` and `arrived_bytes` are of each interval, `loss_at` the intervals in which a loss event begins, `group`
-    the segments of the median event in each stream.
+    `start_s` and `arrived_bytes` are by interval, `loss_at` the starts of loss events, `group` the median event's
+    segments per stream.
     """
     if not group >= LEAST_GROUP or start_s.size < 2 or np.median(np.diff(start_s)) > MOST_INTERVAL_S:
         return None
@@ -110,7 +90,6 @@ def fit_token_bucket(
 
 
 def _spans(start_s: Floats, loss_at: list[int], least_s: float) -> list[int]:
-    """The loss events at which spans begin and end, each at least `least_s` long."""
     bounds = loss_at[:1]
     for index in loss_at[1:]:
         if start_s[index] - start_s[bounds[-1]] >= least_s:
@@ -125,7 +104,7 @@ def bytes_above(start_s: Floats, until: Floats, first_loss: int, rate: float) ->
 
 
 def fit_drained_bucket(series: IntervalSeries, mss_bytes: int) -> TokenBucket | None:
-    """The policer that dropped for seconds after a burst; None without one, or where arrivals are unknown."""
+    """The policer that dropped for seconds after a burst; None without, or with unknown arrivals."""
     if not series.arrivals_known or np.median(series.width_s) > MOST_INTERVAL_S:
         return None
     spell = _longest_spell(series)
@@ -180,7 +159,7 @@ def _deviation_of_thirds(times_s: Floats, until: Floats, first: int, last: int) 
 
 
 def _fastest(times_s: Floats, until: Floats, first: int, width_s: float) -> float:
-    """The maximum of bytes a second over this width, up to an interval; 0 where it begins earlier."""
+    """Maximum bytes/s over this width, up to an interval."""
     ends_s = times_s[1 : first + 1]
     ends_s = ends_s[ends_s - width_s >= times_s[0] - 1e-9]
     if not ends_s.size:

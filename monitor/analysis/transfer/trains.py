@@ -1,9 +1,5 @@
-"""The result of the path's newest policer test in the verdict of a transfer, or the advice to run one.
-
-In: a `TransferFinding`, and the `TrainsResult` of its `Recording`. Out: the finding, completed. TCP shows a policer
-only by losses that repeat at a rate; over long paths a test has too few of them, or its slow start exceeds the bucket
-too briefly. UDP trains (`probes.policer`) show the bucket itself.
-"""
+"""Add the path's newest policer test (UDP trains, `probes.policer`) to a transfer's verdict, or the advice to run one:
+TCP alone has too few losses on long paths."""
 
 from __future__ import annotations
 
@@ -24,17 +20,16 @@ from monitor.analysis.transfer.signs import Signs
 from monitor.analysis.transfer.token_bucket import LEAST_GROUP
 
 UNEXPLAINED = (Verdict.LOSS, Verdict.UNDETERMINED)
+# Share of the policer's rate of a limited transfer; headers take 4%, the window's sawtooth the rest.
 LEAST_OF_RATE, MOST_OF_RATE = 0.8, 1.15
-"""Of the policer's rate: a transfer that it limits has this share, and what the bucket held at first. Headers take 4%,
-the sawtooth of the window the rest; below it something else binds."""
 
+# Minimum segments of the median loss event at that rate: independent losses have one.
 LEAST_GROUP_AT_RATE = 2.0
-"""Minimum segments of the median loss event at that rate: independent losses have one."""
 
 
 def with_trains(finding: TransferFinding, signs: Signs, recording: Recording) -> TransferFinding:
-    """The finding with the policer test's result: as its cause where losses in groups are unexplained, else beside it.
-    Without a result, such a finding says how to get one."""
+    """The finding with the policer test's result, as its cause where grouped losses are unexplained; without a result,
+    how to get one."""
     trains = recording.trains
     if finding.verdict is Verdict.POLICER:
         return finding if trains is None else replace(finding, sentence=f"{finding.sentence}; {_told(trains)}")
@@ -64,12 +59,11 @@ def _by_trains(trains: TrainsResult, signs: Signs) -> TransferFinding:
 
 
 def _drops_in_groups(signs: Signs, least: float) -> bool:
-    """Losses of several segments each, as an empty bucket makes."""
     return signs.loss_events > 0 and signs.median_group >= least and not signs.duplicate_ratio >= DUPLICATES
 
 
 def _explains(trains: TrainsResult, finding: TransferFinding, signs: Signs) -> bool:
-    """Whether the test had the rate of the policer, and losses whose cause it does not show, or takes for random."""
+    """Whether the policer's rate explains losses of unknown or random cause."""
     if trains.verdict != "policer" or trains.sustained_bps is None:
         return False
     if finding.verdict not in (*UNEXPLAINED, Verdict.RANDOM_LOSS) or not _drops_in_groups(signs, LEAST_GROUP_AT_RATE):
@@ -80,7 +74,6 @@ def _explains(trains: TrainsResult, finding: TransferFinding, signs: Signs) -> b
 
 
 def _told(trains: TrainsResult) -> str:
-    """The policer test's result with its age."""
     rate = "" if trains.sustained_bps is None else f" of {bit_rate(trains.sustained_bps)}"
     burst = "" if trains.burst_bytes is None else f" and {size_text(trains.burst_bytes)}"
     kind = {"no_limit": "no limit", "policer": f"a policer{rate}{burst}", "shaper": f"a shaper{rate}{burst}"}

@@ -1,9 +1,5 @@
-"""Verdict on the limit of a transfer, from its signs, as a sentence with evidence.
-
-In: `Signs`, and the `Recording` for settings and prior knowledge. Out: a `TransferFinding`. The limits are tried in a
-fixed order, those that imitate others first: a starved CPU looks like a slow reader, a pause like a small window. If
-none fits, the verdict is `UNDETERMINED`, with the reason.
-"""
+"""Verdict on the limit of a transfer, from its signs. Limits are tried in a fixed order, imitating ones first; else
+`UNDETERMINED` with the reason."""
 
 from __future__ import annotations
 
@@ -48,58 +44,54 @@ from monitor.analysis.transfer.trains import with_trains
 
 LEAST_STEADY_S = 0.5
 LEAST_STEADY_RTTS = 10.0
+# Minimum length of the steady part; a test with less than all three is mostly slow start.
 LEAST_STEADY_INTERVALS = 3
-"""Minimum length of the steady part; a test with less than all three is mostly slow start."""
 
+# Share of the time: longer pauses cost more than the variation between tests on the same path.
 PAUSED = 0.1
-"""Share of the time: the cost of longer pauses exceeds the variation between tests on the same path."""
 
 COLLAPSES = 0.1
+# Share of time at the peer's window; half of it where the window collapses, as it then varies.
 WINDOW_BINDS = 0.5
-"""Share of the time in which the peer's window must bind; half of it where the window collapses, as it then varies."""
 
+# Share of the requested rate from which the request was the limit, whatever queues its bursts fill.
 REQUESTED = 0.97
-"""Share of the requested rate from which on the request was the limit, whatever the queues that its bursts fill."""
 
+# Linux offers about half of its buffer as window; the rest holds its own bookkeeping.
 WINDOW_IN_BUFFER = 2.0
-"""Linux offers about half of its buffer as window; the rest holds its own bookkeeping."""
 
+# Share of pauses with nothing to send in the kernel: silence with unacknowledged data is a retransmission timeout.
 IDLE_SHARE = 0.5
-"""Share of the pauses in which the kernel must have had nothing to send: silence with data unacknowledged is a
-retransmission timeout."""
 
+# Share of steady time with an unused or constant congestion window, above which another window is the limit.
 WINDOW_OPEN = 0.8
-"""Share of the steady time in which the congestion window is not used up, or stands still, above which another window
-binds."""
 
+# Minimum time of a constant window: CUBIC's plateau takes 2 to 3 s.
 LEAST_STILL_S = 5.0
-"""Minimum time for which the window stands still: CUBIC's plateau takes 2 to 3 s."""
 
+# Maximum deviation of the rate behind a window; writes of a megabyte give 0.15 at 80 Mbit/s and a second.
 STEADY_DEVIATION = 0.25
-"""Maximum deviation of the rate behind a window; writes of a megabyte give 0.15 at 80 Mbit/s and a second."""
 
+# CPU use of either end above which the process may be the limit between the samples.
 HOST_BUSY = 0.5
-"""CPU use of either end above which the process may be the limit between the samples."""
 
 LINE_SHARE = (0.92, 0.995)
+# Deviation of a sender's own Ethernet interface rate: 0.941 at an MTU of 1500, 0.99 at 9000.
 LINE_DEVIATION = 0.03
-"""A sender behind its own Ethernet interface leaves its window open too. Its rate is that of the interface less headers
-(0.941 at an MTU of 1500, 0.99 at 9000), and hardly varies."""
 
 ROUND_STEPS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.5, 8.0)
 ROUND_WITHIN = 0.005
+# A requested rate, which old versions of iperf3 do not report, is round and hardly varies.
 ROUND_DEVIATION = 0.01
-"""A rate that the sender was told to keep, which old versions of iperf3 do not report, is round and hardly varies."""
 
 
 def find(signs: Signs, recording: Recording, start_s: float, duration_s: float) -> TransferFinding:
-    """First limit whose signs are present; start and length of the test decide whether it was long enough."""
+    """The first limit with its signs present; `UNDETERMINED` for a too short test."""
     short = _too_short(signs, start_s, duration_s)
     return short or with_trains(_first(signs, recording) or _undetermined(signs, recording), signs, recording)
 
 
 def is_enough(signs: Signs) -> bool:
-    """Whether the steady part is long enough for a verdict."""
     rtt_s = 0.0 if math.isnan(signs.base_rtt_ms) else signs.base_rtt_ms / 1000.0
     least_s = max(LEAST_STEADY_S, LEAST_STEADY_RTTS * rtt_s)
     return signs.steady_s >= least_s and signs.steady_intervals >= LEAST_STEADY_INTERVALS
@@ -216,7 +208,6 @@ def _buffer_limited(signs: Signs, recording: Recording) -> TransferFinding | Non
 
 
 def _window_advice(signs: Signs, recording: Recording, *ends: str) -> str:
-    """The window that the path's capacity needs; twice the current window where the capacity is unknown."""
     if recording.capacity_bps is not None:
         wanted = float(buffer_bytes(recording.capacity_bps, signs.base_rtt_ms))
         need = f"the path needs {size_text(wanted)}"
@@ -233,7 +224,6 @@ def _window_advice(signs: Signs, recording: Recording, *ends: str) -> str:
 
 
 def _or_flight(window_bytes: float, signs: Signs) -> float:
-    """A window, or the bytes in flight where it is not known."""
     return flight_bytes(signs) if math.isnan(window_bytes) else window_bytes
 
 
@@ -249,7 +239,7 @@ def _rate_requested(signs: Signs, recording: Recording) -> TransferFinding | Non
 
 
 def _window_open(signs: Signs, recording: Recording) -> TransferFinding | None:
-    """A steady rate below what the congestion window allows, where the peer's window or the kernel is not known."""
+    """A steady rate below the window, with unknown peer window or kernel."""
     open_ratio, still_ratio = signs.window.open_ratio, signs.window.still_ratio
     stands_still = still_ratio >= WINDOW_OPEN and still_ratio * signs.steady_s >= LEAST_STILL_S
     if not (open_ratio >= WINDOW_OPEN or stands_still) or not _may_be_window(signs, recording):
@@ -279,7 +269,7 @@ def _window_open(signs: Signs, recording: Recording) -> TransferFinding | None:
 
 
 def _may_be_window(signs: Signs, recording: Recording) -> bool:
-    """Whether neither losses, the congestion control, the hosts, an interface nor a request explain an open window."""
+    """Whether nothing else explains an open window."""
     if is_bbr(recording) or recording.asked_bps is not None or outgrew_flight(signs, recording):
         return False
     if signs.later_loss_events >= LEAST_LOSS_EVENTS:

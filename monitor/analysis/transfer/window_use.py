@@ -1,14 +1,5 @@
-"""Use of the congestion window: whether it bound the transfer, stood open, or was cut by loss.
-
-In: the `IntervalSeries` of a test, its steady intervals. Out: `WindowUse`.
-
-Linux grows the congestion window only while it is used up, in slow start to at most twice the bytes in flight
-(tcp_is_cwnd_limited). A window that stands still, or that is larger than the flight, thus shows that something else
-binds: the receiver's window, the send buffer, or the application. If it is far more than twice the flight, more was in
-flight when it grew, and neither a window nor a buffer holds the flight. CUBIC's own window stands still for some
-seconds about its plateau (0.4 segments within a second of it), Reno's never. BBR sets its window to twice the flight,
-so that its window shows nothing.
-"""
+"""Use of the congestion window: the limit, open, or cut by loss. Linux grows it only while used up
+(tcp_is_cwnd_limited), so a constant or larger window has another limit; BBR's is always twice the flight."""
 
 from __future__ import annotations
 
@@ -19,47 +10,36 @@ import numpy as np
 from monitor.analysis.transfer.events import CUT, loss_starts
 from monitor.analysis.transfer.record import Bools, Floats, IntervalSeries
 
+# Window over flight from which the window is no limit: ACKs and block writes change the flight by less.
 OPEN = 1.25
-"""Ratio of the congestion window to the bytes in flight from which on the window does not bind: acknowledgements and
-writes in blocks change the flight by less."""
 
+# Window over flight below which they contradict, as where the window was larger within the interval.
 OVERUSED = 0.67
-"""Ratio of the congestion window to the bytes in flight below which the two contradict each other, as where the window
-was far larger within the interval than at its end."""
 
+# Writes of a megabyte make single seconds of a slow transfer uneven.
 SMOOTHED_INTERVALS = 3
-"""Writes of a megabyte make single seconds of a slow transfer uneven."""
 
 QUEUE_GROWTH = 0.5
+# Correlation of RTT and window in a filling queue; on an idle path the RTT stays constant.
 QUEUE_CORRELATION = 0.8
-"""A queue lengthens the RTT with the window: in step, and by half of the window's growth at least (of logarithms). On
-an idle path the RTT stays as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowUse:
-    """Shares of the steady time; NaN is unknown.
+    """Shares of the steady time; NaN is unknown."""
 
-    Two are no shares: `over_flight_ratio`, the median of the window over the bytes in flight, and `deviation_ratio`,
-    the window's deviation over its mean. `open_ratio`: the window was larger than the flight. `still_ratio`: the window
-    was that of the interval before. `after_cut_ratio`: the time after a loss first cut it, 0 without a cut;
-    `cut_in_start` whether that loss ended slow start. `fills_queue`: RTT and window grew in step while the rate that
-    they give was steady to within `fill_deviation_ratio`, up to an RTT of `filled_rtt_ms`.
-    """
-
-    over_flight_ratio: float
-    deviation_ratio: float
-    open_ratio: float
-    still_ratio: float
-    after_cut_ratio: float
-    cut_in_start: bool
-    fills_queue: bool
-    fill_deviation_ratio: float
-    filled_rtt_ms: float
+    over_flight_ratio: float  # median of the window over the bytes in flight; no share
+    deviation_ratio: float  # of the window, over its mean; no share
+    open_ratio: float  # window larger than the flight
+    still_ratio: float  # window unchanged since the interval before
+    after_cut_ratio: float  # after the first cut by a loss; 0 without
+    cut_in_start: bool  # that loss ended slow start
+    fills_queue: bool  # RTT and window grew in step at a steady rate
+    fill_deviation_ratio: float  # of that rate
+    filled_rtt_ms: float  # highest RTT of that growth
 
 
 def window_use(series: IntervalSeries, steady: Bools, slow_start_end_s: float) -> WindowUse:
-    """The use of the window in the steady part."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         over_flight = series.cwnd_bytes / (_smoothed_bps(series) / 8.0 * series.rtt_ms / 1000.0)
         implied_bps = series.cwnd_bytes * 8000.0 / series.rtt_ms
@@ -85,7 +65,6 @@ def _deviation(values: Floats) -> float:
 
 
 def _smoothed_bps(series: IntervalSeries) -> Floats:
-    """Rates over up to `SMOOTHED_INTERVALS` intervals each."""
     kernel = np.ones(SMOOTHED_INTERVALS)
     moved, widths_s = (
         np.convolve(values, kernel, mode="full")[SMOOTHED_INTERVALS // 2 :][: values.size]
@@ -96,11 +75,7 @@ def _smoothed_bps(series: IntervalSeries) -> Floats:
 
 
 def _first_cut(series: IntervalSeries, slow_start_end_s: float) -> int:
-    """The first interval whose loss cut the window; the number of intervals without any.
-
-    A loss that ends slow start cuts it even where the window at the ends of the intervals hardly shows it: it doubled
-    and was halved within one.
-    """
+    """First interval with a loss that cut the window; length if none."""
     for index in loss_starts(series):
         before = series.cwnd_bytes[max(0, index - 1)]
         least = np.fmin.reduce(series.cwnd_bytes[index : index + 2])

@@ -1,5 +1,4 @@
-"""The users' API about annotations: changes of a path, a site or the mesh that operators noted, with the figures of a
-path before and after."""
+"""The users' API about annotations."""
 
 from __future__ import annotations
 

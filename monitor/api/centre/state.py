@@ -1,4 +1,4 @@
-"""The users' API about the state of the whole mesh: the sentence of the pages, and its counts of paths."""
+"""The users' API about the state of the mesh."""
 
 from __future__ import annotations
 
@@ -50,7 +50,6 @@ def get_state(request: HttpRequest) -> dict[str, object]:
 
 
 def state_fields(state: MeshState) -> dict[str, object]:
-    """The fields of `MeshStateOut`."""
     tally = state.tally
     return {
         "sentence": state.sentence,

@@ -1,5 +1,4 @@
-"""The users' API about a whole centre in one answer, by which centres show each other: its state in a sentence, its
-open incidents, and the loss between its groups or regions."""
+"""The users' API about a whole centre, by which centres show each other."""
 
 from __future__ import annotations
 
@@ -85,7 +84,6 @@ def get_centre(request: HttpRequest) -> dict[str, object]:
 
 
 def centre_fields(state: MeshState, now: datetime) -> dict[str, object]:
-    """The fields of this centre's own `CentreOut`."""
     places = load_places(more_than=0)
     return {
         "mesh": Mesh.objects.values_list("name", flat=True).first() or "",
@@ -132,7 +130,6 @@ def _loss_fields(shown: PlaceGrid) -> dict[str, object]:
 
 
 def _worst_loss(grid: Grid, path: PathFigures) -> dict[str, object]:
-    """The packets of the loss now; of a path without replies those of the time shown, none of them received."""
     now = grid.cell_now(path)
     is_dead = path.state is FigureState.TOTAL_LOSS
     sent, received = (path.sent, 0) if is_dead else (now.value_sent, now.value_received)
@@ -144,6 +141,5 @@ def _worst_loss(grid: Grid, path: PathFigures) -> dict[str, object]:
 
 
 def _order(cell: PairCell) -> tuple[bool, bool, float, int]:
-    """Pairs with an open incident first, then those in trouble, then the worst loss, then the most bad paths."""
     lost = cell.worst.value
     return not cell.with_incident, not cell.bad, 1.0 if lost is None else -lost, -cell.bad

@@ -1,7 +1,4 @@
-"""The newest request-response runs of paths, and the newest aggregate tests, as gauges.
-
-In: their records. Out: families of metrics. Figures that a run does not have are left out.
-"""
+"""Gauges of the newest request-response runs and aggregate tests, without missing figures."""
 
 from __future__ import annotations
 
@@ -17,7 +14,6 @@ RESPONSE_LABELS = ("host", "source", "source_site", "destination_site", "path", 
 
 
 def of_responses(runs: Sequence[NewestResponse]) -> Iterator[Metric]:
-    """Latencies by quantile, rate and time of each path and test."""
     latency = GaugeMetricFamily(
         "soundings_request_response_latency_seconds",
         "Latency of the transactions of the newest request-response run of the last day",
@@ -39,7 +35,7 @@ def of_responses(runs: Sequence[NewestResponse]) -> Iterator[Metric]:
 
 
 def of_aggregates(runs: Sequence[AggregateResult]) -> Iterator[Metric]:
-    """Sum, fairness, members and time of each test. Without the sum of all members there is no sample of it."""
+    """Leave out partial sums."""
     families = {
         "sum_bits_per_second": ("Sum of all members of the newest aggregate test of the last week", "sum_bps"),
         "fairness_ratio": ("Jain's index of its members", "fairness"),

@@ -1,8 +1,5 @@
-"""The newest values of each path, under the metric names of smokeping_prober where they exist.
-
-In: conditions of paths, counters of paths, and of their routes. Out: families of metrics. smokeping_prober counts since
-it started, we since the UTC day began; its labels `ip`, `host`, `source` and `tos` are here too, and ours beside them.
-"""
+"""Newest values of each path, with smokeping_prober's names and labels where they exist; they count since the UTC day
+began."""
 
 from __future__ import annotations
 
@@ -20,20 +17,19 @@ from monitor.overview.links.use import LinkUse
 from monitor.present.read import PresentPath
 from monitor.present.track import Condition
 
+# smokeping_prober's own: 50 µs to 26 s.
 BUCKETS_S = tuple(5e-05 * 2**number for number in range(20))
-"""smokeping_prober's own: 50 µs to 26 s."""
 LABELS = ("ip", "host", "source", "tos", "source_site", "destination_site", "path", "packet_bytes")
 ROUTE_LABELS = ("host", "source", "source_site", "destination_site", "path")
+# Type of service of the requests; always the default.
 TOS = "0"
-"""Type of service of the requests; always the default."""
 
 
 LINK_LABELS = (*ROUTE_LABELS, "test", "interface", "router")
 
 
 class PathCollector(Collector):
-    """Collector of the metrics of these counters, and of the links of their paths; `present` has labels and condition
-    of each path."""
+    """`present` has labels and condition of each path."""
 
     def __init__(
         self,
@@ -82,7 +78,6 @@ class PathCollector(Collector):
         yield from of_responses(self._responses)
 
     def _of_conditions(self) -> Iterator[Metric]:
-        """The condition of each path; the loss and the onset of those in trouble."""
         numbers = ", ".join(f"{condition} {condition.name.lower()}" for condition in Condition)
         condition = GaugeMetricFamily("soundings_path_condition", f"Its condition: {numbers}", labels=ROUTE_LABELS)
         loss = GaugeMetricFamily(
@@ -136,7 +131,6 @@ class PathCollector(Collector):
         yield from (changes, hops, traced)
 
     def _of_links(self) -> Iterator[Metric]:
-        """Rates of readings of the last hour; a forecast that tells no weeks has no sample."""
         into = GaugeMetricFamily("soundings_link_in_bps", "Bit rate into the interface, newest", labels=LINK_LABELS)
         out = GaugeMetricFamily("soundings_link_out_bps", "Bit rate out of the interface, newest", labels=LINK_LABELS)
         at = GaugeMetricFamily(
@@ -196,7 +190,7 @@ def _route_labels(counter: PathCounter) -> list[str]:
 
 
 def labels_of(counter: PathCounter) -> tuple[str, ...]:
-    """In the order of LABELS. The address is that of the newest burst, empty where none was sent."""
+    """The address is the newest burst's, empty without any."""
     ends = (counter.source_site, counter.destination_site)
     return (
         counter.address or "",

@@ -1,7 +1,4 @@
-"""The state of the system as metrics: the centre, its queue and its summaries, deliveries, agents, incidents.
-
-In: the time. Out: families of metrics, labelled by site at most. Unknown values have no sample.
-"""
+"""Metrics of the centre, agents and incidents, labelled by site at most; unknown values have no sample."""
 
 from __future__ import annotations
 
@@ -30,8 +27,6 @@ Sample = tuple[tuple[str, ...], float | None]
 
 
 class SystemCollector(Collector):
-    """Reads the current values at each collection."""
-
     def __init__(self, now: datetime) -> None:
         self._now = now
 
@@ -148,7 +143,6 @@ def _deliveries() -> Iterator[Metric]:
 
 
 def _agents(reports: Iterable[AgentReport]) -> Iterator[Metric]:
-    """Metrics of each agent from its latest accepted delivery."""
     by_site = {report.site: report for report in reports}
     health = {site: report.health for site, report in by_site.items() if report.health is not None}
     yield gauge(
@@ -214,7 +208,7 @@ def gauge(name: str, said: str, labels: tuple[str, ...], values: Iterable[Sample
 
 
 def counter(name: str, said: str, labels: tuple[str, ...], values: Iterable[Sample]) -> Metric:
-    """Shown as `name`_total."""
+    """Exposed as `name`_total."""
     return _filled(CounterMetricFamily(name, said, labels=labels), values)
 
 

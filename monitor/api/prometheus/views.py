@@ -1,8 +1,7 @@
-"""`/metrics` and `/metrics/paths`. Who may read is decided as for the API, by `monitor.accounts.access`.
+"""`/metrics` and `/metrics/paths`, with access as for the API.
 
-An answer is kept in Redis for a few seconds, so that scrapes cost the database little however many there are, and two
-processes never give an older figure after a newer one. Without Redis each scrape reads the database, serially
-in each process.
+Answers are cached in Redis, so no process gives an older figure after a newer. Without Redis each process reads the
+database, one scrape at a time.
 """
 
 from __future__ import annotations
@@ -28,30 +27,29 @@ from monitor.overview.links.use import link_uses
 from monitor.present.read import load, path_names
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+# Shorter than any scrape interval.
 KEPT_S = 5
-"""Shorter than any scrape interval."""
+# Maximum of paths and packet sizes in a scrape of /metrics/paths: each is 27 samples and a millisecond or more.
 MOST_SERIES = 1000
-"""Maximum of paths and packet sizes in a scrape of /metrics/paths: each is 27 samples and a millisecond or more."""
+# Prometheus hangs up after 10 s.
 STATEMENT_TIMEOUT = "8s"
-"""Prometheus hangs up after 10 s."""
 
 logger = logging.getLogger(__name__)
 _one_at_a_time = threading.Lock()
 
 
 class TooMany(Exception):
-    """Too many paths for a scrape; the message says how to split it."""
+    """The message says how to split the scrape."""
 
 
 @require_safe
 def system(request: HttpRequest) -> HttpResponse:
-    """How the centre and the agents are."""
     return _answer("system", lambda: SystemCollector(timezone.now()))
 
 
 @require_safe
 def paths(request: HttpRequest) -> HttpResponse:
-    """The newest of each path; with ?source=SITE of those from there."""
+    """Newest values of each path; ?source=SITE restricts them."""
     source = request.GET.get("source") or None
     return _answer(f"paths:{source or ''}", lambda: _path_collector(source))
 
@@ -89,7 +87,7 @@ def _answer(key: str, make: Callable[[], Collector]) -> HttpResponse:
 
 
 def _shared(key: str, make: Callable[[], Collector]) -> bytes:
-    """The text of a collector, made once in `KEPT_S` for all readers without limits."""
+    """Collector's text, made once in `KEPT_S` for all readers without limits."""
     cache = redis_client.centre()
     text: bytes | None = cache.command("get", f"metrics:{key}")
     if text is None:
@@ -102,7 +100,6 @@ def _shared(key: str, make: Callable[[], Collector]) -> bytes:
 
 
 def _exposed(make: Callable[[], Collector]) -> bytes:
-    """The text of a collector, read in a transaction with a statement timeout."""
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SELECT set_config('statement_timeout', %s, true)", [STATEMENT_TIMEOUT])

@@ -1,7 +1,6 @@
-"""CSV of routes in the users' API: of a path, their traces, changes, and paths through a router or an AS.
+"""CSV of routes in the users' API.
 
-The columns are the fields of the records, with the AS of their hops. Times are UTC, unknown values are empty, lists
-have semicolons.
+Times are UTC, unknown values are empty, lists have semicolons.
 """
 
 from __future__ import annotations
@@ -97,7 +96,6 @@ def _names(routes: Iterable[Sequence[str | None]]) -> dict[str, HopName]:
 
 
 def _as_numbers(hops: Sequence[str | None], places: dict[str, HopName]) -> list[int | None]:
-    """The AS of each hop, None where unknown."""
     return [None if address is None else places[address].asn for address in hops]
 
 

@@ -1,5 +1,3 @@
-"""Answers of the users' API about routes. Fields are those of the records that they are made from."""
-
 from __future__ import annotations
 
 from datetime import datetime

@@ -1,9 +1,4 @@
-"""The users' API about routes: of a path in both directions, their traces, changes, differences, and paths through a
-router or an AS.
-
-As in `monitor.api.users`, which these addresses are part of: read-only, units in the names, null is not known.
-`downloads` has CSV.
-"""
+"""The users' API about routes, traces, changes, differences, and passages."""
 
 from __future__ import annotations
 
@@ -155,7 +150,6 @@ def get_hop_names(
 
 
 def traces_of(path_id: int, between: Range) -> list[StoredTrace]:
-    """The traces of a path in a period that is not too long."""
     path_or_404(path_id)
     since, until = between.resolve_at(timezone.now())
     if until - since > LONGEST_TRACES:
@@ -164,7 +158,6 @@ def traces_of(path_id: int, between: Range) -> list[StoredTrace]:
 
 
 def passages(between: Range, address: str | None, asn: int | None) -> list[Passage]:
-    """The paths through a router or through an AS."""
     since, until = between.resolve_at(timezone.now())
     if address is not None and asn is None:
         return paths_through(canonical_router(address), since, until)
@@ -174,7 +167,6 @@ def passages(between: Range, address: str | None, asn: int | None) -> list[Passa
 
 
 def canonical_router(address: str) -> str:
-    """An address as routes have it."""
     try:
         return str(ip_address(address))
     except ValueError as error:
@@ -182,7 +174,6 @@ def canonical_router(address: str) -> str:
 
 
 def _named(traces: Sequence[StoredTrace]) -> list[dict[str, Any]]:
-    """Traces with the names of their hops."""
     names = of_addresses(hop.address for trace in traces for hop in trace.hops if hop.address is not None)
     answer = []
     for trace in traces:

@@ -1,7 +1,4 @@
-"""The users' API about aggregate tests: several pairs of hosts that sent at the same time.
-
-As in `monitor.api.users`, which these addresses are part of: read-only, units in the names, null is not known.
-"""
+"""The users' API about aggregate tests."""
 
 from __future__ import annotations
 
@@ -114,7 +111,6 @@ def get_aggregate(request: HttpRequest, aggregate_id: int) -> dict[str, Any]:
 
 
 def members_csv(since: datetime, until: datetime) -> HttpResponse:
-    """A row for each member of the runs of a period, for the API and for the page."""
     rows = member_rows(aggregate_results(since, until, MOST_IN_CSV))
     answer = HttpResponse(csv_text(MEMBER_COLUMNS, rows), content_type="text/csv; charset=utf-8")
     answer["Content-Disposition"] = 'attachment; filename="aggregates.csv"'
@@ -122,7 +118,6 @@ def members_csv(since: datetime, until: datetime) -> HttpResponse:
 
 
 def aggregate_out(result: AggregateResult) -> dict[str, Any]:
-    """A result as plain data, for the API and for the command's --json."""
     plain = {field.name: getattr(result, field.name) for field in fields(result) if field.name != "slot_id"}
     return {
         **plain,

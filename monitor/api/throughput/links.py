@@ -1,7 +1,4 @@
-"""The users' API about the use of links: the newest reading, the weeks, and when a link is full.
-
-As in `monitor.api.users`, which these addresses are part of.
-"""
+"""The users' API about the use of links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`manage.py throughput aggregate`: request an aggregate test, and with `--wait` print its result."""
+"""`manage.py throughput aggregate`: request a test; `--wait` prints its result."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ from probes.contract import Deadline
 SUMMARY = "run an aggregate test as soon as all its hosts are free"
 EXIT_STATUS = "0 requested, with --wait all members measured; 1 not possible, or a member did not measure; 2 usage"
 
+# To wait for the result after a test: agents deliver every few seconds, the centre adds up each minute.
 REPORTED_S = 120
-"""Time to wait for the result after the end of a test; agents deliver every few seconds, the centre adds up each
-minute."""
 
 
 def add_arguments(parser: CommandParser) -> None:
@@ -94,7 +93,6 @@ def _settings(options: dict[str, Any]) -> AggregateSettings:
 
 
 def _plain(test: OnDemandAggregate) -> dict[str, Any]:
-    """The test as the API returns it."""
     return {
         "id": test.id,
         "asked_at": test.asked_at,

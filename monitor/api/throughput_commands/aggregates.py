@@ -1,4 +1,4 @@
-"""`manage.py throughput aggregates`: the results of the aggregate tests of the last days."""
+"""`manage.py throughput aggregates`: results of the last days."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ def run(command: BaseCommand, options: dict[str, Any]) -> None:
 
 
 def result_lines(result: AggregateResult) -> Iterator[str]:
-    """A result in lines for the terminal."""
     yield f"{result.test} ({result.shape}), {result.starts_at:%Y-%m-%d %H:%M:%S} UTC, test {result.slot_id}"
     yield f"  {result.sentence}"
     if result.sum_bps is not None:

@@ -1,4 +1,4 @@
-"""`manage.py throughput packets FILE`: what a capture by tcpdump or Wireshark tells of its TCP transfers."""
+"""`manage.py throughput packets FILE`: analyse TCP transfers in a capture."""
 
 from __future__ import annotations
 
@@ -60,7 +60,6 @@ def run(command: BaseCommand, options: dict[str, Any]) -> None:
 
 
 def _connections(path: Path, unread: Counter[Unread]) -> list[TcpConnection]:
-    """Those with data, the most data first."""
     try:
         connections = connections_of(read_capture(path.read_bytes(), unread), unread)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`manage.py throughput run SRC DST`: request a throughput test, and with `--wait` print its result."""
+"""`manage.py throughput run SRC DST`: request a test; `--wait` prints its result."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from probes.contract import Deadline, Outcome
 SUMMARY = "run a throughput test as soon as the agents are free"
 EXIT_STATUS = "0 requested, with --wait measured; 1 not possible, or not measured; 2 usage"
 
+# To wait for the result after the end of a test: agents deliver every few seconds.
 REPORTED_S = 60
-"""Time to wait for the result after the end of a test; agents deliver every few seconds."""
 
 
 def add_arguments(parser: CommandParser) -> None:
@@ -97,5 +97,4 @@ def _not_measured(test: OnDemand) -> str:
 
 
 def _plain(test: OnDemand) -> dict[str, Any]:
-    """The test as the API returns it."""
     return {name: getattr(test, name) for name in OnDemand.__slots__}

@@ -1,4 +1,4 @@
-"""`manage.py throughput settings SRC DST`: the best settings of a path over the day, by its scheduled sweeps."""
+"""`manage.py throughput settings SRC DST`: best settings by scheduled sweeps."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""`manage.py throughput sweep SRC DST`: throughput tests over a grid of window sizes and streams, as a heat map.
+"""`manage.py throughput sweep SRC DST`: a heat map over window sizes and streams.
 
-It requests the tests, waits for them and shows each result. When interrupted, it cancels the tests that no agent has
-started and prints how to resume: `--resume NUMBER`.
+An interrupt cancels the tests not started and prints how to resume.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ SUMMARY = "test a grid of window sizes and streams; show a heat map and the swee
 EXIT_STATUS = "0 all tests have ended, 1 the sweep stopped before, 2 usage"
 
 SCALES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
+# Minimum share of the best rate, and the style of such a cell.
 HEATS = ((0.9, "black on green"), (0.75, "black on yellow"), (0.5, "black on dark_orange"), (0.0, "white on red"))
-"""Minimum share of the best rate, and the style of such a cell."""
 PIPE_COLUMNS = 120
 
 
@@ -63,7 +62,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(command: BaseCommand, options: dict[str, Any]) -> None:
-    """Raises `OnDemandError`, and `CommandError`, with exit status 2 for invalid options."""
+    """Raises `OnDemandError`, and `CommandError` (exit status 2: invalid options)."""
     sweep_id = _resumed(options) if options["resume"] is not None else _created(options)
     console = Console(file=cast("IO[str]", command.stdout))
     if not console.is_terminal:
@@ -118,7 +117,7 @@ def _stopped(sweep_id: int, why: str) -> str:
 
 
 class _Shown:
-    """The heat map as it fills: drawn again on a terminal, elsewhere a line for each cell that ends."""
+    """Redraws on a terminal; elsewhere prints each ended cell."""
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
         self._console, self._quiet = console, quiet
@@ -151,7 +150,6 @@ class _Shown:
 
 
 def _map(sweep: Sweep) -> Group:
-    """A table for each congestion control, MSS and block size, with its conclusions below."""
     told = knees(sweep.grid, sweep.rtt_ms)
     parts: list[Table | Text] = [Text(f"sweep {sweep.id}, {sweep.name}: {sweep.ended} of {len(sweep.cells)} cells")]
     best_bps = max((cell.throughput_bps or 0.0 for cell in sweep.cells), default=0.0)
@@ -188,7 +186,6 @@ def _heat(cell: SweepCellResult, best_bps: float) -> Text:
 
 
 def _rate(cell: SweepCellResult) -> str:
-    """A rate, or why there is none."""
     if cell.throughput_bps is not None:
         return figures.bit_rate(cell.throughput_bps)
     if cell.outcome is not None:

@@ -1,9 +1,4 @@
-"""Compute the results of aggregate tests of what their members delivered.
-
-`settle` computes each test that has ended and has a report: again while reports are awaited, a last time when all
-slots are closed and the pings of the time have arrived. Rates are compared on the clocks of the senders
-(`monitor.archive.aggregates.store`). The result stands in a row, and is written by nobody else.
-"""
+"""Compute the results of aggregate tests, until all reports and pings have arrived."""
 
 from __future__ import annotations
 
@@ -24,16 +19,16 @@ from monitor.mesh.models import Measurement, Path, Slot, SlotHost
 from probes.contract import Outcome
 from probes.transfers.spec import Transfer
 
+# Pings sent during a test are delivered within this time after it: cycles of a minute, and a delivery.
 PINGS_ARRIVE_S = 180
-"""Time after a test in which the pings sent meanwhile are delivered: cycles of a minute, and a delivery."""
+# Tests that ended longer ago are computed only after a late delivery by a member.
 LOOK_BACK = timedelta(days=2)
-"""Tests that ended longer ago are computed only where a member delivered late."""
+# Bursts with packets under load may begin this long before the load.
 LONGEST_BURST = timedelta(seconds=60)
-"""Bursts with packets under load may begin this long before the load."""
 
 
 def settle(now: datetime) -> int:
-    """Compute the results that are not final. Returns the number of tests."""
+    """Compute results that are not final; return the number of tests."""
     leads = _due(now)
     for lead in leads:
         _store(lead, now)
@@ -41,7 +36,6 @@ def settle(now: datetime) -> int:
 
 
 def _due(now: datetime) -> list[Slot]:
-    """First slots of the tests that ended and have no final result."""
     awaited = AggregateRun.objects.filter(is_final=False).values_list("pk", flat=True)
     measurements = Measurement.objects.filter(test__kind=KIND.kind.name).values_list("pk", flat=True)
     ids = list(measurements)
@@ -106,7 +100,7 @@ def _place(parameters: Mapping[str, Any], path: Path) -> int:
 
 
 def results_of_slots(slot_ids: Sequence[int]) -> dict[int, AggregateMember]:
-    """The result of each slot; of several, the measured, else the newest."""
+    """Prefer a measured result of a slot, else the newest."""
     rows: dict[int, AggregateMember] = {}
     for row in AggregateMember.objects.filter(slot_id__in=slot_ids).order_by("measured_at"):
         before = rows.get(row.slot_id or 0)
@@ -116,7 +110,6 @@ def results_of_slots(slot_ids: Sequence[int]) -> dict[int, AggregateMember]:
 
 
 def _intervals(row: AggregateMember, since: datetime) -> MemberIntervals | None:
-    """The data of a member, in seconds since `since`; None unless measured."""
     if row.outcome != Outcome.MEASURED or row.throughput_bps is None:
         return None
     began_s = (row.began_at - since).total_seconds()
@@ -159,7 +152,7 @@ def _moment(since: datetime, common: CommonRates | None) -> datetime | None:
 
 
 def _harm(lead: Slot, slots: Sequence[Slot]) -> tuple[HarmedPath, ...]:
-    """The packets of other paths that share a host or an uplink with the test, those that suffered first."""
+    """Packets of paths that share a host or uplink, worst first."""
     members = {slot.measurement.path_id for slot in slots}
     hosts = {host for slot in slots for host in (slot.measurement.path.source, slot.measurement.path.destination)}
     uplinks = {host.uplink_id for host in hosts if host.uplink_id is not None}
@@ -206,8 +199,7 @@ def _added_ms(path: HarmedPath) -> float:
 
 
 def _loaded_since(lead: Slot, host_ids: set[int]) -> datetime:
-    """Begin of the bursts whose packets under load were under this test's: not before another test of these sites has
-    ended."""
+    """Begin of the bursts under this test's load only."""
     since = lead.starts_at - LONGEST_BURST
     others = SlotHost.objects.filter(host__site__hosts__in=host_ids, ends_at__gt=since, starts_at__lt=lead.starts_at)
     last = others.exclude(slot=lead).order_by("-ends_at").values_list("ends_at", flat=True).first()

@@ -1,7 +1,4 @@
-"""Store the results of the members of aggregate tests, and close their slots.
-
-In: checked results, within the transaction of their batch. `monitor.archive.aggregates.settle` combines them later.
-"""
+"""Store results of aggregate test members and close their slots, in their batch's transaction."""
 
 from __future__ import annotations
 
@@ -18,14 +15,14 @@ from monitor.mesh.schedule.endings import close_slot, note_served
 from probes.aggregate.spec import MemberRun, MemberServerReport
 from probes.site.wire import Delivered
 
+# Streams connect within this time of the start; a greater distance means that a clock was set meanwhile.
 SAME_START = timedelta(seconds=60)
-"""The streams connect within this time of the start; a greater distance is of a clock set meanwhile."""
+# Agents correct the start of a result themselves if their clock was wrong by more.
 CORRECTED_BY_AGENT_S = 300.0
-"""Agents correct the start of a result themselves if their clock was wrong by more."""
 
 
 def store_members(results: Sequence[Delivered], now: datetime) -> None:
-    """Store new results and close slots by the reports of both ends; existing rows are left unchanged."""
+    """Store new results and close slots by both ends' reports."""
     runs = [delivered for delivered in results if isinstance(delivered.result, MemberRun)]
     runs.sort(key=lambda delivered: (delivered.path_id, delivered.result.started_at))
     AggregateMember.objects.bulk_create([_row(delivered) for delivered in runs], ignore_conflicts=True)
@@ -46,7 +43,7 @@ def store_members(results: Sequence[Delivered], now: datetime) -> None:
 
 
 def _compute_again(slot_ids: Sequence[int]) -> None:
-    """Have the results of these slots' tests computed again, final ones included."""
+    """Mark these slots' tests as not final."""
     leads = Slot.objects.filter(pk__in=slot_ids).values_list("pk", "lead_id")
     ids = sorted(pk if lead_id is None else lead_id for pk, lead_id in leads)
     AggregateRun.objects.filter(pk__in=ids, is_final=True).update(is_final=False)
@@ -59,7 +56,6 @@ def _row(delivered: Delivered) -> AggregateMember:
 
 
 def _began_at(delivered: Delivered, run: MemberRun) -> datetime:
-    """Begin of its data: when the streams connected where the sender's kernel told, else the start of the tool."""
     connected_at = None if run.transfer is None else run.transfer.began_at
     is_of_same_clock = connected_at is not None and abs(connected_at - run.started_at) < SAME_START
     began_at = connected_at if connected_at is not None and is_of_same_clock else run.started_at

@@ -1,7 +1,6 @@
-"""Move days of bursts from the database to files, list the files, verify and delete them.
+"""Move days of bursts from the database to files; list, verify and delete the files.
 
-A day is written in files of consecutive paths; `ColdFile` lists them once all are complete. Only then may retention
-delete its rows, and only where the rows are still those that were written: `keys` is a sum over their keys.
+Retention deletes a day's rows only once `ColdFile` lists its files, and while their key sum is unchanged.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from monitor.archive.periods import start_of
 from monitor.archive.statements import run_statement, statement
 from probes.contract import Deadline
 
+# A file ends with the path that reaches this number.
 BURSTS_OF_FILE = 2_000_000
-"""A file ends with the path that reaches this number."""
 ROWS_AT_ONCE = 20_000
 ONE_DAY = timedelta(days=1)
 
@@ -33,15 +32,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
-    """Of the rows of a day: how many, and the sum of their keys' hashes."""
-
     bursts: int
     keys: Decimal
 
 
 @dataclass(frozen=True, slots=True)
 class ColdTotals:
-    """Days of the first and last file, None without any, and the sums of all."""
+    """Sums of all files; days are None without files."""
 
     first: date | None
     last: date | None
@@ -51,13 +48,16 @@ class ColdTotals:
 
 
 def place() -> ColdFolder | None:
-    """Where old bursts are kept; None where they stay in the database."""
+    """Folder of old bursts; None where they stay in the database."""
     return ColdFolder(settings.COLD_BURSTS) if settings.COLD_BURSTS else None
 
 
 def move(since: datetime, before: datetime, deadline: Deadline) -> datetime:
-    """Write the days from `since` until `before` whose bursts are not in files yet, at least one of them; returns the
-    time before which no burst is in the database alone. Raises `ColdFileError`."""
+    """Write at least one missing day in [since, before), until the deadline; return the time before which all bursts
+    are in files.
+
+    Raises `ColdFileError`.
+    """
     into = place()
     if into is None:
         return before
@@ -74,7 +74,7 @@ def move(since: datetime, before: datetime, deadline: Deadline) -> datetime:
 
 
 def delete_expired(before: datetime) -> int:
-    """Delete files of days that end before this time; returns their number. Raises `ColdFileError`."""
+    """Delete files of days that end before; return their number. Raises `ColdFileError`."""
     into = place()
     if into is None:
         return 0
@@ -86,8 +86,7 @@ def delete_expired(before: datetime) -> int:
 
 
 def damages() -> Iterator[tuple[ColdFile, str | None]]:
-    """Read each file whole; with each the reason why it is not as it was written, or None. Raises `ColdFileError` where
-    no place is set."""
+    """Read each file whole and yield its damage, or None. Raises `ColdFileError`."""
     into = place()
     if into is None:
         raise ColdFileError("SOUNDINGS_COLD_BURSTS is not set: name the folder of the files")
@@ -101,7 +100,7 @@ def damages() -> Iterator[tuple[ColdFile, str | None]]:
 
 
 def totals() -> ColdTotals:
-    """What the files have, by their list."""
+    """Sum the listed files."""
     sums = ColdFile.objects.aggregate(
         first=Min("day"),
         last=Max("day"),
@@ -122,7 +121,6 @@ def _is_written(day: date, rows: _Keys) -> bool:
 
 
 def _write(into: ColdFolder, begin: datetime, rows: _Keys) -> None:
-    """Write the rows of a day, and list its files once all are complete."""
     day = begin.date()
     writing = ColdFile.objects.filter(day=day).values("day_keys").distinct().count() + 1
     with transaction.atomic():

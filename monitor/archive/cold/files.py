@@ -1,8 +1,4 @@
-"""Parquet files of bursts: a column for each of the table, sorted by path, so that a path is read without the others.
-
-In and out: rows of the table `burst`, as dictionaries by column. RTTs keep their 32 bits, times their microseconds, and
-each page has a checksum that is verified when it is read.
-"""
+"""Read and write rows of the table `burst` as Parquet files, sorted by path; reading verifies checksums."""
 
 from __future__ import annotations
 
@@ -24,18 +20,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow import fs
 
+# Rows compressed together, and read together to find the rows of a path.
 ROWS_OF_GROUP = 20_000
-"""Rows that are compressed together, and read to find a path's."""
 READ_BYTES = 1 << 20
 INSTALL = "pip install 'soundings[cold]'"
 
 
 class ColdFileError(Exception):
-    """Files of old bursts cannot be read or written; the message has the reason and a fix."""
+    """Files of old bursts cannot be used; the message has the reason and a fix."""
 
 
 class ColdFolder:
-    """The folder or bucket of the files. Raises `ColdFileError` where it cannot be used."""
+    """Folder or bucket of the files. Raises `ColdFileError`."""
 
     def __init__(self, text: str) -> None:
         if "@" in text and "://" in text:
@@ -61,7 +57,7 @@ class ColdFolder:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[_Writer]:
-        """Write a file, which gets its name once it is complete and, in a folder, on the disk."""
+        """Write a file, named only when complete and synced to disk."""
         path = self.path(name)
         with self._reported(name), _private_file(Path(path)) if self.is_local else self._object(path) as stream:
             writer = _Writer(stream)
@@ -69,7 +65,7 @@ class ColdFolder:
             writer.close()
 
     def digest(self, name: str) -> tuple[str, int]:
-        """SHA-256 and size of a file, as it is stored."""
+        """SHA-256 and size in bytes of a stored file."""
         digest, size_bytes = hashlib.sha256(), 0
         with self._reported(name), self._filesystem.open_input_stream(self.path(name)) as stream:
             while block := stream.read(READ_BYTES):
@@ -78,7 +74,7 @@ class ColdFolder:
         return digest.hexdigest(), size_bytes
 
     def bursts(self, name: str, path_id: int, since: datetime, until: datetime) -> list[dict[str, Any]]:
-        """The rows of a path that began in [since, until)."""
+        """Rows of a path that began in [since, until)."""
         from pyarrow import parquet
 
         period = [("path_id", "=", path_id), ("measured_at", ">=", since), ("measured_at", "<", until)]
@@ -90,7 +86,7 @@ class ColdFolder:
         return rows
 
     def delete(self, name: str) -> None:
-        """Delete a file, which may be gone already."""
+        """Delete a file, if it exists."""
         with self._reported(name):
             try:
                 self._filesystem.delete_file(self.path(name))
@@ -98,7 +94,6 @@ class ColdFolder:
                 return
 
     def _object(self, path: str) -> AbstractContextManager[Any]:
-        """A new object of the bucket."""
         stream: AbstractContextManager[Any] = self._filesystem.open_output_stream(path)
         return stream
 
@@ -130,7 +125,6 @@ class _Writer:
         )
 
     def write(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Rows of `select_list`, in the order of the table's key."""
         import pyarrow as pa
 
         columns = zip(*rows, strict=True)
@@ -143,7 +137,7 @@ class _Writer:
 
 @cache
 def schema() -> pa.Schema:
-    """The columns of the table, in their order."""
+    """Columns of the table `burst`, in their order."""
     import pyarrow as pa
 
     types: Mapping[type[models.Field[Any, Any]], pa.DataType] = {
@@ -160,7 +154,6 @@ def schema() -> pa.Schema:
 
 
 def select_list() -> str:
-    """Columns of a statement whose rows a file takes."""
     forms = {models.GenericIPAddressField: "host({})", models.JSONField: "{}::text"}
     return ", ".join(forms.get(type(field), "{}").format(field.attname) for field in _fields())
 
@@ -171,7 +164,7 @@ def _fields() -> list[models.Field[Any, Any]]:
 
 @contextmanager
 def _private_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that only its owner can read, in folders of the same kind; on the disk when this ends."""
+    """Create a file readable only by its owner, synced to disk."""
     for folder in reversed(path.parents):
         folder.mkdir(mode=OWNER_ONLY, exist_ok=True)
     with replace_privately(path, Path(f"{path}.part")) as file:

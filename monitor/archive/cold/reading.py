@@ -1,8 +1,6 @@
-"""Statements about the raw bursts of a single path that see those in files too.
+"""Run statements on a path's raw bursts, including bursts in files, as a common table expression `burst`.
 
-The rows of the path from the files are put before the statement as a common table expression named `burst`, joined to
-those of the database: the statement reads both as one table. A reader with limits gets the bursts of the paths that
-they see. Where the period begins after the days that may be in files, nothing is added.
+Readers with limits get only visible paths.
 """
 
 from __future__ import annotations
@@ -35,9 +33,8 @@ _BOTH = """WITH burst AS (
 
 
 def run_burst_statement(name: str, parts: dict[str, str] | None = None, /, **parameters: Any) -> tuple[Names, Rows]:
-    """As `run_statement`, of a statement without WITH that reads the table `burst`, with `path_id`, `since`, `until`.
-
-    Raises `ColdFileError` where the files of the period cannot be read."""
+    """Run a statement without WITH that reads the table `burst`, by `path_id`, `since` and `until`. Raises
+    `ColdFileError`."""
     text = statement(name, **(parts or {}))
     cold = _rows(parameters["path_id"], parameters["since"], parameters["until"])
     if cold:
@@ -47,7 +44,6 @@ def run_burst_statement(name: str, parts: dict[str, str] | None = None, /, **par
 
 
 def _rows(path_id: int, since: datetime, until: datetime) -> list[dict[str, Any]]:
-    """Bursts of the path in files, of [since, until)."""
     if not settings.COLD_BURSTS or since > timezone.now() - timedelta(days=settings.COLD_BURSTS_DAYS):
         return []
     files = ColdFile.objects.filter(
@@ -65,7 +61,7 @@ def _rows(path_id: int, since: datetime, until: datetime) -> list[dict[str, Any]
 
 
 def _as_row(row: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
-    """A row for PostgreSQL: JSON as such, and columns that are younger than the file with their defaults."""
+    """Default columns that are younger than the file."""
     row = {**defaults, **row}
     row["errors"] = None if row["errors"] is None else msgspec.json.decode(row["errors"])
     return row

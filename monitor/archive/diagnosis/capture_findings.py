@@ -1,7 +1,4 @@
-"""The findings of a capture: figures and plot of a stream, of a test's capture or of a file.
-
-In: a capture's connections. Out: `CaptureFindings`. No database; `monitor.analysis.packets` computes.
-"""
+"""Compute the findings of a capture from its connections. No database."""
 
 from __future__ import annotations
 
@@ -21,26 +18,25 @@ from monitor.analysis.packets import (
 )
 from probes.transfers.spec import MOST_CAPTURED_PACKETS, CapturedPart
 
+# Connections with less than this share of the largest connection's bytes are no streams of the test.
 LEAST_STREAM_RATIO = 0.02
-"""Of the bytes of the largest connection: what has less is no stream of the test."""
+# Bytes of a packet in an agent's capture: the record's header and the packet's headers.
 MOST_RECORD_BYTES = 16 + 256
-"""Of a packet in a capture of an agent: the record's header, and the headers of the packet."""
 MOST_PCAP_BYTES = 24 + MOST_CAPTURED_PACKETS * MOST_RECORD_BYTES
 
 
 class CaptureFindings(msgspec.Struct, frozen=True, kw_only=True):
-    """`figures` and `plot` are those of the stream with the first packet, of so many `streams`; `resent_packets` are
-    those of all streams. `fault` says why there are none."""
+    """Figures and plot of a capture."""
 
     streams: int = 0
-    resent_packets: int = 0
-    figures: CaptureFigures | None = None
+    resent_packets: int = 0  # of all streams
+    figures: CaptureFigures | None = None  # of the stream with the first packet
     plot: TimeSequence | None = None
-    fault: str | None = None
+    fault: str | None = None  # why there are no figures
 
 
 def unpacked(pcap_zlib: bytes) -> bytes:
-    """The pcap file of a capture. Raises `CaptureError` where it is damaged, or larger than a capture may be."""
+    """Decompress a capture. Raises `CaptureError` where it is damaged or too large."""
     stream = zlib.decompressobj()
     try:
         pcap = stream.decompress(pcap_zlib, MOST_PCAP_BYTES)
@@ -52,14 +48,13 @@ def unpacked(pcap_zlib: bytes) -> bytes:
 
 
 def parts_of(stored: object) -> tuple[KeptPart, ...]:
-    """The parts of a transfer that a stored capture has; empty where none of its packets is missing before the last."""
+    """Captured parts of a transfer; empty where no packet is missing before the last."""
     parts = msgspec.convert(stored or (), tuple[CapturedPart, ...])
     return tuple(KeptPart(part.period_bytes, part.kept_bytes, part.until_ns) for part in parts)
 
 
 def findings_of(connections: Sequence[TcpConnection], parts: Sequence[KeptPart] = ()) -> CaptureFindings:
-    """The findings of the connections with data, in the order of their first packets. The tool's own connection has
-    too little of it to be a stream."""
+    """Compute the findings of the test's streams; connections are in the order of their first packets."""
     most_bytes = max((connection.sender.payload_bytes for connection in connections), default=0)
     if not most_bytes:
         return CaptureFindings(fault="has no TCP packets with data")

@@ -1,8 +1,4 @@
-"""Evaluate a capture in a process with limits of processor time and memory: `evaluate_capture`, `compare_captures`.
-
-In: captures as agents delivered them. Out: `CaptureFindings`, or `CaptureLosses` between both ends. The process is
-this module: a `CaptureTask` on its standard input, the answer on its standard output. No database.
-"""
+"""Evaluate captures in a process (this module) with limits on processor time and memory."""
 
 from __future__ import annotations
 
@@ -31,35 +27,35 @@ from probes.transfers.spec import MOST_CAPTURED_PACKETS, CapturedPart
 
 log = logging.getLogger(__name__)
 
+# The largest capture that an agent may deliver takes about a second.
 MOST_CPU_S = 20
-"""The largest capture that an agent may deliver takes about a second."""
+# Address space of the process: about 170 MB with an empty capture, 300 MB with the largest.
 MOST_MEMORY_BYTES = 768 * 2**20
-"""Address space of the process: about 170 MB with an empty capture, 300 MB with the largest."""
 MOST_WAIT_S = 10.0 * MOST_CPU_S
 BEYOND_LIMITS = f"its evaluation needs more than {MOST_CPU_S} s of processor time or {MOST_MEMORY_BYTES >> 20} MB"
 COMMAND = (sys.executable, "-m", __name__)
+# Exit status when the answer is the reason of a refusal.
 REFUSED = 3
-"""Exit status of the process: its answer is the reason."""
 
 Answer = TypeVar("Answer")
 
 
 class DeliveredCapture(msgspec.Struct, frozen=True):
-    """A compressed pcap file, and the parts of the transfer that it has."""
+    """Compressed pcap file, with the parts of the transfer in it."""
 
     pcap_zlib: bytes
     parts: tuple[CapturedPart, ...]
 
 
 class CaptureTask(msgspec.Struct, frozen=True):
-    """The capture to evaluate, or with `far_end` the sender's and the receiver's to compare."""
+    """Capture to evaluate, or with `far_end` both ends' to compare."""
 
     capture: DeliveredCapture
     far_end: DeliveredCapture | None = None
 
 
 def evaluate_capture(capture: DeliveredCapture) -> CaptureFindings:
-    """The findings of a capture; those of one that cannot be evaluated have the reason."""
+    """Evaluate a capture; findings of an unusable capture hold the reason."""
     try:
         return _run(CaptureTask(capture), CaptureFindings)
     except CaptureError as error:
@@ -67,7 +63,7 @@ def evaluate_capture(capture: DeliveredCapture) -> CaptureFindings:
 
 
 def compare_captures(sender: DeliveredCapture, receiver: DeliveredCapture) -> CaptureLosses | None:
-    """The losses between both ends; None where a capture cannot be evaluated."""
+    """Find the losses between both ends; None for an unusable capture."""
     try:
         return _run(CaptureTask(sender, receiver), CaptureLosses)
     except CaptureError:
@@ -75,7 +71,7 @@ def compare_captures(sender: DeliveredCapture, receiver: DeliveredCapture) -> Ca
 
 
 def _run(task: CaptureTask, answer: type[Answer]) -> Answer:
-    """Raises `CaptureError` where the capture is refused, or takes more than its limits."""
+    """Raises `CaptureError` where the capture is refused or exceeds limits."""
     try:
         done = subprocess.run(
             COMMAND,
@@ -102,7 +98,7 @@ def _run(task: CaptureTask, answer: type[Answer]) -> Answer:
 
 
 def main() -> int:
-    """Read a task, write its answer; the exit status."""
+    """Read a task, write its answer; return the exit status."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_S, MOST_CPU_S))
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))

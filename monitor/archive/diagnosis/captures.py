@@ -1,7 +1,6 @@
-"""Compute the findings of captures after their delivery: figures and plot of each end, losses between both.
+"""Compute `findings` and `losses` of delivered captures.
 
-In: rows of `throughput_capture` without findings. Out: their columns `findings` and `losses`. A capture that cannot be
-evaluated has the reason in its findings: agents are trusted only so far. `capture_process` evaluates.
+Agents are not trusted: findings of an unusable capture hold the reason.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from probes.transfers.spec import CapturedPart
 
 
 def find_in_captures(now: datetime) -> bool:
-    """Compute the findings of the oldest capture without any; whether there was one. Safe to run concurrently."""
+    """Compute findings of the oldest pending capture; False without any. Safe to run concurrently."""
     row = _begin(now)
     if row is None:
         return False
@@ -31,14 +30,14 @@ def find_in_captures(now: datetime) -> bool:
 
 
 def pending_captures(most: int) -> list[StoredCapture]:
-    """The oldest captures without findings that nobody else works on, locked. Call within a transaction."""
+    """Lock the oldest captures without findings, skipping locked rows. Call within a transaction."""
     pending = StoredCapture.objects.select_for_update(skip_locked=True)
     return list(pending.filter(findings__isnull=True, reason__isnull=True).order_by("captured_at")[:most])
 
 
 @transaction.atomic
 def _begin(now: datetime) -> StoredCapture | None:
-    """Take the oldest capture without findings, and store those that it keeps if this process dies over it."""
+    """Lock the oldest capture; store findings in case this process dies."""
     row = next(iter(pending_captures(1)), None)
     if row is not None:
         fault = f"its evaluation began at {now:%Y-%m-%d %H:%M:%S} UTC and has not ended; it is not begun again"
@@ -47,7 +46,7 @@ def _begin(now: datetime) -> StoredCapture | None:
 
 
 def _compare(row: StoredCapture) -> None:
-    """Store the losses between this capture and that of the other end, if that is there and can be evaluated."""
+    """Store the losses between both ends, if computable."""
     other = StoredCapture.objects.filter(slot_id=row.slot_id, role=StoredCapture.other_end(row.role)).first()
     if other is None or other.pcap_zlib is None:
         return

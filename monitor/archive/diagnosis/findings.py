@@ -1,8 +1,4 @@
-"""Diagnose a throughput test from its delivered data.
-
-In: a `ThroughputRun` and the `Background` of its path. Out: a `RunDiagnosis` as stored: verdict, sentence, steady rate
-and `Findings`. This module prepares the input of `monitor.analysis.transfer`, which decides the limit. No database.
-"""
+"""Diagnose a throughput test: prepare the input of `monitor.analysis.transfer`. No database."""
 
 from __future__ import annotations
 
@@ -32,36 +28,34 @@ from probes.transfers.hosts.spec import HostInventory, HostLoad
 from probes.transfers.iperf3.authentication import has_thread_per_stream
 from probes.transfers.spec import CpuUse, ReceivedIntervals, SentIntervals, ThroughputRun, Transfer
 
+# Minimum length of an interval; no rate is computed for a shorter interval.
 SHORTEST_S = 0.001
-"""Minimum length of an interval; no rate is computed for a shorter interval."""
 
+# MSS on Ethernet with TCP timestamps, used where the tool does not report it.
 USUAL_MSS_BYTES = 1448
-"""MSS on Ethernet with TCP timestamps, used where the tool does not report it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """State of a path when a test of it began; None where unknown. `capacity_bps` is that of the whole path as
-    measured, `promised_bps` as mesh.toml promises it, `earlier_bps` the median throughput of its earlier tests of the
-    same kind. The `trains_…` are those of its newest policer test; the addresses those of its ends."""
+    """State of a path when a test began; None where unknown."""
 
     path_id: int
     at: datetime
     idle_rtt_ms: float | None = None
-    capacity_bps: float | None = None
-    earlier_bps: float | None = None
+    capacity_bps: float | None = None  # of the whole path, as measured
+    earlier_bps: float | None = None  # median throughput of earlier tests of the same kind
     trains_verdict: str | None = None
     trains_bps: float | None = None
     trains_burst_bytes: float | None = None
     trains_age_s: float | None = None
     source_address: str | None = None
     destination_address: str | None = None
-    promised_bps: float | None = None
+    promised_bps: float | None = None  # as promised in mesh.toml
 
 
 @dataclass(frozen=True, slots=True)
 class HostPair:
-    """The inventories of the hosts of a test; None where not reported."""
+    """Inventories of a test's hosts; None where not reported."""
 
     sender: HostInventory | None = None
     receiver: HostInventory | None = None
@@ -72,11 +66,7 @@ NO_HOSTS = HostPair()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """Part of a `monitor.analysis.transfer.Diagnosis` stored beside its verdict, sentence and steady rate.
-
-    RTTs are medians of the steady part; `idle_rtt_ms` is the minimum RTT available, that of the pings included.
-    `peer_window_bytes` is the largest window the receiver granted to a stream.
-    """
+    """Part of a `monitor.analysis.transfer.Diagnosis` stored beside its verdict; RTTs are of the steady part."""
 
     evidence: tuple[EvidenceFigure, ...] = ()
     duration_s: float
@@ -85,38 +75,38 @@ class Findings:
     wanted_s: float
     recoveries: tuple[Recovery, ...] = ()
     pauses: tuple[Pause, ...] = ()
-    idle_rtt_ms: float | None = None
+    idle_rtt_ms: float | None = None  # minimum of all available RTTs, pings included
     loaded_rtt_ms: float | None = None
-    peer_window_bytes: float | None = None
+    peer_window_bytes: float | None = None  # largest window that the receiver granted to a stream
     path_mtu_bytes: int | None = None
     jumbo_frames_pass: bool | None = None
     rfc6349: Rfc6349 | None = None
 
     @property
     def lost_s(self) -> float:
-        """Total time spent in recoveries."""
+        """Total time in recoveries."""
         return sum(recovery.lost_s for recovery in self.recoveries)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDiagnosis:
-    """Diagnosis of a test as stored. `steady_bps` is None where too little of the test was steady."""
+    """Diagnosis of a test as stored."""
 
     verdict: Verdict
     sentence: str
-    steady_bps: float | None
+    steady_bps: float | None  # None where too little of the test was steady
     steady_s: float
     findings: Findings | None
 
     @classmethod
     def not_possible(cls, reason: str) -> RunDiagnosis:
-        """Diagnosis of a test that cannot be diagnosed, with the reason."""
+        """Record why a test cannot be diagnosed."""
         sentence = f"undetermined: cannot be diagnosed: {reason}"
         return cls(verdict=Verdict.UNDETERMINED, sentence=sentence, steady_bps=None, steady_s=0.0, findings=None)
 
 
 def diagnose_run(run: ThroughputRun, background: Background, hosts: HostPair = NO_HOSTS) -> RunDiagnosis | None:
-    """Diagnose a test; None where it carried no TCP data or its intervals are missing."""
+    """Diagnose a test; None without TCP data or intervals."""
     if run.protocol != "tcp" or run.transfer is None or not (run.transfer.sent or run.transfer.received):
         return None
     try:
@@ -133,7 +123,7 @@ def diagnose_run(run: ThroughputRun, background: Background, hosts: HostPair = N
 
 
 def recording(run: ThroughputRun, background: Background, hosts: HostPair = NO_HOSTS) -> Recording:
-    """Convert a delivered test to the input of the analysis."""
+    """Convert a delivered test to the analysis input."""
     transfer = Transfer() if run.transfer is None else run.transfer
     kernel = transfer.kernel
     arrivals = () if transfer.received is None else _arrivals(transfer.received)
@@ -180,7 +170,7 @@ def recording(run: ThroughputRun, background: Background, hosts: HostPair = NO_H
 
 
 def _trains(background: Background) -> TrainsResult | None:
-    """The newest policer test of the path."""
+    """Return the path's newest policer test."""
     if background.trains_verdict is None or background.trains_age_s is None:
         return None
     return TrainsResult(
@@ -189,13 +179,12 @@ def _trains(background: Background) -> TrainsResult | None:
 
 
 def segment_bytes(transfer: Transfer) -> int:
-    """The payload of a segment: the kernel's, since a router may clamp the MSS that the tool requested."""
+    """Segment payload from the kernel: routers may clamp the tool's MSS."""
     of_kernel = None if transfer.kernel is None else transfer.kernel.segment_bytes
     return of_kernel or transfer.mss_bytes or USUAL_MSS_BYTES
 
 
 def _host_state(inventory: HostInventory | None, load: HostLoad | None) -> HostState | None:
-    """State of a host; None where neither its inventory nor its load is known."""
     if inventory is None and load is None:
         return None
     settings, during = inventory or HostInventory(), load or HostLoad()
@@ -215,8 +204,7 @@ def _host_state(inventory: HostInventory | None, load: HostLoad | None) -> HostS
 
 
 def _delivered_bytes(run: ThroughputRun, transfer: Transfer) -> int | None:
-    """Bytes received or acknowledged in all of a test. The tool's total leaves out the omitted part, in which at most
-    the bytes written were received; the kernel's counters are sampled shortly before the end."""
+    """Bytes received or acknowledged, including the omitted part."""
     acknowledged_bytes = None if transfer.kernel is None else transfer.kernel.acknowledged_bytes
     if run.received_bytes is None or transfer.sent is None or (transfer.omitted_s and acknowledged_bytes is not None):
         return acknowledged_bytes
@@ -225,7 +213,7 @@ def _delivered_bytes(run: ThroughputRun, transfer: Transfer) -> int | None:
 
 
 def _samples(sent: SentIntervals) -> tuple[SenderInterval, ...]:
-    """Convert the sender's intervals; a tool may report intervals of zero length at its end, which are left out."""
+    """Convert the sender's intervals, without zero-length intervals."""
     columns = {
         "sent_bytes": sent.sent_bytes,
         "retransmits": sent.retransmits,
@@ -248,7 +236,7 @@ def _samples(sent: SentIntervals) -> tuple[SenderInterval, ...]:
 
 
 def _as_sent(arrivals: tuple[ReceiverInterval, ...]) -> tuple[SenderInterval, ...]:
-    """The receiver's intervals alone, where the sender reported none: rates without windows, RTTs and losses."""
+    """Convert the receiver's intervals: rates only."""
     return tuple(
         SenderInterval(start_s=each.start_s, end_s=each.end_s, sent_bytes=each.received_bytes) for each in arrivals
     )
@@ -265,7 +253,7 @@ def _arrivals(received: ReceivedIntervals) -> tuple[ReceiverInterval, ...]:
 
 
 def _cpu_ratio(use: CpuUse | None) -> float | None:
-    """The larger of the tool's own CPU use and that of its system, which includes waiting."""
+    """Larger CPU use of tool and system, including waiting."""
     return None if use is None else max(use.total_ratio, use.wanted_ratio or 0.0)
 
 

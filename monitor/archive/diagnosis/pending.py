@@ -1,9 +1,4 @@
-"""Diagnose throughput tests after their delivery: those in `undiagnosed_test`, which ingest fills in its transaction.
-
-In: stored tests, the backgrounds of their paths, and the report of the listening end on the slot. Out: verdict,
-sentence, steady rate and findings in the test's row, and its hour marked dirty. A test leaves `undiagnosed_test` in the
-same transaction as its diagnosis is stored, so a crash leaves nothing undiagnosed. `findings` computes the diagnosis.
-"""
+"""Diagnose the throughput tests in `undiagnosed_test`, each removed in the transaction that stores its diagnosis."""
 
 from __future__ import annotations
 
@@ -32,12 +27,12 @@ from probes.transfers.spec import ServerReport, ThroughputRun, Transfer, merge_s
 
 log = logging.getLogger(__name__)
 
+# Tests diagnosed in a transaction; each takes about 10 ms.
 AT_ONCE = 20
-"""Tests diagnosed in a transaction; each takes about 10 ms."""
 
 
 def diagnose_awaited(now: datetime, most: int = AT_ONCE) -> int:
-    """Diagnose the oldest pending tests; return how many. Safe to run concurrently."""
+    """Diagnose the oldest pending tests; return their number. Safe to run concurrently."""
     with transaction.atomic():
         awaited = UndiagnosedTest.objects.select_for_update(skip_locked=True).order_by("measured_at", "path_id")[:most]
         keys = sorted((pending.path_id, pending.measured_at) for pending in awaited)
@@ -62,7 +57,6 @@ def diagnose_awaited(now: datetime, most: int = AT_ONCE) -> int:
 
 
 def _promised_rates(path_ids: Set[int]) -> Mapping[int, float | None]:
-    """The promised rate of each of these paths; empty where mesh.toml promises none."""
     levels = Mesh.objects.values_list("service_levels", flat=True).first()
     if not levels:
         return {}
@@ -72,13 +66,11 @@ def _promised_rates(path_ids: Set[int]) -> Mapping[int, float | None]:
 
 
 def _server_reports(slot_ids: list[int]) -> Mapping[int, tuple[ServerReport, int | None]]:
-    """The report of each listening end, with the identifier of its inventory."""
     rows = Slot.objects.filter(pk__in=slot_ids).exclude(served=None).values_list("pk", "served")
     return {slot_id: (msgspec.convert(said, ServerReport), said.get(INVENTORY_ID)) for slot_id, said in rows if said}
 
 
 def _inventories(tests: Iterable[ThroughputTest], of_servers: Iterable[int | None]) -> Mapping[int, HostInventory]:
-    """The inventories of these tests, by identifier."""
     of_tests = [number for test in tests for number in (test.sender_inventory_id, test.receiver_inventory_id)]
     numbers = {number for number in (*of_tests, *of_servers) if number is not None}
     rows = StoredInventory.objects.filter(pk__in=numbers).values_list("pk", "inventory") if numbers else ()
@@ -91,7 +83,6 @@ def _diagnose(
     far_end: tuple[ServerReport, int | None] | None,
     inventory_of: Mapping[int, HostInventory],
 ) -> None:
-    """Store the diagnosis of a test."""
     served, inventory_id = (None, None) if far_end is None else far_end
     run = _run_of(test, served)
     inventory_ids = {
@@ -116,7 +107,7 @@ def _diagnose(
 
 
 def _diagnose_run(run: ThroughputRun, background: Background, hosts: HostPair) -> RunDiagnosis | None:
-    """Diagnose a test. An exception is logged and stored as the reason, so that it does not block the queue."""
+    """Store an exception as reason, to keep the queue moving."""
     try:
         return diagnose_run(run, background, hosts)
     except Exception as error:
@@ -125,7 +116,6 @@ def _diagnose_run(run: ThroughputRun, background: Background, hosts: HostPair) -
 
 
 def _run_of(test: ThroughputTest, served: ServerReport | None) -> ThroughputRun:
-    """Convert a stored test back to its delivered form, with the report of the other end."""
     transfer = None if test.transfer is None else msgspec.convert(test.transfer, Transfer)
     return ThroughputRun(
         target="",

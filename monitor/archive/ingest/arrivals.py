@@ -1,8 +1,4 @@
-"""Parse a delivered batch into results.
-
-In: the body of a delivery, as JSON or MessagePack. Out: a `ParsedBatch`, from which each result is parsed and
-checked separately, so that a malformed result does not affect the others. Nothing is stored here.
-"""
+"""Parse a delivered batch, each result separately, so that malformed results affect no others. Nothing is stored."""
 
 from __future__ import annotations
 
@@ -26,28 +22,27 @@ from probes.site.health import Health
 from probes.site.spool.blocks import read_block, values_at
 from probes.site.wire import Account, BurstBlock, Delivered
 
+# Maximum results in a batch.
 LARGEST_BATCH = 10_000
-"""Maximum results in a batch."""
+# Maximum encoded size of a result; the RTTs of the largest burst take half of it.
 LARGEST_RESULT_BYTES = 2**20
-"""Maximum encoded size of a result; the RTTs of the largest burst take half of it."""
+# Maximum size of a result to clean: as JSON of small objects it takes sixty times this in memory.
 LARGEST_CLEANED_BYTES = 2**18
-"""Of a result whose texts are cleaned, which takes some sixty times its size in memory as JSON of small objects."""
+# Maximum values in a JSON batch: arrays do not announce their length, and values take memory before they end.
 MOST_VALUES = 1_000_000
-"""Maximum values in a JSON batch: JSON arrays do not announce their length, and each value takes memory before they
-end."""
+# Maximum values in a JSON batch with NaN or Infinity, which is parsed through Python objects.
 MOST_LENIENT_VALUES = 250_000
-"""Maximum values in a JSON batch with NaN or Infinity, which is parsed through Python objects."""
 RESULTS_AT_ONCE = 1000
+# Results decoded to structs at the same time; the others stay encoded.
 BYTES_AT_ONCE = 2**20
-"""Results decoded to structs at the same time; the others stay encoded."""
+# Maximum batch number, so that a bigint can hold every position in it.
 LARGEST_NUMBER = 2**48
-"""Maximum batch number, so that a bigint can hold every position in it."""
+# Maximum bytes stored of a refused result.
 LONGEST_KEPT = 10_000
-"""Bytes stored of a refused result."""
 
 
 class BatchRejected(ValueError):
-    """The body is not a batch, or the batch's own fields cannot be stored."""
+    """The body is not a batch, or its own fields cannot be stored."""
 
 
 class BatchTooLarge(ValueError):
@@ -55,8 +50,7 @@ class BatchTooLarge(ValueError):
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """`probes.site.wire.Batch` with bounds on its fields; results and agent health are still encoded. A malformed block
-    spoils the batch: the agent then sends its results one by one."""
+    """`probes.site.wire.Batch` with bounds; results and health stay encoded. A malformed block spoils the batch."""
 
     spool: Annotated[Text, Meta(max_length=200)]
     number: Annotated[int, Meta(ge=0, le=LARGEST_NUMBER)]
@@ -71,16 +65,14 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Numbered(msgspec.Struct):
-    """Sequence number of a result. `sequence` may exceed the accepted maximum, so that the refusal can name the result;
-    the number after it must fit a bigint."""
+    """Sequence number, possibly above the maximum, so that the refusal can name it."""
 
     sequence: Annotated[int, Meta(ge=0, lt=LARGEST_BIGINT)]
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """Encoding of a batch: decoders for the batch, a result, the sequence number of a malformed result, the agent's
-    health and account, and any value."""
+    """Decoders of an encoding, JSON or MessagePack."""
 
     envelope: Any
     delivered: Any
@@ -98,8 +90,6 @@ UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class MalformedResult(NamedTuple):
-    """A malformed or impossible result: its position in the batch, its sequence number, and the reason."""
-
     place: int
     sequence: int
     reason: str
@@ -107,8 +97,7 @@ class MalformedResult(NamedTuple):
 
 @dataclass(frozen=True)
 class ParsedBatch:
-    """A batch whose own fields are valid. The positions of its results are followed by those of the bursts in its
-    blocks, whose columns are in `columns`."""
+    """Batch with valid fields. Positions count results, then the bursts in blocks."""
 
     envelope: Envelope
     format: Format
@@ -118,7 +107,7 @@ class ParsedBatch:
         return len(self.envelope.results) + sum(map(len, self.columns))
 
     def blocks(self) -> Iterator[tuple[int, BurstBlock, BurstArrays]]:
-        """Each block with the position of its first burst."""
+        """Yield each block with its first burst's position."""
         return zip(self._first_places, self.envelope.blocks, self.columns, strict=True)
 
     @cached_property
@@ -127,7 +116,6 @@ class ParsedBatch:
         return tuple(accumulate(lengths, initial=len(self.envelope.results)))[: len(self.columns)]
 
     def encoded(self, place: int) -> msgspec.Raw:
-        """The result at a position as a message of its own."""
         if place < len(self.envelope.results):
             return self.envelope.results[place]
         first, block, columns = self._block_at(place)
@@ -140,7 +128,7 @@ class ParsedBatch:
         return firsts[number], self.envelope.blocks[number], self.columns[number]
 
     def portions(self) -> Iterator[range]:
-        """Position ranges of the results, each range small enough to be decoded at once."""
+        """Yield position ranges small enough to decode at once."""
         first = size = 0
         for place, encoded in enumerate(self.envelope.results):
             size += len(encoded)
@@ -151,7 +139,7 @@ class ParsedBatch:
             yield range(first, len(self.envelope.results))
 
     def read(self, places: Iterable[int]) -> tuple[dict[int, Delivered], list[MalformedResult]]:
-        """Parse the results at these positions: valid results by position, and the refused ones."""
+        """Parse these positions: valid results by position, and refused results."""
         results: dict[int, Delivered] = {}
         unreadable = []
         for place in places:
@@ -167,8 +155,7 @@ class ParsedBatch:
         return results, unreadable
 
     def sequence_at(self, place: int) -> int:
-        """Sequence number of a result, valid or not. A result without a number gets its negative position in the batch,
-        so that a repeated delivery of the batch refers to it by the same number."""
+        """Sequence number; without a number the negative position, stable over repeated deliveries."""
         if place >= len(self.envelope.results):
             first, block, _ = self._block_at(place)
             return block.sequences[place - first]
@@ -179,7 +166,7 @@ class ParsedBatch:
         return numbered.sequence
 
     def health(self) -> Health | None:
-        """Health reported by the agent; None where it is missing or malformed."""
+        """Reported health; None where missing or malformed."""
         try:
             health: Health | None = self.format.health.decode(self.envelope.health)
         except UNDECODABLE:
@@ -187,7 +174,7 @@ class ParsedBatch:
         return health
 
     def account(self) -> Account | None:
-        """Account of cycles without a result; None where it is missing or malformed."""
+        """Account of cycles without a result; None where missing or malformed."""
         try:
             account: Account | None = self.format.account.decode(self.envelope.account)
         except UNDECODABLE:
@@ -195,8 +182,7 @@ class ParsedBatch:
         return account
 
     def as_json(self, place: int) -> Any:
-        """A result as PostgreSQL's jsonb can hold it: NaN as null, no NUL; oversized or non-JSON results as their first
-        characters."""
+        """Convert for jsonb: NaN as null, no NUL; oversized or non-JSON results truncated."""
         raw = self.encoded(place)
         try:
             value = for_jsonb(self.format.anything.decode(_bounded(raw)))
@@ -207,8 +193,7 @@ class ParsedBatch:
 
 
 def read_result(how: Format, encoded: msgspec.Raw) -> tuple[Delivered, str | None]:
-    """Read a result, and why it is impossible: None if it is not. Where it is not valid its texts are cleaned, since
-    no reading is refused for the name of a device. Raises `UNDECODABLE`."""
+    """Read a result, and why it is impossible, or None; texts of invalid results are cleaned. Raises `UNDECODABLE`."""
     try:
         delivered = cast("Delivered", how.delivered.decode(encoded))
         contradiction = contradiction_of(delivered)
@@ -231,7 +216,7 @@ def contradiction_of(delivered: Delivered) -> str | None:
 
 
 def _with_cleaned_texts(how: Format, encoded: msgspec.Raw) -> bytes | None:
-    """The message with all its texts cleaned; None where they are clean, or it is large or cannot be read at all."""
+    """Clean all texts; None where clean, too large or undecodable."""
     if len(encoded) > LARGEST_CLEANED_BYTES:
         return None
     try:
@@ -243,7 +228,7 @@ def _with_cleaned_texts(how: Format, encoded: msgspec.Raw) -> bytes | None:
 
 
 def _anything(how: Format, encoded: msgspec.Raw) -> Any:
-    """A message as dicts and lists. JSON may have half a character alone, which msgspec does not read."""
+    """Decode to dicts and lists; JSON may hold lone surrogates."""
     return (
         json.loads(bytes(encoded), parse_int=_number, parse_constant=_refuse)
         if how is JSON
@@ -256,7 +241,7 @@ def _refuse(constant: str) -> Any:
 
 
 def _bounded(encoded: msgspec.Raw) -> msgspec.Raw:
-    """Check that an encoded result is small enough to parse. Raises `ValidationError`."""
+    """Raises `ValidationError` for an oversized result."""
     if len(encoded) > LARGEST_RESULT_BYTES:
         most = f"{LARGEST_RESULT_BYTES}, the maximum of a result"
         raise msgspec.ValidationError(f"{len(encoded)} bytes are more than {most}")
@@ -264,13 +249,12 @@ def _bounded(encoded: msgspec.Raw) -> msgspec.Raw:
 
 
 def _reason(error: Exception) -> str:
-    """Message of a msgspec error without regular expressions, as of the fields of a batch."""
     said = str(error).replace(f"Expected `str` matching regex {NO_NUL!r}", "A text holds a NUL character")
     return said.replace("\0", "\ufffd")
 
 
 def read(body: bytes, how: Format) -> ParsedBatch:
-    """Parse a body as a batch. Raises `BatchRejected` or `BatchTooLarge`."""
+    """Parse a batch. Raises `BatchRejected` or `BatchTooLarge`."""
     if how is JSON and body.count(b",") > MOST_VALUES:
         raise BatchTooLarge(f"more than {MOST_VALUES} values; send smaller batches")
     try:
@@ -292,11 +276,7 @@ def read(body: bytes, how: Format) -> ParsedBatch:
 
 
 def _encode_for_json(body: bytes) -> bytes | None:
-    """Convert a JSON batch with NaN or Infinity to MessagePack, which has them, so that only the results holding them
-    are refused. None where the batch is malformed otherwise.
-
-    Raises `BatchTooLarge`.
-    """
+    """Convert NaN and Infinity to MessagePack; None if malformed. Raises `BatchTooLarge`."""
     if b"NaN" not in body and b"Infinity" not in body:
         return None
     if body.count(b",") > MOST_LENIENT_VALUES:
@@ -308,6 +288,6 @@ def _encode_for_json(body: bytes) -> bytes | None:
 
 
 def _number(text: str) -> int | float:
-    """An integer where MessagePack can hold it, else a float."""
+    """Integer where MessagePack can hold it, else a float."""
     value = int(text)
     return value if -(2**63) <= value < 2**64 else float(text)

@@ -1,9 +1,7 @@
-"""Encode bursts in PostgreSQL's binary COPY format, and copy them.
+"""Encode bursts in PostgreSQL's binary COPY format and copy them.
 
-In: valid results. Out: `Rows`, and rows in a table. psycopg would call a dumper for each value and each array element.
-Here NumPy packs numbers for many rows at once, and the columns that the bursts of a path share are packed once. The
-format: https://www.postgresql.org/docs/current/sql-copy.html, "Binary Format"; that of each type is the format its
-`recv` function in PostgreSQL's sources reads.
+https://www.postgresql.org/docs/current/sql-copy.html, "Binary Format"; types as their `recv` functions in PostgreSQL's
+sources read them.
 """
 
 from __future__ import annotations
@@ -35,11 +33,11 @@ from probes.site.wire import Delivered
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 EPOCH_US = (EPOCH - burst_columns.EPOCH) // MICROSECOND
+# First columns of a row: fixed width, never null; `measured_us` is the column `measured_at`.
 HEAD = {"path_id": ">i4", "measured_us": ">i8", "packet_bytes": ">i4", "sent": ">i2", "received": ">i2"}
-"""First columns of a row: fixed width, never null; `measured_us` is the column `measured_at`."""
 FIRST = ("path_id", "measured_at", "packet_bytes", "sent", "received", "during_test")
+# Columns with an encoding of their own; all others, `COMMON`, come between.
 LAST = ("detail", "errors", "loaded_rtts_ms", "rtts_ms")
-"""Columns with an encoding of their own; between them come all others, `COMMON`."""
 BEGIN = b"PGCOPY\n\xff\r\n\0" + struct.pack("!ii", 0, 0)
 END = struct.pack("!h", -1)
 NULL = struct.pack("!i", -1)
@@ -54,7 +52,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Bursts ready to be copied: key, sequence number and bytes of each."""
+    """Encoded bursts with their keys and sequence numbers."""
 
     path_id: Integers
     measured_us: Integers
@@ -66,7 +64,7 @@ class Rows:
         return len(self.packed)
 
     def take(self, places: Integers) -> Rows:
-        """Rows at these positions, in this order."""
+        """Select rows at these positions, in this order."""
         return Rows(
             self.path_id[places],
             self.measured_us[places],
@@ -76,16 +74,15 @@ class Rows:
         )
 
     def by_key(self) -> Rows:
-        """Rows in the order of the table's key."""
+        """Sort rows by the table's key."""
         return self.take(np.lexsort((self.packet_bytes, self.measured_us, self.path_id)))
 
     def without(self, sequences: Iterable[int]) -> Rows:
-        """Rows without these sequence numbers."""
+        """Drop the rows with these sequence numbers."""
         return self.take(np.flatnonzero(~np.isin(self.sequence, list(sequences))))
 
 
 def concatenate_rows(parts: Sequence[Rows]) -> Rows:
-    """Concatenate rows."""
     nothing = np.empty(0, np.int64)
     return Rows(
         np.concatenate([nothing, *(part.path_id for part in parts)]),
@@ -97,12 +94,12 @@ def concatenate_rows(parts: Sequence[Rows]) -> Rows:
 
 
 def microseconds(at: datetime) -> int:
-    """Microseconds since PostgreSQL's epoch, the beginning of 2000."""
+    """Microseconds since PostgreSQL's epoch, 2000-01-01."""
     return (at - EPOCH) // MICROSECOND
 
 
 def pack(results: Sequence[Delivered]) -> Rows:
-    """Encode results, all valid bursts, as rows in the same order."""
+    """Encode results, all valid bursts, as rows in order."""
     bursts: list[Burst] = [delivered.result for delivered in results]  # type: ignore[misc]
     columns = {
         "path_id": np.array([delivered.path_id for delivered in results], np.int64),
@@ -126,7 +123,7 @@ def pack(results: Sequence[Delivered]) -> Rows:
 
 
 def pack_columns(columns: BurstArrays, places: Integers, first_sequence: int) -> Rows:
-    """Encode the bursts at these places of a block, all valid, as rows in the same order."""
+    """Encode valid bursts at these places as rows in order."""
     records = columns.records[places]
     keys = {name: records[name].astype(np.int64) for name in ("path_id", "packet_bytes", "sent", "received")}
     keys["measured_us"] = records["started_us"] - EPOCH_US
@@ -162,7 +159,6 @@ def _mapped(numbers: NDArray[Any], convert: Callable[[int], Any]) -> list[Any]:
 
 
 def _round_trips_of(columns: BurstArrays, places: Integers) -> list[bytes]:
-    """As `round_trips`, of the bursts at these places."""
     ends = np.cumsum(columns.records["sent"])[places]
     sent, received = columns.records["sent"][places], columns.records["received"][places]
     rtts_ms = columns.rtts_ns / NS_PER_MS
@@ -179,7 +175,7 @@ def _round_trips_of(columns: BurstArrays, places: Integers) -> list[bytes]:
 
 
 def _heads(columns: dict[str, Integers]) -> list[bytes]:
-    """Beginning of each row: the number of columns, then each column of HEAD with its length."""
+    """Column count, then HEAD columns with their lengths."""
     fields = [("columns", ">i2")]
     for name, form in HEAD.items():
         fields += [(f"length of {name}", ">i4"), (name, form)]
@@ -192,19 +188,18 @@ def _heads(columns: dict[str, Integers]) -> list[bytes]:
 
 
 def _sliced(block: NDArray[Any]) -> list[bytes]:
-    """The bytes of each element of an array."""
     data, size = block.tobytes(), block.itemsize
     return [data[first : first + size] for first in range(0, len(data), size)]
 
 
 @lru_cache(maxsize=16_384)
 def _common(*values: Any) -> bytes:
-    """The columns that are nearly always the same for the bursts of a path."""
+    """Encode columns nearly constant for a path."""
     return b"".join(encode(value) for encode, value in zip(COMMON.values(), values, strict=True))
 
 
 def _value(form: str) -> Callable[[int | None], bytes]:
-    """Function that packs a number in this `struct` format after its length."""
+    """Return a packer of length and number in this `struct` format."""
     packer = struct.Struct("!i" + form)
     return lambda value: NULL if value is None else packer.pack(packer.size - 4, value)
 
@@ -235,7 +230,7 @@ def _json(errors: tuple[IcmpError, ...]) -> bytes:
 
 
 def _rare(burst: Burst) -> bytes:
-    """Encode the columns that are empty in most bursts."""
+    """Encode columns that are empty in most bursts."""
     if burst.detail is None and burst.loaded_rtts_ms is None and not burst.errors:
         return NOTHING_RARE
     loaded = NULL if burst.loaded_rtts_ms is None else _array(burst.loaded_rtts_ms)
@@ -262,7 +257,7 @@ NOTHING_RARE = _line(None) + _json(()) + NULL
 
 
 def round_trips(bursts: Sequence[Burst]) -> list[bytes]:
-    """RTTs of each burst as `real[]`. Bursts without loss are packed together, by number of packets."""
+    """Encode the RTTs of each burst as `real[]`."""
     packed: list[bytes] = [b""] * len(bursts)
     complete: dict[int, list[int]] = {}
     for place, burst in enumerate(bursts):
@@ -279,13 +274,12 @@ def round_trips(bursts: Sequence[Burst]) -> list[bytes]:
 
 
 def _array(rtts_ms: tuple[float | None, ...]) -> bytes:
-    """Encode RTTs of which some may be lost."""
+    """Encode RTTs with None for lost packets."""
     elements = b"".join([NULL if rtt_ms is None else ELEMENT.pack(4, rtt_ms) for rtt_ms in rtts_ms])
     return _array_head(len(rtts_ms), len(elements), has_nulls=None in rtts_ms) + elements
 
 
 def _complete(rtts_ms: NDArray[np.float64]) -> list[bytes]:
-    """The RTTs of bursts without loss, a row each."""
     length = rtts_ms.shape[1]
     head = _array_head(length, 8 * length, has_nulls=False)
     element = np.dtype([("length", ">i4"), ("rtt_ms", ">f4")])
@@ -297,15 +291,14 @@ def _complete(rtts_ms: NDArray[np.float64]) -> list[bytes]:
 
 
 def _array_head(length: int, elements_bytes: int, *, has_nulls: bool) -> bytes:
-    """Head of an array value: length, dimensions, null flag, element type, number of elements, first index. Each
-    element follows after its length in bytes, -1 for a null. An empty array has no dimension."""
+    """Head of an array value; an empty array has no dimension."""
     if length == 0:
         return struct.pack("!iiiI", 12, 0, 0, REAL_OID)
     return struct.pack("!iiiIii", 20 + elements_bytes, 1, has_nulls, REAL_OID, length, 1)
 
 
 def copy_into(table: str, rows: Rows) -> None:
-    """COPY rows into a table with the columns of burst."""
+    """COPY rows into a table with `burst`'s columns."""
     statement = f"COPY {table} ({', '.join(COLUMNS)}) FROM STDIN (FORMAT BINARY)"
     with connection.cursor() as cursor, connection.wrap_database_errors, cursor.copy(statement) as copy:
         copy.write(BEGIN)

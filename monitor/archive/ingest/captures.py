@@ -1,8 +1,4 @@
-"""Store the packet headers that the ends of throughput tests captured.
-
-In: results with captures, within the transaction of their batch. Out: a row for each end of a test; `diagnosis`
-computes its findings later. Nothing is decompressed here.
-"""
+"""Store captured packet headers of throughput tests, in their batch's transaction. Nothing is decompressed here."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from probes.transfers.spec import CapturedHeaders, ServerReport, ThroughputRun
 
 
 def store_captures(results: Sequence[Delivered]) -> None:
-    """Store the captures of these results; those stored already are left unchanged."""
+    """Store captures; existing rows stay unchanged."""
     rows = [row for delivered in results if (row := _row(delivered)) is not None]
     if rows:
         rows.sort(key=lambda row: (row.slot_id, row.role))

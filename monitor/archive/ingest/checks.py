@@ -1,11 +1,5 @@
-"""Check a delivered result against the mesh and the time, and give the reason shown to the agent and on the pages when
-it is refused.
-
-Bursts in blocks are checked all at once: `are_sound` finds those that need to be checked alone.
-
-The structs in `probes` have the bounds of each field, `contradictions` the relations between fields. No I/O here. A
-refusal is permanent, so temporary conditions are not reasons to refuse.
-"""
+"""Check a delivered result against mesh and time; refusals are permanent, so temporary conditions are no reason. No
+I/O."""
 
 from __future__ import annotations
 
@@ -41,7 +35,7 @@ EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class KnownPath:
-    """Properties of a path that its results must match: source and destination site, address family."""
+    """Path properties that results must match."""
 
     site_id: int
     family: int
@@ -50,18 +44,17 @@ class KnownPath:
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """Context in which results are checked: the delivering site, the referenced paths and slots, and the time limits.
-    `slots` maps a slot to its path; `earliest` is the retention limit by result type."""
+    """Context in which a batch's results are checked."""
 
     site_id: int
     paths: dict[int, KnownPath]
-    slots: dict[int, int]
-    earliest: Mapping[type, datetime]
+    slots: dict[int, int]  # path of each slot
+    earliest: Mapping[type, datetime]  # retention limit by result type
     latest: datetime
 
 
 def reason_to_refuse(delivered: Delivered, scope: CheckContext) -> str | None:
-    """Reason why a valid result will never be stored; None where it can be."""
+    """Reason why a valid result will never be stored, or None."""
     result, path_id, slot_id = delivered.result, delivered.path_id, delivered.slot_id
     path = scope.paths.get(path_id)
     if "\0" in delivered.test:
@@ -100,8 +93,7 @@ def _start_refusal(started_at: datetime, earliest: datetime, latest: datetime) -
 
 
 def are_sound(block: BurstBlock, columns: BurstArrays, scope: CheckContext) -> Bools:
-    """Whether each burst of a block passes every check of a result: the bounds on its struct, `contradictions.in_burst`
-    and `reason_to_refuse`. `scope` has its path, if there is one."""
+    """Mark bursts of a block that pass every check of a single result."""
     records, rtts_ns = columns.records, columns.rtts_ns
     sound = np.full(len(records), "\0" not in block.test and "\0" not in (block.clock_source or ""))
     for name, (least, most) in BOUNDS.items():
@@ -128,7 +120,7 @@ def are_sound(block: BurstBlock, columns: BurstArrays, scope: CheckContext) -> B
 
 
 def _of_each(marked: Bools, lengths: NDArray[np.int32]) -> NDArray[np.int64]:
-    """How many RTTs of each burst are marked."""
+    """Count the marked RTTs of each burst."""
     ends = np.cumsum(lengths)
     totals = np.concatenate([[0], np.cumsum(marked)])
     counts: NDArray[np.int64] = totals[ends] - totals[ends - lengths]

@@ -1,7 +1,4 @@
-"""Find contradictions between the fields of a result whose fields are each within their bounds (`probes.bounds`).
-
-In: a decoded result. Out: the reason for refusing it, with its place in the message; None if it is consistent.
-"""
+"""Find contradictions between a result's fields; their bounds are in `probes.bounds`."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ MEASURED = Outcome.MEASURED
 
 
 def in_burst(burst: Burst) -> str | None:
-    """Called for every burst, so that a consistent one passes with a single condition."""
+    """A consistent burst passes with a single condition."""
     rtts_ms, sent = burst.rtts_ms, burst.sent
     lost = rtts_ms.count(None)
     if (

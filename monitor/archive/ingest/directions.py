@@ -1,8 +1,4 @@
-"""Check and store STAMP results: loss and delay of a path by direction; existing rows are left unchanged.
-
-In: results, within the transaction of their batch. Out: rows of `direction_burst`, of `burst` for paths whose series
-they are, and dirty marks for their hours.
-"""
+"""Check and store STAMP results, in their batch's transaction; existing rows stay unchanged."""
 
 from __future__ import annotations
 
@@ -21,12 +17,12 @@ from monitor.archive.models import DirectionBurst
 from probes.site.wire import Delivered
 from probes.stamp.spec import ClockBound, StampBurst, StampDirection
 
+# Fields of a direction with a column of their own, `forward_…` and `reverse_…`.
 STORED_OF_EACH = tuple(name for name in StampDirection.__struct_fields__ if name != "dscp")
-"""Fields of a direction with a column of their own, `forward_…` and `reverse_…`."""
 
 
 def in_stamp(burst: StampBurst) -> str | None:
-    """The reason to refuse a result whose fields contradict each other, or None."""
+    """Reason to refuse contradicting fields, or None."""
     reason = in_burst(burst.path_burst)
     if reason is not None:
         return reason

@@ -1,8 +1,4 @@
-"""Find the results that the database rejects although they passed every check.
-
-In: a database error and a function that stores part of a batch. Out: the reason for each failing result. Called only
-after storing the whole batch has failed, so a valid batch pays nothing for it.
-"""
+"""Find the results that the database rejects although they passed every check, after storing the batch failed."""
 
 from __future__ import annotations
 
@@ -17,12 +13,11 @@ from monitor.archive.ingest.arrivals import BatchTooLarge
 
 logger = logging.getLogger(__name__)
 
+# Maximum failing results, each about two attempts per bisection step; above it the agent must halve the batch.
 MOST_CULPRITS = 50
-"""Maximum failing results in a batch; each costs about two attempts per bisection step. Above it the agent must halve
-the batch."""
+# SQLSTATE classes about values, not the database or our code.
+# https://www.postgresql.org/docs/current/errcodes-appendix.html
 OF_VALUES = ("22", "23", "54")
-"""SQLSTATE classes about values: data exception, integrity constraint violation, program limit exceeded. All others
-concern the database or our code, not a result. https://www.postgresql.org/docs/current/errcodes-appendix.html"""
 CANNOT_BE_STORED = (DatabaseError, ArithmeticError, ValueError, struct.error)
 
 
@@ -54,11 +49,9 @@ def reason_of(error: Exception) -> str | None:
 
 
 def find_culprits(results: PartT, store: Callable[[PartT], object]) -> dict[int, str]:
-    """Find the reason for each result that cannot be stored, by sequence number, by bisection; all stores are rolled
-    back.
+    """Bisect for results that cannot be stored; all stores are rolled back.
 
-    Raises `BatchTooLarge` where there are more than `MOST_CULPRITS`, and the original error where it is not about a
-    result.
+    Raises `BatchTooLarge` above `MOST_CULPRITS`, and the original error where it is not about a result.
     """
     culprits: dict[int, str] = {}
     with transaction.atomic():
@@ -69,7 +62,6 @@ def find_culprits(results: PartT, store: Callable[[PartT], object]) -> dict[int,
 
 
 def _halve(results: PartT, store: Callable[[PartT], object], culprits: dict[int, str]) -> None:
-    """Store what succeeds, each attempt in a savepoint, and record the failing results."""
     try:
         with transaction.atomic():
             store(results)

@@ -1,8 +1,4 @@
-"""Store the inventories of hosts, equal ones once.
-
-In: the inventories of a batch, within its transaction. Out: the identifier of each. An inventory is recognised by the
-SHA-256 of its JSON; `last_at` is that of the newest test with it, for retention.
-"""
+"""Store host inventories, equal inventories once, by the SHA-256 of their JSON."""
 
 from __future__ import annotations
 
@@ -19,10 +15,7 @@ from probes.transfers.hosts.spec import HostInventory
 
 
 def store_inventories(times: Mapping[bytes, tuple[HostInventory, datetime]]) -> dict[bytes, int]:
-    """Store inventories by their digest, each with the time of a test of it; returns their identifiers.
-
-    In the order of the digests, so that two deliveries with the same inventories do not deadlock.
-    """
+    """Store inventories by digest, in digest order, so that deliveries do not deadlock; return identifiers."""
     ids = {}
     with connection.cursor() as cursor:
         for digest in sorted(times):
@@ -34,5 +27,5 @@ def store_inventories(times: Mapping[bytes, tuple[HostInventory, datetime]]) -> 
 
 
 def digest_of(inventory: HostInventory) -> bytes:
-    """The digest by which an inventory is recognised."""
+    """SHA-256 of the inventory's JSON."""
     return hashlib.sha256(msgspec.json.encode(inventory, order="deterministic")).digest()

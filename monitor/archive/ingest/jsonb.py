@@ -8,5 +8,5 @@ import msgspec
 
 
 def for_jsonb(value: Any) -> Any:
-    """`value` as PostgreSQL's jsonb can hold it: NaN as null, and no NUL characters."""
+    """Replace NaN by null and remove NUL characters."""
     return msgspec.json.decode(msgspec.json.encode(value).replace(b"\\u0000", b"\\ufffd"))

@@ -34,21 +34,16 @@ from probes.trace.kind import KIND as TRACE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredKind:
-    """A kind whose results the archive stores.
-
-    `contradiction(result)` is the reason to refuse a result whose fields contradict each other, or None.
-    `store(results, now)` stores results within the transaction of their batch, and changes nothing where they are
-    stored already. Without `store` the results are bursts: they are packed while a batch is parsed, and stored
-    together.
-    """
+    """Kind with results that the archive stores."""
 
     kind: Kind
-    contradiction: Callable[[Any], str | None]
+    contradiction: Callable[[Any], str | None]  # gives the reason to refuse contradicting fields, or None
+    # idempotent, in the batch's transaction; None for bursts, packed while parsing
     store: Callable[[Sequence[Delivered], datetime], None] | None = None
 
     @property
     def retention(self) -> str:
-        """The key of RETENTION_DAYS of its table: older results are refused."""
+        """RETENTION_DAYS key; older results are refused."""
         return raw_tables()[MESH_KINDS[self.kind.name].table]
 
 
@@ -77,5 +72,5 @@ STORED_KINDS: dict[str, StoredKind] = {
 KIND_OF_RESULT: dict[type[Any], StoredKind] = {
     result: stored for stored in STORED_KINDS.values() for result in stored.kind.results
 }
+# Structs of results that are packed as bursts.
 BURSTS: frozenset[type[Any]] = frozenset(result for result, stored in KIND_OF_RESULT.items() if stored.store is None)
-"""Structs of results that are packed as bursts."""

@@ -1,8 +1,4 @@
-"""Store the cycle outcomes that agents report, and the gaps in which they ran none.
-
-All reports are stored, in any order and idempotently; `monitor.archive.queries.operation.ledger` decides which report
-counts.
-"""
+"""Store cycle outcomes and gaps reported by agents, idempotently and in any order."""
 
 from __future__ import annotations
 
@@ -16,19 +12,19 @@ from monitor.archive.statements import statement
 from monitor.prepared import SqlStatement, array_text, run_prepared
 from probes.site.wire import Account, Delivered
 
+# Path, test, every_s, outcome, and the cycle's number.
 ReportedCycle = tuple[int, str, int, str, int]
-"""Path, test, every_s, outcome, and the cycle's number."""
 
 
 def reported_cycle(delivered: Delivered) -> ReportedCycle | None:
-    """Cycle that a result belongs to; None for a result without a cycle."""
+    """Cycle of a result, if any."""
     if delivered.cycle is None or delivered.every_s is None:
         return None
     return delivered.path_id, delivered.test, delivered.every_s, delivered.result.outcome.value, delivered.cycle
 
 
 def record_cycles(cycles: Iterable[ReportedCycle], latest: datetime) -> None:
-    """Store cycle outcomes; those with implausible times are left out."""
+    """Store cycle outcomes, except implausible times."""
     first_s, last_s = EARLIEST.timestamp(), latest.timestamp()
     paths: dict[tuple[str, int, str, int], set[int]] = defaultdict(set)
     for path_id, test, every_s, outcome, cycle in cycles:
@@ -52,7 +48,7 @@ def record_cycles(cycles: Iterable[ReportedCycle], latest: datetime) -> None:
 
 
 def record_account(site_id: int, account: Account, now: datetime) -> None:
-    """Store the agent's account of cycles without a result, and the time up to which it is complete."""
+    """Store the agent's account of cycles without a result."""
     gaps = [gap for gap in account.gaps if EARLIEST <= gap.since < gap.until and "\0" not in (gap.test or "")]
     if gaps:
         run_prepared(
@@ -71,7 +67,7 @@ def record_account(site_id: int, account: Account, now: datetime) -> None:
 
 
 def account_statements(site_id: int, account: Account | None, now: datetime) -> list[SqlStatement]:
-    """The statement, if any, that stores the time up to which an account is complete."""
+    """Statements that store the time up to which an account is complete."""
     if account is None or account.until is None:
         return []
     until = min(max(account.until, EARLIEST), now)

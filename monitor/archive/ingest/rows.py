@@ -14,10 +14,7 @@ Row = TypeVar("Row", bound=Model)
 
 
 def row_of(table: type[Row], delivered: Delivered, **computed: Any) -> Row:
-    """An unsaved row: each column of the table has the field of the result, or of its delivery, with the same name.
-
-    `computed` are the columns that no field is named after; `measured_at` is the start of the measurement.
-    """
+    """Build an unsaved row from equally named fields and `computed`; `measured_at` is the start."""
     result = delivered.result
     fields = {
         **msgspec.structs.asdict(
@@ -36,5 +33,5 @@ def row_of(table: type[Row], delivered: Delivered, **computed: Any) -> Row:
 
 
 def _storable(value: Any) -> Any:
-    """The value; a text from an agent on one line, and printable."""
+    """Make an agent's text printable and a single line."""
     return cleaned(value) if isinstance(value, str) else value

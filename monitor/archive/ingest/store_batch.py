@@ -1,9 +1,6 @@
-"""Store a batch of results exactly once.
+"""Store a batch of results exactly once, in one transaction; unstorable results are quarantined with the reason.
 
-In: a site's delivery. Out: a receipt, after the commit. Results are parsed and checked separately; those that can never
-be stored are quarantined with the reason, the others are stored, all in one transaction. Storing is idempotent:
-delivering again, in any order, in parts or over two connections at once, changes nothing and returns the same receipt.
-`rollup` computes summaries; `completeness` reports missing results.
+Repeated, reordered, split or concurrent deliveries change nothing and get the same receipt.
 """
 
 from __future__ import annotations
@@ -40,37 +37,35 @@ from probes.bounds import LARGEST_BIGINT, LARGEST_INTEGER, LARGEST_SEQUENCE
 from probes.contract import Outcome
 from probes.site.wire import Delivered, Receipt, Refusal
 
+# Maximum packed size of the rows; only a batch crafted to be large exceeds it.
 LARGEST_PACKED_BYTES = 40 * 2**20
-"""Maximum packed size of the rows; only a batch crafted to be large exceeds it."""
 REFUSED_AT_ONCE = 500
 LOCK_TIMEOUT_S = 5
+# Agents close the connection after 30 s.
 STATEMENT_TIMEOUT_S = 20
-"""Statement timeout; an agent closes the connection after 30 s."""
 WITHOUT_WAITING = "SELECT set_config('synchronous_commit', 'off', TRUE)"
 DAY_US = 86_400_000_000
+# Latest accepted time, well below Python's last year, so that no time zone conversion overflows.
 LATEST = datetime(9000, 1, 1, tzinfo=UTC)
-"""Latest accepted time; well below Python's last year, so that no conversion to a time zone overflows."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class SortedResults:
-    """Results of a batch, sorted by table; `runs` are all that are not bursts. `cycles` are the cycles they
-    belong to; `reasons` and `places` are those of refused results, by sequence number."""
+    """Results of a batch, sorted by table."""
 
     bursts: Rows = field(default_factory=lambda: concatenate_rows([]))
-    runs: list[Delivered] = field(default_factory=list)
-    cycles: dict[int, ReportedCycle] = field(default_factory=dict)
-    reasons: dict[int, str] = field(default_factory=dict)
-    places: dict[int, int] = field(default_factory=dict)
+    runs: list[Delivered] = field(default_factory=list)  # all results that are not bursts
+    cycles: dict[int, ReportedCycle] = field(default_factory=dict)  # by sequence number
+    reasons: dict[int, str] = field(default_factory=dict)  # of refused results, by sequence number
+    places: dict[int, int] = field(default_factory=dict)  # of refused results, by sequence number
 
     def refuse(self, sequence: int, reason: str, place: int) -> None:
         self.reasons.setdefault(sequence, reason)
         self.places.setdefault(sequence, place)
 
     def drop_refused(self) -> None:
-        """Drop results whose numbers were rejected, in this batch or before: the agent knows it."""
         if self.reasons:
             self.bursts = self.bursts.without(self.reasons)
             self.runs = [run for run in self.runs if run.sequence not in self.reasons]
@@ -85,7 +80,7 @@ class SortedResults:
         return [*self.bursts.sequence.tolist(), *(run.sequence for run in self.runs)]
 
     def measured_from(self) -> datetime | None:
-        """The earliest start of its measurements; None without any."""
+        """Earliest start of its measurements; None without any."""
         starts = [run.result.started_at for run in self.runs]
         if len(self.bursts):
             starts.append(EPOCH + timedelta(microseconds=int(self.bursts.measured_us.min())))
@@ -96,7 +91,6 @@ class SortedResults:
         return len(self.bursts) + len(self.runs)
 
     def part(self, first: int, last: int) -> SortedResults:
-        """A slice of the results to store, in the order of `numbers`."""
         bursts = len(self.bursts)
         part = SortedResults(
             bursts=self.bursts.take(np.arange(min(first, bursts), min(last, bursts))),
@@ -107,11 +101,10 @@ class SortedResults:
 
 
 def receive(site_id: int, arrival: ParsedBatch, now: datetime, last: SqlStatement | None = None) -> Receipt:
-    """Store a delivery of the agent of `site_id` and return the receipt. `last` runs with it, in its transaction.
+    """Store a delivery and run `last` in one transaction; return the receipt.
 
-    Raises `BatchTooLarge`, and Django's `OperationalError` where the database is unavailable, too slow or full; then
-    nothing is stored and the agent can retry. A result that the database cannot store is refused with the reason; that
-    `last` cannot be stored is raised, as one of `CANNOT_BE_STORED`.
+    Raises `BatchTooLarge`, errors of `last` in `CANNOT_BE_STORED`, and `OperationalError`; then nothing is stored and
+    the agent can retry.
     """
     if not len(arrival) and _record_empty(site_id, arrival, now, last):
         return Receipt(number=arrival.envelope.number, accepted=0)
@@ -129,9 +122,7 @@ def receive(site_id: int, arrival: ParsedBatch, now: datetime, last: SqlStatemen
 
 
 def _record_empty(site_id: int, arrival: ParsedBatch, now: datetime, last: SqlStatement | None) -> bool:
-    """Record a batch without results in a single statement; return whether that was possible. It needs no turn: no
-    other delivery depends on it. It does not wait for the disk: what a crash takes away, the next delivery tells
-    again."""
+    """Record an empty batch without lock, if possible in a single statement."""
     account = arrival.account()
     if arrival.envelope.number == 0 or (account is not None and account.gaps):
         return False
@@ -145,7 +136,6 @@ def _record_empty(site_id: int, arrival: ParsedBatch, now: datetime, last: SqlSt
 def _store_batch(
     site_id: int, arrival: ParsedBatch, results: SortedResults, now: datetime, last: SqlStatement | None
 ) -> Receipt:
-    """Store a batch in a transaction."""
     with durable_transaction():
         _take_turn(site_id)
         _keep_to_earlier_refusals(site_id, arrival, results)
@@ -159,7 +149,7 @@ def _store_batch(
 
 
 def _store_results(results: SortedResults, now: datetime, *, all_new: bool) -> None:
-    """Store measurements in the tables of their kinds. Call within a transaction."""
+    """Store measurements by kind. Call within a transaction."""
     store_bursts(results.bursts, now, all_new=all_new)
     for stored in STORED_KINDS.values():
         if stored.store is not None:
@@ -170,7 +160,6 @@ def _store_results(results: SortedResults, now: datetime, *, all_new: bool) -> N
 
 
 def _refuse_culprits(site_id: int, arrival: ParsedBatch, results: SortedResults, now: datetime) -> None:
-    """Find and refuse the results that the database cannot store. Nothing is stored here."""
     with transaction.atomic(durable=True):
         _take_turn(site_id)
         culprits = find_culprits(results, lambda part: _store_results(part, now, all_new=True))
@@ -183,8 +172,7 @@ def _refuse_culprits(site_id: int, arrival: ParsedBatch, results: SortedResults,
 
 
 def _record_account(site_id: int, arrival: ParsedBatch, now: datetime, last: SqlStatement | None) -> None:
-    """Store the agent's account of cycles without a result, and run `last`; gaps that cannot be stored do not fail the
-    delivery."""
+    """Unstorable gaps do not fail the delivery."""
     account = arrival.account()
     # The time of an account is within bounds: nothing that could fail alone.
     parts = account_statements(site_id, account, now)
@@ -244,7 +232,6 @@ def _sort(site_id: int, arrival: ParsedBatch, now: datetime) -> SortedResults:
 def _valid_results(
     arrival: ParsedBatch, places: Iterable[int], scope: CheckContext, results: SortedResults
 ) -> list[Delivered]:
-    """Valid results at these positions; the others are refused."""
     read, unreadable = arrival.read(places)
     for refused in unreadable:
         results.refuse(refused.sequence, refused.reason, refused.place)
@@ -267,7 +254,7 @@ def _valid_results(
 
 
 def _load_context(scope: CheckContext, path_ids: set[int], slot_ids: set[int]) -> None:
-    """Load the paths and slots that results refer to and `scope` lacks, in two queries."""
+    """Load missing paths and slots in two queries."""
     path_ids = {path_id for path_id in path_ids if 0 < path_id <= LARGEST_INTEGER} - scope.paths.keys()
     slot_ids = {slot_id for slot_id in slot_ids if 0 < slot_id <= LARGEST_BIGINT} - scope.slots.keys()
     if path_ids:
@@ -278,11 +265,7 @@ def _load_context(scope: CheckContext, path_ids: set[int], slot_ids: set[int]) -
 
 
 def _take_turn(site_id: int) -> None:
-    """Take the per-site advisory lock and set lock and statement timeouts.
-
-    The lock makes a concurrent delivery of the same site wait, so that it sees refused results of this batch.
-    Deliveries of different sites share only slot rows.
-    """
+    """Take the per-site advisory lock; set lock and statement timeouts."""
     run_prepared(
         statement("take_turn"),
         {"site_id": site_id, "lock_timeout": f"{LOCK_TIMEOUT_S}s", "statement_timeout": f"{STATEMENT_TIMEOUT_S}s"},
@@ -290,8 +273,7 @@ def _take_turn(site_id: int) -> None:
 
 
 def _keep_to_earlier_refusals(site_id: int, arrival: ParsedBatch, results: SortedResults) -> None:
-    """Drop results that were refused before. Queried by range, since a list of thousands of numbers is slow and a batch
-    is contiguous in its spool."""
+    """Drop results refused before."""
     numbers = results.sequences()
     if not len(numbers):
         return
@@ -309,7 +291,6 @@ def _keep_to_earlier_refusals(site_id: int, arrival: ParsedBatch, results: Sorte
 
 
 def _record_batch(site_id: int, arrival: ParsedBatch, results: SortedResults, now: datetime) -> bool:
-    """Record the batch; return whether its number is new. Number 0 is a connection test."""
     if arrival.envelope.number == 0:
         return False
     fields = _batch_fields(site_id, arrival, now, results)
@@ -335,7 +316,7 @@ def _batch_fields(site_id: int, arrival: ParsedBatch, now: datetime, results: So
 
 
 def _record_refused(site_id: int, arrival: ParsedBatch, results: SortedResults, now: datetime) -> None:
-    """Store the refused results in chunks: as JSON they can be larger than the batch."""
+    """Store in chunks: as JSON they can exceed the batch."""
     places = sorted(results.places.items())
     for first in range(0, len(places), REFUSED_AT_ONCE):
         rows = [
@@ -372,8 +353,7 @@ def _record_days(site_id: int, arrival: ParsedBatch, results: SortedResults, now
 
 
 def _days(results: SortedResults, now: datetime) -> tuple[Integers, Integers]:
-    """Sequence numbers of the batch, and for each the day since 2000 on which its result began. A refused result
-    without a plausible day is counted on the first accepted day, or today; implausible numbers are left out."""
+    """Sequence numbers, and each result's day since 2000."""
     refused = np.array([sequence for sequence in results.reasons if 0 <= sequence <= LARGEST_SEQUENCE], np.int64)
     ran = np.array([(run.sequence, microseconds(run.result.started_at)) for run in results.runs], np.int64)
     run_sequences, runs_us = ran.reshape(-1, 2).T
@@ -384,7 +364,7 @@ def _days(results: SortedResults, now: datetime) -> tuple[Integers, Integers]:
 
 
 def _ranges(numbers: Integers) -> str:
-    """Numbers in PostgreSQL's int8multirange syntax."""
+    """Format as PostgreSQL int8multirange."""
     ordered = np.unique(numbers)
     stretches = np.split(ordered, np.flatnonzero(np.diff(ordered) != 1) + 1)
     return "{" + ",".join(f"[{stretch[0]},{stretch[-1]}]" for stretch in stretches) + "}"

@@ -30,14 +30,14 @@ from probes.transfers.hosts.spec import HostInventory
 from probes.transfers.spec import ServerReport, ThroughputRun
 
 HOUR_US = 3_600_000_000
+# Key of the stored report of a listening end, for the inventory of its host.
 INVENTORY_ID = "inventory_id"
-"""Key of the stored report of a listening end, for the inventory of its host."""
+# More than all hours, so that path and hour make a single integer.
 HOURS_OF_A_PATH = 2**32
-"""More than the number of hours there can be, so that path and hour make a single integer."""
 
 
 def store_bursts(rows: Rows, now: datetime, *, all_new: bool) -> None:
-    """Copy directly into the table if all rows seem new; through a staging table if some exist already."""
+    """Copy directly if all rows seem new, else through staging."""
     if not len(rows):
         return
     rows = rows.by_key()
@@ -51,7 +51,7 @@ def store_bursts(rows: Rows, now: datetime, *, all_new: bool) -> None:
 
 
 def _copied_whole(rows: Rows) -> bool:
-    """Copy the rows directly; return whether that worked. On a conflict nothing is copied."""
+    """Copy directly; False on a conflict, with nothing copied."""
     try:
         with transaction.atomic():
             copy_into("burst", rows)
@@ -61,7 +61,7 @@ def _copied_whole(rows: Rows) -> bool:
 
 
 def mark_dirty(path_ids: Integers, started_us: Integers, now: datetime) -> None:
-    """Mark the distinct path hours in which measurements began as dirty."""
+    """Mark the measurements' distinct path hours as dirty."""
     hours = np.unique(path_ids * HOURS_OF_A_PATH + started_us // HOUR_US)
     path_of, hour_of = np.divmod(hours, HOURS_OF_A_PATH)
     run_prepared(
@@ -71,7 +71,7 @@ def mark_dirty(path_ids: Integers, started_us: Integers, now: datetime) -> None:
 
 
 def store_throughput(results: Sequence[Delivered], now: datetime) -> None:
-    """Store throughput tests, and close slots by the reports of both ends."""
+    """Store throughput tests; close slots by both ends' reports."""
     inventory_ids = _store_inventories(results)
     runs = [delivered for delivered in results if isinstance(delivered.result, ThroughputRun)]
     _store_runs(runs, now, inventory_ids)
@@ -80,7 +80,6 @@ def store_throughput(results: Sequence[Delivered], now: datetime) -> None:
 
 
 def _store_inventories(results: Sequence[Delivered]) -> dict[bytes, int]:
-    """Store the inventories of these results; returns their identifiers by their digests."""
     newest: dict[bytes, tuple[HostInventory, datetime]] = {}
     for delivered in results:
         said = delivered.result
@@ -92,7 +91,7 @@ def _store_inventories(results: Sequence[Delivered]) -> dict[bytes, int]:
 
 
 def _store_runs(runs: Sequence[Delivered], now: datetime, inventory_ids: Mapping[bytes, int]) -> None:
-    """Store throughput tests; queue those with intervals for diagnosis."""
+    """Queue tests with intervals for diagnosis."""
     if not runs:
         return
     keys = {(delivered.path_id, delivered.result.started_at) for delivered in runs}
@@ -112,11 +111,7 @@ def _store_runs(runs: Sequence[Delivered], now: datetime, inventory_ids: Mapping
 
 
 def _end_slots(results: Sequence[Delivered], inventory_ids: Mapping[bytes, int]) -> None:
-    """Close slots by the reports of both ends: tests of connecting ends, served reports of listening ends. A test whose
-    other end reports later is queued for diagnosis again.
-
-    Call once per delivery: two sites may report on the same slots, and updating them in order avoids deadlocks.
-    """
+    """Close slots in order, once per delivery, to avoid deadlocks."""
     planned = sorted(
         (delivered for delivered in results if delivered.slot_id is not None),
         key=lambda delivered: delivered.slot_id or 0,
@@ -136,7 +131,6 @@ def _end_slots(results: Sequence[Delivered], inventory_ids: Mapping[bytes, int])
 
 
 def _tests_stored(keys: set[tuple[int, datetime]]) -> set[tuple[int, datetime]]:
-    """Keys of these that are stored already."""
     stored = ThroughputTest.objects.filter(
         path_id__in={path_id for path_id, _ in keys}, measured_at__in={at for _, at in keys}
     )
@@ -160,7 +154,6 @@ def _by_key(runs: Sequence[Delivered]) -> list[Delivered]:
 
 
 def _served_report(said: ServerReport, inventory_ids: Mapping[bytes, int]) -> dict[str, Any]:
-    """The report of a listening end as its slot stores it: with the identifier of its inventory in its place."""
     report: dict[str, Any] = for_jsonb(msgspec.structs.replace(said, inventory=msgspec.UNSET, capture=msgspec.UNSET))
     return {**report, INVENTORY_ID: _inventory_id(said, inventory_ids)}
 

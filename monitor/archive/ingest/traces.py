@@ -1,8 +1,6 @@
-"""Store traces with their routes; existing rows are left unchanged.
+"""Store traces with their routes, in their batch's transaction; existing rows stay unchanged.
 
-In: checked results, within the transaction of their batch. Out: rows of `trace`, and the routes of their paths
-(`monitor.archive.routes.keep`). A hop that ended a trace with an ICMP error is no hop of its route: a router that
-cannot forward answers in the place of the next.
+A router that cannot forward answers in place of the next hop, so an ICMP error's hop is left out.
 """
 
 from __future__ import annotations
@@ -29,10 +27,10 @@ from probes.free_text import cleaned
 from probes.site.wire import Delivered
 from probes.trace.spec import ON_DEMAND_TEST, Hop, TraceReason, TraceRun
 
+# Changes seen by the agent at the source, and perhaps not at the destination.
 SEEN_AT_THE_SOURCE = (TraceReason.SENTINEL, TraceReason.TTL_CHANGED, TraceReason.RTT_STEP)
-"""Occasions that the agent at the source has seen, and that at the destination perhaps not."""
+# A trace of the reverse path this much later would mislead.
 OUTDATED = timedelta(minutes=2)
-"""A trace of the reverse path so long afterwards would mislead."""
 
 COPY_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 COLUMNS = tuple(column.name for column in Trace._meta.concrete_fields)
@@ -41,7 +39,7 @@ Key = tuple[int, datetime, Flow]
 
 
 def store_traces(runs: Sequence[Delivered], now: datetime) -> None:
-    """Store new traces, and the routes that they show."""
+    """Store new traces and their routes."""
     if not runs:
         return
     new = {_key(delivered): delivered for delivered in reversed(runs)}  # of two with the same key the first counts
@@ -57,7 +55,6 @@ def store_traces(runs: Sequence[Delivered], now: datetime) -> None:
 
 
 def _trace_back(stored: Iterable[Delivered], now: datetime) -> None:
-    """Ask for traces of the reverse paths of those on which the agent has seen a change just now."""
     paths: dict[TraceReason, list[int]] = defaultdict(list)
     for delivered in stored:
         run = _run(delivered)
@@ -69,7 +66,6 @@ def _trace_back(stored: Iterable[Delivered], now: datetime) -> None:
 
 
 def _stored(keys: Iterable[Key]) -> list[Key]:
-    """Those of these keys that are stored already."""
     path_ids, times, flows = zip(*keys, strict=True)
     _, rows = run_statement(
         "stored_traces",
@@ -95,7 +91,7 @@ def _route_trace(delivered: Delivered, at: datetime, flow: Flow) -> RouteTrace:
 
 
 def _copy(rows: Iterable[Mapping[str, Any]]) -> None:
-    """COPY rows, which have all columns of `trace`: a fifth of the time of an INSERT by Django."""
+    """COPY takes a fifth of an INSERT's time."""
     copying = f"COPY trace ({', '.join(COLUMNS)}) FROM STDIN"
     lines = ["\t".join([_copied(row[column]) for column in COLUMNS]) + "\n" for row in rows]
     with connection.cursor() as cursor, connection.wrap_database_errors, cursor.copy(copying) as copy:
@@ -103,7 +99,7 @@ def _copy(rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _copied(value: str | float | datetime | None) -> str:
-    """A value in the text format of COPY; psycopg would look up how to write each."""
+    """Encode a value in COPY's text format."""
     if value is None:
         return "\\N"
     if isinstance(value, str):
@@ -144,14 +140,13 @@ def _array(values: Sequence[float | None] | None) -> str | None:
 
 
 def _by_ttl(hops: Sequence[Hop], value: Any) -> str | None:
-    """The values of hops that have any, keyed by TTL; None without any."""
     by_ttl = {str(hop.ttl): content for hop in hops if (content := value(hop))}
     return json.dumps(by_ttl) if by_ttl else None
 
 
 @lru_cache(maxsize=65_536)
 def canonical(address: str) -> str:
-    """An address as PostgreSQL's inet writes it, so that equal addresses are equal texts."""
+    """Format an address as PostgreSQL's inet does."""
     return str(ip_address(address))
 
 

@@ -1,7 +1,4 @@
-"""Check and store the use of interfaces, and mark its weeks as changed.
-
-In: checked results, within the transaction of their batch. `monitor.archive.interfaces.weeks` summarizes the weeks.
-"""
+"""Check and store interface use and mark its weeks dirty, in the batch's transaction."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from probes.site.wire import Delivered
 
 
 def store_interfaces(runs: Sequence[Delivered], now: datetime) -> None:
-    """Store new readings; existing rows are left unchanged."""
+    """Store new readings; existing rows stay unchanged."""
     ordered = sorted(runs, key=lambda delivered: (delivered.path_id, delivered.result.started_at))
     InterfaceResult.objects.bulk_create(
         [row_of(InterfaceResult, delivered) for delivered in ordered], ignore_conflicts=True
@@ -37,7 +34,7 @@ def store_interfaces(runs: Sequence[Delivered], now: datetime) -> None:
 
 
 def in_interface(run: InterfaceRun) -> str | None:
-    """The reason to refuse a reading whose fields contradict each other."""
+    """Reason to refuse contradicting fields."""
     figures = (run.interval_s, run.in_bps, run.out_bps)
     reason = None
     if run.outcome is not Outcome.MEASURED and any(figure is not None for figure in figures):

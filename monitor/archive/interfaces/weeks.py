@@ -1,7 +1,4 @@
-"""Summarize the weeks of interfaces from their readings, once they are over, and again if readings come late.
-
-A week whose readings are no longer all kept stays as it is.
-"""
+"""Summarize interface weeks once over, and again after late readings, while all readings are kept."""
 
 from __future__ import annotations
 
@@ -15,13 +12,13 @@ from monitor.archive.statements import statement
 from monitor.environment import LONGEST_DAYS
 
 AT_ONCE = 50
+# After its end a week has nearly all that agents deliver in time.
 LATE = timedelta(hours=1)
-"""After its end a week has nearly all that agents deliver in time."""
 WEEK = timedelta(days=7)
 
 
 def summarize(now: datetime) -> int:
-    """Summarize up to `AT_ONCE` weeks; returns their number."""
+    """Summarize up to `AT_ONCE` weeks; return their number."""
     # 0 days keep for ever.
     kept = now - timedelta(days=settings.RETENTION_DAYS["interfaces"] or LONGEST_DAYS)
     with connection.cursor() as cursor:

@@ -49,7 +49,6 @@ def _computed(run: DiskToDiskRun) -> dict[str, Any]:
 
 
 def _memory_bytes(run: DiskToDiskRun) -> int | None:
-    """Bytes of the transfer from memory to memory."""
     if run.carried_bytes is None or run.moved_bytes is None:
         return None
     return run.carried_bytes - run.moved_bytes

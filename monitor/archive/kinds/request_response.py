@@ -18,8 +18,8 @@ DESCRIPTION = """\
 A run of transactions, a request and its response, one at a time. Times are in ms; `first_ms` (of the connection)
 and `after_idle_ms` are in no other figure. Rates count requests and responses. `during_test`: a throughput test
 loaded the path meanwhile."""
+# Far longer than any timeout.
 LONGEST_TRANSACTION_MS = 600_000.0
-"""Far longer than any timeout."""
 
 
 def find_contradiction(run: RequestResponseRun) -> str | None:

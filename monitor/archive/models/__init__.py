@@ -1,7 +1,4 @@
-"""Measurements: raw results, summaries, and the records of deliveries.
-
-Written only by `ingest` and `rollup`, read only by `queries`.
-"""
+"""Measurements: raw results, summaries and delivery records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Aggregate tests: the results of their members as delivered, and of each test."""
+"""Aggregate tests: results of members, and of each test."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from monitor.archive.fields import RealField
 
 
 class AggregateMember(models.Model):
-    """The result of a member; columns as of `ThroughputTest`. Its rate is that of a path shared with other members, so
-    that it is no throughput test of the path."""
+    """Result of a member; columns as of `ThroughputTest`. Members share the path: no throughput test of it."""
 
     pk = models.CompositePrimaryKey("path_id", "measured_at")
     path_id = models.IntegerField()
@@ -41,10 +40,10 @@ class AggregateMember(models.Model):
 
 
 class AggregateRun(models.Model):
-    """The result of an aggregate test, computed of its members (`monitor.archive.aggregates.settle`).
+    """Result of an aggregate test, recomputed until `is_final`.
 
-    `sum_bps` is null unless all members measured at the same time; the sum of those that did is then in
-    `partial_sum_bps`. It is computed again until `is_final`.
+    `sum_bps` is null unless all members measured at the same time; else `partial_sum_bps` sums the simultaneous
+    members.
     """
 
     slot_id = models.BigIntegerField(primary_key=True, help_text="of its first member")

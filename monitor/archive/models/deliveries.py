@@ -1,5 +1,3 @@
-"""Records of deliveries: batches, refused results, and the counts that account for every result."""
-
 from __future__ import annotations
 
 from django.db import models
@@ -8,8 +6,6 @@ from monitor.archive.fields import MultirangeField
 
 
 class ReceivedBatch(models.Model):
-    """A stored batch: site, batch number and counts of its results."""
-
     site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="+", db_index=False)
     spool = models.TextField()
     number = models.BigIntegerField()
@@ -29,7 +25,7 @@ class ReceivedBatch(models.Model):
 
 
 class RefusedResult(models.Model):
-    """A rejected result, with the reason sent to the agent."""
+    """Rejected result, with the reason sent to the agent."""
 
     site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="+", db_index=False)
     spool = models.TextField()
@@ -44,10 +40,9 @@ class RefusedResult(models.Model):
 
 
 class CycleDay(models.Model):
-    """Cycles of a path's test that began on a UTC day and ended with this outcome.
+    """Cycles of a path's test on a UTC day with this outcome; several outcomes have several rows.
 
-    A cycle's number is its time since the epoch divided by `every_s`. A cycle reported with several outcomes, such as
-    for several packet sizes, is in several rows; `monitor.archive.queries.operation.ledger` decides which counts.
+    Cycle number: time since the epoch divided by `every_s`.
     """
 
     pk = models.CompositePrimaryKey("path_id", "test", "every_s", "day", "outcome")
@@ -63,8 +58,7 @@ class CycleDay(models.Model):
 
 
 class AgentGap(models.Model):
-    """Reason why cycles scheduled in [since, until) at a site have no result: the cycles of a test with this schedule,
-    or of all tests."""
+    """Why a site's cycles scheduled in [since, until) have no result."""
 
     site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="+", db_index=False)
     test = models.TextField(blank=True, help_text="empty for all tests")
@@ -84,7 +78,7 @@ class AgentGap(models.Model):
 
 
 class AgentAccount(models.Model):
-    """Period for which a site's agent has accounted for all its cycles: from the first that it reported on."""
+    """Period in which a site's agent accounted for all cycles."""
 
     site = models.OneToOneField("mesh.Site", on_delete=models.PROTECT, primary_key=True, related_name="+")
     since = models.DateTimeField()
@@ -95,7 +89,7 @@ class AgentAccount(models.Model):
 
 
 class DeliveredDay(models.Model):
-    """Sequence numbers of a spool received for results of a UTC day, rejected results included. Never deleted."""
+    """Sequence numbers received for results of a UTC day, rejected results included. Never deleted."""
 
     site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="+", db_index=False)
     spool = models.TextField()

@@ -1,7 +1,4 @@
-"""Loss and delay of paths by direction, from STAMP: raw results, and their summaries by hour, day, month and year.
-
-With TimescaleDB, `direction_burst` is a hypertable. Keys are as in `monitor.archive.models.results`.
-"""
+"""Loss and delay by direction, from STAMP: raw results (a hypertable with TimescaleDB) and summaries."""
 
 from __future__ import annotations
 
@@ -9,12 +6,10 @@ from django.db import models
 
 
 class DirectionBurst(models.Model):
-    """A STAMP measurement of a path, as `probes.stamp.spec.StampBurst`, without its single RTTs: where they are the
-    path's series, they are in `burst` too.
+    """STAMP measurement, as `probes.stamp.spec.StampBurst`.
 
-    `forward_lost` and `reverse_lost` are null where the reflector keeps no counter; `undecided` lost packets are in
-    neither. The delays are raw: receive time less send time, each by the clock of its end, so that they contain the
-    offset of the far clock from our own, which lies between `offset_lo_ms` and `offset_hi_ms`.
+    `forward_lost` and `reverse_lost` are null without a counter of the reflector. Delays contain the far clock's
+    offset, between `offset_lo_ms` and `offset_hi_ms`.
     """
 
     pk = models.CompositePrimaryKey("path_id", "measured_at", "packet_bytes")
@@ -64,13 +59,10 @@ class DirectionBurst(models.Model):
 
 
 class OneWaySummary(models.Model):
-    """Summary of the directions of a path over an hour, day, month or year (UTC), all packet sizes together; of
-    measured bursts outside throughput tests.
+    """Summary by direction of bursts outside throughput tests, all packet sizes together.
 
-    `counted` packets have a known fate in each direction: forward loss is `forward_lost / counted`, reverse loss
-    `reverse_lost / (counted - forward_lost)`. `forward_lossy` bursts, of the `bursts_counted`, lost a packet forward.
-    Means of delays are over the medians of `bursts_delayed`; `…_variation_ms` is the mean of the 95th percentile less
-    the minimum (PDV, RFC 5481). The mean offset of the clocks lies between `offset_lo_ms` and `offset_hi_ms`.
+    Forward loss is `forward_lost / counted`, reverse loss `reverse_lost / (counted - forward_lost)`. Delay means are
+    over bursts' medians; `…_variation_ms` is the mean of p95 less minimum (PDV, RFC 5481).
     """
 
     path_id = models.IntegerField()
@@ -104,8 +96,6 @@ class OneWaySummary(models.Model):
 
 
 class DirectionHour(OneWaySummary):
-    """Computed from the raw results of the hour."""
-
     pk = models.CompositePrimaryKey("path_id", "hour")
     hour = models.DateTimeField()
 
@@ -114,8 +104,6 @@ class DirectionHour(OneWaySummary):
 
 
 class DirectionDay(OneWaySummary):
-    """Merged from the hours of the day."""
-
     pk = models.CompositePrimaryKey("path_id", "day")
     day = models.DateTimeField()
 
@@ -124,8 +112,6 @@ class DirectionDay(OneWaySummary):
 
 
 class DirectionMonth(OneWaySummary):
-    """Merged from the days of the month."""
-
     pk = models.CompositePrimaryKey("path_id", "month")
     month = models.DateTimeField()
 
@@ -134,8 +120,6 @@ class DirectionMonth(OneWaySummary):
 
 
 class DirectionYear(OneWaySummary):
-    """Merged from the months of the year."""
-
     pk = models.CompositePrimaryKey("path_id", "year")
     year = models.DateTimeField()
 

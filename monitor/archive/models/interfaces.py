@@ -1,8 +1,4 @@
-"""The use of interfaces: readings, and their weeks.
-
-`interface_result` is a hypertable with TimescaleDB. The time column is in its key; there are no foreign keys to the
-mesh, as for all results.
-"""
+"""Interface readings (a hypertable with TimescaleDB) and weeks, without foreign keys to the mesh."""
 
 from __future__ import annotations
 
@@ -12,9 +8,9 @@ from monitor.archive.fields import RealField
 
 
 class InterfaceResult(models.Model):
-    """The use of an interface since the reading before; columns as in `probes.interface.spec.InterfaceRun`.
+    """Use of an interface since the previous reading, as `probes.interface.spec.InterfaceRun`.
 
-    Figures are null at a first reading, and where the counters began anew. `router` is null for the source's own.
+    Figures are null at first or after a counter reset; `router` is null for the source.
     """
 
     pk = models.CompositePrimaryKey("path_id", "measured_at", "test")
@@ -42,8 +38,8 @@ class InterfaceResult(models.Model):
 
 
 class InterfaceWeek(models.Model):
-    """A week (UTC, from Monday) of an interface, kept after its readings: 95th percentiles of the five-minute averages
-    outside our own tests. Null until the week is over and summarized; `is_dirty` if readings came since."""
+    """Week (UTC, from Monday) of an interface: 95th percentiles of five-minute averages outside our own tests; null
+    until summarized."""
 
     pk = models.CompositePrimaryKey("path_id", "test", "week")
     path_id = models.IntegerField()

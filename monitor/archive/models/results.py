@@ -1,8 +1,4 @@
-"""Raw results, a row each.
-
-Keys contain the time column, as hypertables require. There are no foreign keys to the mesh: ingest checks the path once
-per batch. With TimescaleDB, `burst`, `throughput_test` and `capacity_result` are hypertables.
-"""
+"""Raw results, without foreign keys to the mesh. Keys contain the time column, as hypertables require."""
 
 from __future__ import annotations
 
@@ -57,10 +53,9 @@ class Burst(models.Model):
 
 
 class ThroughputTest(models.Model):
-    """A throughput test of a path. Unmeasured values are null, never 0.
+    """Throughput test. Unmeasured values are null, never 0.
 
-    `throughput_bps` is the rate after slow start where the intervals allow to compute it (`steady_s` is the length of
-    that part in seconds), otherwise the average of the test, which `average_bps` always holds.
+    `throughput_bps` is the rate after slow start where `steady_s` is set, else `average_bps`.
     """
 
     pk = models.CompositePrimaryKey("path_id", "measured_at")
@@ -96,7 +91,7 @@ class ThroughputTest(models.Model):
 
 
 class StoredInventory(models.Model):
-    """The inventory of a host, stored once for all tests with the same."""
+    """Host inventory, stored once for all its tests."""
 
     digest = models.BinaryField(unique=True, help_text="SHA-256 of its JSON")
     inventory = models.JSONField(help_text="as probes.transfers.hosts.spec.HostInventory")
@@ -107,8 +102,7 @@ class StoredInventory(models.Model):
 
 
 class StoredCapture(models.Model):
-    """The headers of a throughput test that an end captured, or why it has none. `findings` are null until they are
-    computed."""
+    """Packet headers captured by an end of a test. `findings` are null until computed."""
 
     SENDER, RECEIVER = "sender", "receiver"
 
@@ -139,12 +133,11 @@ class StoredCapture(models.Model):
 
     @classmethod
     def other_end(cls, role: str) -> str:
-        """The role of the other end."""
         return cls.RECEIVER if role == cls.SENDER else cls.SENDER
 
 
 class UndiagnosedTest(models.Model):
-    """A stored throughput test queued for diagnosis, or for a new diagnosis after its other end reported."""
+    """Throughput test queued for diagnosis, again after the other end reported."""
 
     pk = models.CompositePrimaryKey("path_id", "measured_at")
     path_id = models.IntegerField()
@@ -155,11 +148,8 @@ class UndiagnosedTest(models.Model):
 
 
 class DiskToDiskTest(models.Model):
-    """A disk-to-disk measurement of a path; columns as in `probes.disk_to_disk.spec.DiskToDiskRun`.
-
-    Every rate is null unless `outcome` is `measured`, never 0. `verdict` is the limit, a
-    `monitor.analysis.transfer.DiskLimit`; `sentence` is the verdict with its evidence.
-    """
+    """Disk-to-disk measurement, as `probes.disk_to_disk.spec.DiskToDiskRun`; `verdict` is a
+    `monitor.analysis.transfer.DiskLimit`. Rates are null unless measured."""
 
     pk = models.CompositePrimaryKey("path_id", "measured_at")
     path_id = models.IntegerField()
@@ -189,10 +179,7 @@ class DiskToDiskTest(models.Model):
 
 
 class PolicerResult(models.Model):
-    """A policer test of a path; columns as in `probes.policer.spec.PolicerRun`.
-
-    `verdict` is null unless `outcome` is `measured`; `sentence` is the verdict with its figures.
-    """
+    """Policer test, as `probes.policer.spec.PolicerRun`. `verdict` is null unless measured."""
 
     pk = models.CompositePrimaryKey("path_id", "measured_at")
     path_id = models.IntegerField()
@@ -222,10 +209,7 @@ class PolicerResult(models.Model):
 
 
 class IdleRestartResult(models.Model):
-    """A test of slow start after idle of a path; columns as in `probes.idle_restart.spec.IdleRestartRun`.
-
-    Figures are null unless `outcome` is `measured`; `sentence` is the conclusion.
-    """
+    """Test of slow start after idle, as `probes.idle_restart.spec.IdleRestartRun`. Figures are null unless measured."""
 
     pk = models.CompositePrimaryKey("path_id", "measured_at")
     path_id = models.IntegerField()
@@ -255,11 +239,8 @@ class IdleRestartResult(models.Model):
 
 
 class RequestResponseResult(models.Model):
-    """A run of transactions of a path, with a single block outstanding; columns as in
-    `probes.request_response.spec.RequestResponseRun` and `probes.request_response.percentiles.LatencyFigures`.
-
-    Figures are null without a transaction.
-    """
+    """Run of transactions, a single block outstanding, as `probes.request_response.spec.RequestResponseRun` and
+    `probes.request_response.percentiles.LatencyFigures`."""
 
     pk = models.CompositePrimaryKey("path_id", "measured_at")
     path_id = models.IntegerField()
@@ -294,10 +275,9 @@ class RequestResponseResult(models.Model):
 
 
 class CapacityResult(models.Model):
-    """An estimate of a path's bottleneck capacity, forward or reverse; columns as in
-    `probes.capacity.spec.CapacityRun`.
+    """Estimate of bottleneck capacity, as `probes.capacity.spec.CapacityRun`.
 
-    `capacity_bps` is null unless `verdict` is `measured`; `capacity_low_bps` without it is a lower bound.
+    Unless `verdict` is `measured`, `capacity_bps` is null and `capacity_low_bps` a lower bound.
     """
 
     pk = models.CompositePrimaryKey("path_id", "measured_at")

@@ -1,8 +1,4 @@
-"""Traces, the routes that they show, and the periods in which the flows of a path took a route.
-
-A trace has no addresses of its own: those of its route, without the hops that are unknown in it. With TimescaleDB,
-`trace` is a hypertable.
-"""
+"""Traces (a hypertable with TimescaleDB), their routes, and periods in which a flow took a route."""
 
 from __future__ import annotations
 
@@ -17,10 +13,9 @@ NO_FLOW = -1
 
 
 class Route(models.Model):
-    """A route of a path: any two of a path differ at a TTL where both know the router, or in their length.
+    """Route of a path: two routes differ in length or at a TTL where both know the router.
 
-    The hops that a trace found silent are filled in from another trace; `learned_at` is the time of the trace that each
-    hop is known from. `reached_at` is that of the first trace that reached the destination at the last hop.
+    Hops silent in a trace are filled in from others.
     """
 
     path_id = models.IntegerField()
@@ -39,11 +34,7 @@ class Route(models.Model):
 
 
 class PathRoute(models.Model):
-    """An uninterrupted period in which the traces of a flow showed the same route.
-
-    The flow left the route between `last_at` and `until`: once the period has ended, `last_at` is the last trace that
-    contradicts the one at `until`, and traces between them were silent where the routes differ.
-    """
+    """Uninterrupted period of a flow's traces with the same route; the flow left between `last_at` and `until`."""
 
     path_id = models.IntegerField()
     protocol = models.TextField()
@@ -74,10 +65,10 @@ class PathRoute(models.Model):
 
 
 class Trace(models.Model):
-    """A trace of a path; columns as in `probes.trace.spec.TraceRun`, but those of its hops.
+    """Trace, as `probes.trace.spec.TraceRun`; hops are in its route.
 
-    `sent` has the number of probes for each TTL from 1 on; `rtts_ms` the RTTs of all of them in that order, null
-    without a reply. `mpls`, `errors` and `others` are keyed by TTL.
+    `sent` counts probes from TTL 1 on; `rtts_ms` is null without a reply. `mpls`, `errors` and `others` are keyed by
+    TTL.
     """
 
     pk = models.CompositePrimaryKey("path_id", "measured_at", "protocol", "flow")

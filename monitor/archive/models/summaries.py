@@ -1,7 +1,4 @@
-"""Summaries of results by hour, day, month and year, and the queue of those to recompute.
-
-With TimescaleDB, `burst_hour` is a hypertable.
-"""
+"""Summaries by hour (a hypertable with TimescaleDB), day, month and year, and the recompute queue."""
 
 from __future__ import annotations
 
@@ -12,15 +9,10 @@ from monitor.archive.fields import RealField
 
 
 class BurstSummary(models.Model):
-    """Summary of the bursts of a path and packet size that began within an hour, day, month or year (UTC). Packets
-    sent during a throughput test are counted in the columns `loaded_…` and excluded from all others. Bursts without any
-    other packet are counted in `bursts_during_test`, those with some in `bursts`, and the share of their packets that
-    was excluded in `bursts_excluded`.
+    """Summary of a path's bursts of a packet size.
 
-    Counts are of bursts or of packets as named. RTT columns are null when nothing was received. Quantiles are exact in
-    hours; in longer summaries they come from merged sketches and are within 1%. All other columns are exact.
-    `estimate_bps` is the Mathis estimate; without loss it is computed at the upper 95% bound of the loss and
-    `estimate_is_floor` is set.
+    Packets during throughput tests count only in `loaded_…`. Quantiles are exact in hours, else from merged sketches,
+    within 1%. `estimate_bps` is the Mathis estimate; without loss (`estimate_is_floor`) at the upper 95% bound of loss.
     """
 
     path_id = models.IntegerField()
@@ -75,8 +67,6 @@ class BurstSummary(models.Model):
 
 
 class BurstHour(BurstSummary):
-    """Computed from the raw bursts of the hour."""
-
     pk = models.CompositePrimaryKey("path_id", "packet_bytes", "hour")
     hour = models.DateTimeField()
     slot_minima_ms = ArrayField(
@@ -89,8 +79,6 @@ class BurstHour(BurstSummary):
 
 
 class BurstDay(BurstSummary):
-    """Merged from the hours of the day."""
-
     pk = models.CompositePrimaryKey("path_id", "packet_bytes", "day")
     day = models.DateTimeField()
 
@@ -100,8 +88,6 @@ class BurstDay(BurstSummary):
 
 
 class BurstMonth(BurstSummary):
-    """Merged from the days of the month."""
-
     pk = models.CompositePrimaryKey("path_id", "packet_bytes", "month")
     month = models.DateTimeField()
 
@@ -111,8 +97,6 @@ class BurstMonth(BurstSummary):
 
 
 class BurstYear(BurstSummary):
-    """Merged from the months of the year."""
-
     pk = models.CompositePrimaryKey("path_id", "packet_bytes", "year")
     year = models.DateTimeField()
 
@@ -121,11 +105,7 @@ class BurstYear(BurstSummary):
 
 
 class ThroughputSummary(models.Model):
-    """Summary of the throughput tests of a path that began within an hour, day, month or year (UTC).
-
-    `slots_planned` counts the slots scheduled in it. The median is exact in hours; in longer summaries it comes from
-    merged sketches and is within 1%.
-    """
+    """Summary of throughput tests. The median is exact in hours, else from merged sketches, within 1%."""
 
     path_id = models.IntegerField()
     tests = models.IntegerField()
@@ -174,8 +154,6 @@ class ThroughputYear(ThroughputSummary):
 
 
 class DirtyHour(models.Model):
-    """A path and hour whose summary must be recomputed, and the time it was marked."""
-
     pk = models.CompositePrimaryKey("path_id", "hour")
     path_id = models.IntegerField()
     hour = models.DateTimeField()
@@ -186,8 +164,6 @@ class DirtyHour(models.Model):
 
 
 class DirtySummary(models.Model):
-    """A path's day, month or year that must be merged again, and the time it was marked."""
-
     pk = models.CompositePrimaryKey("tier", "path_id", "starts_at")
     tier = models.TextField(help_text="day, month or year")
     path_id = models.IntegerField()

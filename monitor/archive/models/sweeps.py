@@ -6,8 +6,7 @@ from django.db import models
 
 
 class ThroughputSweep(models.Model):
-    """A named grid of on-demand tests on a path. Of a [[sweep]] of mesh.toml, `schedule` is its name, and the row is a
-    round of its settings."""
+    """Named grid of on-demand tests; `schedule` is a [[sweep]] in mesh.toml."""
 
     path_id = models.IntegerField()
     name = models.TextField()
@@ -28,8 +27,7 @@ class ThroughputSweep(models.Model):
 
 
 class SweepCell(models.Model):
-    """A cell of a sweep with the outcome of its test. `slot_id` is null until the test is requested, `outcome` until it
-    has ended; figures are null unless measured. Cells outlive their slots and raw tests."""
+    """Cell of a sweep; `slot_id` is null until requested. Cells outlive slots and raw tests."""
 
     sweep = models.ForeignKey(ThroughputSweep, on_delete=models.CASCADE, related_name="cells", db_index=False)
     place = models.SmallIntegerField(help_text="rank in the order of running")

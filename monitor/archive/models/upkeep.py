@@ -6,7 +6,7 @@ from django.db import models
 
 
 class CentreSample(models.Model):
-    """Load of the centre, sampled each minute by its worker; the newest row also shows when Celery beat last worked."""
+    """Load of the centre, sampled each minute by its worker."""
 
     at = models.DateTimeField(primary_key=True)
     since = models.DateTimeField(help_text="start of the counts: the previous sample")
@@ -25,7 +25,7 @@ class CentreSample(models.Model):
 
 
 class TableSize(models.Model):
-    """Size of a table, recorded each hour to compute its growth."""
+    """Size of a table, recorded each hour."""
 
     pk = models.CompositePrimaryKey("name", "at")
     name = models.TextField()
@@ -38,8 +38,7 @@ class TableSize(models.Model):
 
 
 class KeptSince(models.Model):
-    """Time since which all records of a key are complete; earlier records were deleted and are not missing, or are
-    still to be computed."""
+    """Time since which all records of a key are complete, not deleted or uncomputed."""
 
     key = models.TextField(help_text="ledger, slots, or slot_minima while earlier ones are computed")
     since = models.DateTimeField()
@@ -50,7 +49,7 @@ class KeptSince(models.Model):
 
 
 class LastRun(models.Model):
-    """Last completion of a task of the centre, named as in `monitor.archive.upkeep.freshness.RecurringWork`."""
+    """Last completion of a `monitor.archive.upkeep.freshness.RecurringWork` task."""
 
     name = models.TextField()
     at = models.DateTimeField()
@@ -61,7 +60,7 @@ class LastRun(models.Model):
 
 
 class ColdFile(models.Model):
-    """A file of bursts of a UTC day that were moved out of the database, of consecutive paths."""
+    """File with bursts of consecutive paths of a UTC day."""
 
     day = models.DateField()
     name = models.TextField(help_text="below the folder of cold bursts")

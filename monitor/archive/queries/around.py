@@ -1,8 +1,4 @@
-"""Raw bursts and ICMP errors of a few paths around a moment, for the evidence of an incident.
-
-In: path ids and a period of a day at most, as aware times, half open. Out: columns of equal length as float64, and
-records. Each function runs a statement of sql/. `for_alerts` covers all paths at once, `paths` a single path over time.
-"""
+"""Raw bursts and ICMP errors of a few paths around a moment, a day at most, as evidence of an incident."""
 
 from __future__ import annotations
 
@@ -24,8 +20,8 @@ MOST_ERRORS = 20
 
 @dataclass(frozen=True, slots=True)
 class BurstColumns:
-    """Measured bursts by path and time, those during throughput tests included and marked: columns of shape (bursts,),
-    and RTTs in ms of shape (bursts, packets), NaN where lost."""
+    """Measured bursts by path and time, also during throughput tests; RTTs have shape (bursts, packets), NaN where
+    lost."""
 
     path_id: Floats
     at_s: Floats
@@ -39,11 +35,9 @@ class BurstColumns:
     rtts_ms: Floats
 
     def where(self, keep: NDArray[np.bool_]) -> BurstColumns:
-        """The bursts where `keep` is true."""
         return self._at(keep)
 
     def in_order(self) -> BurstColumns:
-        """The bursts in the order of their begin."""
         return self._at(np.argsort(self.at_s, kind="stable"))
 
     def _at(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> BurstColumns:
@@ -63,30 +57,28 @@ class IcmpErrors:
 
 @dataclass(frozen=True, slots=True)
 class TestAround:
-    """A TCP test; `throughput_bps` is None for one that failed. `transferred_bytes` is what arrived, else what the
-    sender wrote to its socket, in `duration_s`; None where unknown. `resent_ratio` is the share of segments
-    retransmitted, None where unknown; `has_queue` is True where its own queue was its limit."""
+    """TCP test."""
 
     path_id: int
     at: datetime
-    throughput_bps: float | None
+    throughput_bps: float | None  # None where the test failed
     is_on_demand: bool
     outcome: str
-    transferred_bytes: int | None
+    transferred_bytes: int | None  # received, else written to the sender's socket; None where unknown
     duration_s: float | None
-    resent_ratio: float | None
-    has_queue: bool
+    resent_ratio: float | None  # share of segments retransmitted; None where unknown
+    has_queue: bool  # whether its own queue was its limit
 
     @property
     def most_bps(self) -> float | None:
-        """The rate, of a test that failed the most that it can have been; None where unknown."""
+        """Rate, or an upper bound for a failed test; None where unknown."""
         if self.throughput_bps is not None or not self.transferred_bytes or not self.duration_s:
             return self.throughput_bps
         return 8.0 * self.transferred_bytes / self.duration_s
 
 
 def bursts_around(path_ids: Sequence[int], since: datetime, until: datetime) -> BurstColumns:
-    """All measured bursts of these paths that began in the period; `ValueError` for more than a day."""
+    """Measured bursts that began in the period. Raises `ValueError` for more than a day."""
     check_raw_period(since, until)
     with connection.cursor() as cursor:
         cursor.execute(statement("bursts_around"), {"path_ids": list(path_ids), "since": since, "until": until})
@@ -98,7 +90,7 @@ def bursts_around(path_ids: Sequence[int], since: datetime, until: datetime) -> 
 
 
 def icmp_errors(path_ids: Sequence[int], since: datetime, until: datetime) -> list[IcmpErrors]:
-    """ICMP errors received by these paths in at most a day; the `MOST_ERRORS` most frequent."""
+    """The `MOST_ERRORS` most frequent ICMP errors of these paths."""
     check_raw_period(since, until)
     parameters = {"path_ids": list(path_ids), "since": since, "until": until, "limit": MOST_ERRORS}
     return records(IcmpErrors, *run_statement("icmp_errors", **parameters))
@@ -112,8 +104,10 @@ def tests_around(
     queue_figure: str,
     failed_since: datetime,
 ) -> list[TestAround]:
-    """The newest TCP tests of each of these paths, newest first, those on demand included, and those that failed since
-    `failed_since`; `queue_figure` is the evidence that a verdict of a queue has."""
+    """Newest TCP tests of each path, also on demand, and failures since `failed_since`, newest first.
+
+    `queue_figure` is the evidence of a queue verdict.
+    """
     check_period(since, until)
     return select(
         TestAround,
@@ -128,13 +122,12 @@ def tests_around(
 
 
 def diagnosed_tests(paths: Sequence[tuple[int, int, datetime]]) -> dict[int, int]:
-    """The number of TCP tests that are diagnosed or failed by group, of (group, path, begin)."""
+    """Count diagnosed or failed TCP tests by group, from (group, path, begin)."""
     groups, path_ids, begins = zip(*paths, strict=True) if paths else ((), (), ())
     columns = {"groups": list(groups), "path_ids": list(path_ids), "begins": list(begins)}
     return dict(run_statement("diagnosed_tests", **columns)[1])
 
 
 def newest_addresses(path_ids: Sequence[int], since: datetime, until: datetime) -> dict[int, str]:
-    """Destination address of each path's newest burst within a day at most, where present."""
     check_raw_period(since, until)
     return dict(run_statement("newest_addresses", path_ids=list(path_ids), since=since, until=until)[1])

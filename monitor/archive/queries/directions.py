@@ -1,9 +1,7 @@
-"""Loss and delay of paths by direction, as STAMP tests measure them: series, single cycles, counts of a period.
+"""Loss and delay by direction, from measured STAMP cycles outside throughput tests.
 
-Periods, paths and records as in `monitor.archive.queries.paths`. Cycles during throughput tests are left out, and those
-that could not be measured; only `raw_directions` has them all. Loss is None where the reflector keeps no counter. The
-true delay lies between `…_delay_lo_ms` and `…_delay_hi_ms`, never below 0; both are None without timestamps of the
-reflector. A `…_min_ms`, `…_avg_ms` or `…_median_ms` is raw, by the clocks of both ends.
+Loss is None without a counter of the reflector. The true delay lies between `…_delay_lo_ms` and `…_delay_hi_ms`; other
+delays are raw, by both ends' clocks.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from monitor.prepared import array_text
 
 @dataclass(frozen=True, slots=True)
 class DirectionPoint:
-    """An interval of a path's directions, beginning at `at`; delays are means of the cycles' medians."""
+    """Interval of a path's directions; delays are means of cycle medians."""
 
     at: datetime
     sent: int
@@ -57,7 +55,7 @@ class DirectionPoint:
 
 @dataclass(frozen=True, slots=True)
 class DirectionSeries:
-    """The directions of a path over time, in intervals of `step_s` seconds aligned to the epoch, as in `Series`."""
+    """Directions over time, in steps of `step_s` aligned to the epoch."""
 
     path_id: int
     step_s: int
@@ -66,8 +64,7 @@ class DirectionSeries:
 
 @dataclass(frozen=True, slots=True)
 class RawDirection:
-    """A STAMP cycle of a path. The CSV of cycles has a column for each field, taken from the column of the same name of
-    `monitor.archive.models.DirectionBurst`."""
+    """STAMP cycle of a path, with the columns of the cycles' CSV."""
 
     at: datetime
     test: str
@@ -107,13 +104,12 @@ class RawDirection:
 
 @dataclass(frozen=True, slots=True)
 class DirectionFigures:
-    """Both directions of a path over a period; the interval of each mean delay is None without timestamps. `undecided`
-    packets were lost in a direction that is not known, and are not counted."""
+    """Both directions over a period; delay intervals are None without timestamps."""
 
     counted: int
     forward_lost: int
     reverse_lost: int
-    undecided: int
+    undecided: int  # lost in an unknown direction, and not counted
     forward_delay_lo_ms: float | None
     forward_delay_hi_ms: float | None
     reverse_delay_lo_ms: float | None
@@ -122,8 +118,6 @@ class DirectionFigures:
 
 @dataclass(frozen=True, slots=True)
 class DirectionCounter:
-    """The directions of a path since the UTC day began."""
-
     path_id: int
     counted: int
     forward_lost: int
@@ -131,7 +125,7 @@ class DirectionCounter:
 
 
 def direction_series(path_id: int, since: datetime, until: datetime) -> DirectionSeries:
-    """A path's directions over time: of each minute up to a day, then of hours, days or months."""
+    """Directions of a path by minute up to a day, else by hour, day or month."""
     check_period(since, until)
     parameters = {"path_id": path_id, "until": until}
     if until - since <= LONGEST_RAW:
@@ -148,16 +142,13 @@ def direction_series(path_id: int, since: datetime, until: datetime) -> Directio
 
 
 def raw_directions(path_id: int, since: datetime, until: datetime) -> list[RawDirection]:
-    """All STAMP cycles of a path that began in a period of a day at most, oldest first; `ValueError` for a longer
-    one."""
+    """All STAMP cycles that began in the period, oldest first. Raises `ValueError` for more than a day."""
     check_raw_period(since, until)
     return select(RawDirection, "raw_directions", path_id=path_id, since=since, until=until)
 
 
 @dataclass(frozen=True, slots=True)
 class PathStretch:
-    """A stretch of time of a path."""
-
     path_id: int
     begin: datetime
     end: datetime
@@ -166,8 +157,7 @@ class PathStretch:
 def direction_counts(
     since: datetime, until: datetime, path_ids: Sequence[int], left_out: Sequence[PathStretch] = ()
 ) -> dict[int, DirectionLosses]:
-    """The counts of each of these paths whose reflector counts, from the cycles of a period of a day at most that began
-    in none of the stretches `left_out`."""
+    """Counts of each path with a counting reflector, in a day at most, without the stretches `left_out`."""
     check_raw_period(since, until)
     stretches = {
         "left_out_paths": [stretch.path_id for stretch in left_out],
@@ -178,7 +168,7 @@ def direction_counts(
 
 
 def direction_counts_since(begins: Mapping[int, datetime], until: datetime) -> dict[int, DirectionLosses]:
-    """As `direction_counts`, of each path since its moment in `begins`."""
+    """As `direction_counts`, since each path's moment."""
     if not begins:
         return {}
     names, rows = run_statement(
@@ -192,14 +182,14 @@ def direction_counts_since(begins: Mapping[int, datetime], until: datetime) -> d
 
 
 def direction_totals(since: datetime, until: datetime, path_ids: Sequence[int]) -> dict[int, DirectionLosses]:
-    """As `direction_counts`, from the summaries of a period of any length, extended as in `monitor.archive.periods`."""
+    """As `direction_counts`, from summaries, for any length."""
     check_period(since, until)
     pieces, parameters = _pieces(since, until, path_ids)
     return _counts(*run_statement("direction_totals", {"pieces": pieces}, **parameters)) if pieces else {}
 
 
 def direction_figures(path_id: int, since: datetime, until: datetime) -> DirectionFigures | None:
-    """The directions of a path over a period, from summaries; None without a STAMP cycle."""
+    """Summarize both directions over a period; None without a STAMP cycle."""
     check_period(since, until)
     pieces, parameters = _pieces(since, until, [path_id])
     if not pieces:
@@ -210,7 +200,6 @@ def direction_figures(path_id: int, since: datetime, until: datetime) -> Directi
 
 
 def _pieces(since: datetime, until: datetime, path_ids: Sequence[int]) -> tuple[str, dict[str, Any]]:
-    """The summaries of a period as the part of a statement, empty for an empty period, and its parameters."""
     parameters: dict[str, Any] = {"path_ids": list(path_ids)}
     pieces = []
     for number, stretch in enumerate(cover(since, until, timezone.now())):
@@ -224,21 +213,19 @@ def _counts(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[int, Di
 
 
 def peer_arrivals(since: datetime, until: datetime, path_ids: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """The cycles of a period of a day at most whose agent tells the packets of the far end that its own reflector
-    received, and those of them in which any came; by path. The first cycle is left out: it counts from before."""
+    """By path, cycles (after the first) that report the far end's packets at our reflector, and those with any."""
     check_raw_period(since, until)
     _, rows = run_statement("peer_arrivals", since=since, until=until, path_ids=list(path_ids))
     return {path_id: (cycles, with_packets) for path_id, cycles, with_packets in rows}
 
 
 def one_way_delays(since: datetime, until: datetime, path_ids: Sequence[int]) -> Mapping[int, OneWayDelays]:
-    """The raw median delays of the cycles of a period of a day at most, in order of time, by path."""
+    """Raw median delays of the cycles of a day at most, by path and time."""
     check_raw_period(since, until)
     _, rows = run_statement("one_way_delays", since=since, until=until, path_ids=list(path_ids))
     return {path_id: OneWayDelays(forward_ms, reverse_ms) for path_id, forward_ms, reverse_ms in rows}
 
 
 def direction_counters(now: datetime, path_ids: Sequence[int]) -> dict[int, DirectionCounter]:
-    """Those of these paths with a counting reflector since the UTC day began."""
     counters = select(DirectionCounter, "direction_counters", since=start_of("day", now), path_ids=list(path_ids))
     return {counter.path_id: counter for counter in counters}

@@ -1,8 +1,6 @@
-"""Input of the alert rules, for all paths at once: a statement per function, returned as arrays.
+"""Input of the alert rules for all paths, as float64 columns, NaN where empty.
 
-In: periods as aware times, half open. Out: columns of equal length as float64, NaN where empty, times in seconds since
-the epoch; rows of a path need not be contiguous. Columns are sent in binary, ten times as fast as rows of Python
-numbers. `paths` has queries of a single path.
+Times are seconds since the epoch, periods half open; rows of a path need not be contiguous.
 """
 
 from __future__ import annotations
@@ -24,17 +22,17 @@ from monitor.prepared import array_text
 Floats = NDArray[np.float64]
 Columns = dict[str, Floats]
 
+# Measured bursts and packets, and bursts with loss, reordering or duplicates.
 COUNTS = ("bursts", "sent", "received", "lossy", "reordered", "duplicated")
-"""Measured bursts and packets, and the bursts with loss, reordering or duplicates."""
 
 TIMES = ("tried_s", "measured_s", "answered_s", "counted_s")
 EVENTS = ("lossy", "reordered", "duplicated")
 
+# Prefixes of the columns of a direction.
 DIRECTIONS = ("forward", "reverse")
-"""Prefixes of the columns of a direction."""
 
+# Sizes of a path's blocks with series of runs in full length.
 MOST_SIZES = 4
-"""Sizes of blocks of a path whose series of runs have their full length."""
 
 MINUTE_S = 60
 HOUR = timedelta(hours=1)
@@ -43,7 +41,7 @@ DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class RoundTrips:
-    """Answered bursts by path and time: start, TTL, and RTTs of shape (bursts, packets)."""
+    """Answered bursts by path and time; RTTs have shape (bursts, packets)."""
 
     path_id: Floats
     at_s: Floats
@@ -53,13 +51,12 @@ class RoundTrips:
 
 @dataclass(frozen=True, slots=True)
 class LeftOutHours:
-    """Hours that a baseline leaves out: of each path from `first` up to `end`, in hours since the epoch, ranges that do
-    not overlap. A path with more than the share `most` of its bursts in them keeps all."""
+    """Hours that a baseline leaves out, in disjoint ranges of hours since the epoch."""
 
     path_id: tuple[int, ...] = ()
     first: tuple[int, ...] = ()
     end: tuple[int, ...] = ()
-    most: float = 0.5
+    most: float = 0.5  # a path with a larger share of its bursts in them keeps all
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -71,8 +68,7 @@ NO_HOURS = LeftOutHours()
 
 
 def recent_counts(until: datetime, step_s: float, steps: int) -> Columns:
-    """`path_id`, `step` (0 is the newest), `COUNTS` and `TIMES` of this many intervals before `until`, a day at
-    most."""
+    """`path_id`, `step` (0 is the newest), `COUNTS` and `TIMES` of intervals before `until`, a day at most."""
     if step_s * steps > LONGEST_RAW.total_seconds():
         raise ValueError(f"{steps} steps of {step_s:g} s would scan raw bursts for more than a day")
     columns = _counts_by_step(until - timedelta(seconds=step_s * steps), until, step_s)
@@ -81,8 +77,7 @@ def recent_counts(until: datetime, step_s: float, steps: int) -> Columns:
 
 
 def minute_counts(since: datetime, until: datetime, path_ids: Sequence[int] | None = None) -> Columns:
-    """As `recent_counts` with `minute`, whole minutes since the epoch, instead of `step`; of these paths, or of all.
-    `since` is at a whole minute."""
+    """As `recent_counts`, by `minute` since the epoch; `since` is a whole minute."""
     check_raw_period(since, until)
     columns = _counts_by_step(since, until, MINUTE_S, path_ids)
     columns["minute"] = columns.pop("begins_s") / MINUTE_S
@@ -90,7 +85,6 @@ def minute_counts(since: datetime, until: datetime, path_ids: Sequence[int] | No
 
 
 def _counts_by_step(since: datetime, until: datetime, step_s: float, path_ids: Sequence[int] | None = None) -> Columns:
-    """`path_id`, `begins_s`, `COUNTS` and `TIMES` of the steps since a moment; of these paths, or of all."""
     names = ("path_id", "begins_s", *COUNTS, *TIMES)
     parts = {"of_paths": "" if path_ids is None else " AND path_id = ANY(%(path_ids)s::integer[])"}
     parameters = {} if path_ids is None else {"path_ids": array_text(path_ids)}
@@ -98,7 +92,7 @@ def _counts_by_step(since: datetime, until: datetime, step_s: float, path_ids: S
 
 
 def hourly_counts(since: datetime, until: datetime) -> Columns:
-    """`path_id`, `step` (0 is the newest) and `COUNTS` of the hours that begin in the period; both ends on the hour."""
+    """`path_id`, `step` (0 is the newest) and `COUNTS`; both ends on the hour."""
     check_period(since, until)
     return _columns("hourly_counts", ("path_id", "step", *COUNTS), since=since, until=until)
 
@@ -110,11 +104,9 @@ def baseline_counts(
     season: Sequence[datetime],
     left_out: LeftOutHours = NO_HOURS,
 ) -> Columns:
-    """`path_id`, `COUNTS`, the scatter of hours, and the `season` hours; sql/baseline_counts.sql lists the columns.
+    """`path_id`, `COUNTS`, scatter and `season` hours (sql/baseline_counts.sql): days up to `hours_since`, then hours.
 
-    Days up to `hours_since`, then hours: `since` and `hours_since` are at midnight, `until` on the hour. A day is
-    without the hours `left_out`; it is left out as a whole where its hours are no longer stored. Hours of the season
-    are left out only if they are of a single week: trouble at the same hours of several weeks is its pattern.
+    `since` and `hours_since` are at midnight, `until` on the hour. Season hours are left out only if of a single week.
     """
     check_period(since, until)
     scatter = (
@@ -129,9 +121,8 @@ def baseline_counts(
 
 
 def recent_directions(until: datetime, step_s: float, steps: int) -> Columns:
-    """As `recent_counts` of the STAMP cycles whose reflector counts: `path_id`, `step`, `bursts`, and of each direction
-    `forward_sent`, `forward_lost` and `forward_lossy`; and `delayed_s`, when the newest cycle with delays of both
-    directions began, with or without such a counter."""
+    """As `recent_counts`, for STAMP cycles with a counting reflector, by direction; `delayed_s` is the newest cycle
+    with both delays."""
     if step_s * steps > LONGEST_RAW.total_seconds():
         raise ValueError(f"{steps} steps of {step_s:g} s would scan raw cycles for more than a day")
     since = until - timedelta(seconds=step_s * steps)
@@ -140,7 +131,7 @@ def recent_directions(until: datetime, step_s: float, steps: int) -> Columns:
 
 
 def hourly_directions(since: datetime, until: datetime) -> Columns:
-    """As `hourly_counts`, with the columns of `recent_directions`."""
+    """As `hourly_counts`, with `recent_directions` columns."""
     check_period(since, until)
     names = ("path_id", "step", "bursts", *_of_directions("sent", "lost", "lossy"))
     return _columns("hourly_directions", names, since=since, until=until)
@@ -153,7 +144,7 @@ def baseline_directions(
     season: Sequence[datetime],
     left_out: LeftOutHours = NO_HOURS,
 ) -> Columns:
-    """As `baseline_counts`, with the columns of `recent_directions`."""
+    """As `baseline_counts`, with `recent_directions` columns."""
     check_period(since, until)
     of_each = _of_directions("sent", "lost", "lossy", "hours_lossy", "lossy_squares", "season_lossy")
     names = ("path_id", "bursts", "hours", "hours_bursts", "season_bursts", *of_each)
@@ -162,17 +153,14 @@ def baseline_directions(
 
 
 def newest_directions(path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> Columns:
-    """As `newest_bursts` of the STAMP cycles whose reflector counts: `path_id`, `at_s`, and of each direction
-    `forward_sent` and `forward_received`."""
+    """As `newest_bursts`, for STAMP cycles with a counting reflector."""
     names = ("path_id", "at_s", *_of_directions("sent", "received"))
     return _columns_of_paths("newest_directions", names, path_ids, since_s, until)
 
 
 def recent_delays(path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> Columns:
-    """As `newest_directions` of the STAMP cycles with delays of both directions: `path_id`, `at_s`, of each direction
-    `forward_median`, `forward_minimum` and `forward_jitter` in ms, raw by the clocks of both ends, and the bounds
-    `offset_lo` and `offset_hi` of the clocks' offset in ms. Of several tests of a path that with the smallest
-    packets."""
+    """As `newest_directions`, for cycles with both delays: in ms, raw by both ends' clocks, with clock offset bounds.
+    The smallest packets count."""
     names = ("path_id", "at_s", *_of_directions("median", "minimum", "jitter"), "offset_lo", "offset_hi", "test_rank")
     delays = _columns_of_paths("recent_delays", names, path_ids, since_s, until)
     ranks, path = delays.pop("test_rank"), np.unique(delays["path_id"], return_inverse=True)[1]
@@ -188,16 +176,15 @@ def _of_directions(*names: str) -> tuple[str, ...]:
 def newest_tests(
     path_ids: Sequence[int], since: datetime, until: datetime, most: int, *, on_demand: bool = False
 ) -> Columns:
-    """`path_id`, `place` (0 is the newest), `at_s` and `throughput_bps` of the newest measured tests of each path: of
-    the scheduled ones, or of those on demand."""
+    """`path_id`, `place` (0 is the newest), `at_s` and `throughput_bps` of each path's newest tests."""
     check_period(since, until)
     parameters = {"path_ids": list(path_ids), "since": since, "until": until, "most": most, "on_demand": on_demand}
     return _columns("newest_tests", ("path_id", "place", "at_s", "throughput_bps"), **parameters)
 
 
 def newest_responses(path_ids: Sequence[int], since: datetime, until: datetime, most: int) -> Columns:
-    """`path_id`, `request_bytes`, `response_bytes`, `place` (0 is the newest), `at_s`, `median_ms` and `p95_ms` of the
-    newest request-response runs of each path and sizes; of a path, the newest `MOST_SIZES` times as many."""
+    """Newest request-response runs of each path and sizes, at most `MOST_SIZES` times `most` a path; `place` 0 is the
+    newest."""
     check_period(since, until)
     names = ("path_id", "request_bytes", "response_bytes", "place", "at_s", "median_ms", "p95_ms")
     limits = {"most": most, "most_of_path": MOST_SIZES * most}
@@ -205,15 +192,14 @@ def newest_responses(path_ids: Sequence[int], since: datetime, until: datetime, 
 
 
 def hourly_responses(since: datetime, until: datetime) -> Columns:
-    """As `newest_responses`, without `place`, of the first run of each path, sizes and hour; both ends on the hour."""
+    """As `newest_responses`, without `place`, the first run of each hour; both ends on the hour."""
     check_period(since, until)
     names = ("path_id", "request_bytes", "response_bytes", "at_s", "median_ms", "p95_ms")
     return _columns("hourly_responses", names, since=since, until=until)
 
 
 def daily_figures(since: datetime, until: datetime) -> Columns:
-    """`path_id`, `place` (0 is the newest day), `rtt_median_ms` and `estimate_bps` of whole days; both ends at
-    midnight."""
+    """`path_id`, `place` (0 is the newest day), `rtt_median_ms` and `estimate_bps`; both ends at midnight."""
     check_period(since, until)
     names = ("path_id", "place", "rtt_median_ms", "estimate_bps")
     return _columns("daily_figures", names, since=since, until=until)
@@ -222,8 +208,7 @@ def daily_figures(since: datetime, until: datetime) -> Columns:
 def recent_round_trips(
     path_ids: Sequence[int], packet_bytes: Sequence[int], since_s: Sequence[float], until: datetime
 ) -> RoundTrips:
-    """The answered bursts of each path and size from its own time on (seconds since the epoch), a day at most before
-    `until`, by path and time. Each path is listed once."""
+    """Answered bursts since each path's own time (seconds since the epoch), a day at most; paths are listed once."""
     ids, sizes, first_s = np.asarray(path_ids, dtype=np.int64), np.asarray(packet_bytes), np.asarray(since_s)
     parts = []
     for size in np.unique(sizes).tolist():
@@ -241,13 +226,12 @@ def recent_round_trips(
 
 
 def newest_bursts(path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> Columns:
-    """`path_id`, `at_s`, `sent` and `received` of the measured bursts of each path from its own time on (seconds since
-    the epoch), a day at most before `until`; all sizes, by path and time. Each path is listed once."""
+    """`path_id`, `at_s`, `sent` and `received` of measured bursts, with periods as for `recent_round_trips`."""
     return _columns_of_paths("newest_bursts", ("path_id", "at_s", "sent", "received"), path_ids, since_s, until)
 
 
 def requests(path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> Columns:
-    """`path_id`, `at_s`, `packet_bytes` and `answered` (0 or 1) of all measured bursts, else as `newest_bursts`."""
+    """As `newest_bursts`, with `packet_bytes` and `answered` (0 or 1)."""
     names = ("path_id", "at_s", "packet_bytes", "answered")
     return _columns_of_paths("requests", names, path_ids, since_s, until)
 
@@ -255,7 +239,6 @@ def requests(path_ids: Sequence[int], since_s: Sequence[float], until: datetime)
 def _columns_of_paths(
     name: str, names: Sequence[str], path_ids: Sequence[int], since_s: Sequence[float], until: datetime
 ) -> Columns:
-    """The columns of a statement, with `path_id` and `at_s`, from each path's own time on; by path and time."""
     ids, first_s = np.asarray(path_ids, dtype=np.int64), np.asarray(since_s, dtype=np.float64)
     parts = []
     for group in groups_of(first_s, until):
@@ -271,7 +254,6 @@ def _columns_of_paths(
 
 
 def _round_trips_by_path(parts: Sequence[RoundTrips]) -> RoundTrips:
-    """Bursts of different paths, by path."""
     if len(parts) == 1:
         return parts[0]
     none = np.zeros(0)
@@ -298,7 +280,7 @@ def _columns(name: str, names: Sequence[str], parts: Mapping[str, str] | None = 
 
 
 def row_of_bytes(text: str, parameters: Mapping[str, Any], columns: int) -> tuple[bytes | None, ...]:
-    """The single row of a statement with this many columns of bytes; copied in binary, since text is twice as long."""
+    """Single row of bytes, copied in binary, since text is twice as long."""
     with connection.cursor() as cursor, connection.wrap_database_errors:
         copying = f"COPY ({cursor.mogrify(text, parameters)}) TO STDOUT (FORMAT BINARY)"
         with cursor.copy(copying) as copy:
@@ -308,5 +290,5 @@ def row_of_bytes(text: str, parameters: Mapping[str, Any], columns: int) -> tupl
 
 
 def floats_of(column: bytes | None) -> Floats:
-    """Numbers that PostgreSQL sent as `float8send`, concatenated."""
+    """Decode concatenated `float8send` numbers."""
     return np.frombuffer(column or b"", dtype=">f8").astype(np.float64)

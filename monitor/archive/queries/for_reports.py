@@ -1,7 +1,6 @@
 """Queries of the reports: days of many paths, service levels, verdicts of tests.
 
-In: periods as aware times, half open [since, until), and path ids. Out: frozen records, by path. Each function runs a
-statement of sql/ over summaries; raw rows are read only of throughput and capacity tests, which are few.
+Periods are half open. Raw rows are read only of throughput and capacity tests.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from typing import Any
 
 from monitor.archive.statements import check_period, records, run_statement
 
+# A path's id and a packet size.
 PathAndSize = tuple[int, int]
-"""A path's id and a packet size."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathDay:
-    """A UTC day of a path and packet size."""
+    """UTC day of a path and packet size."""
 
     path_id: int
     packet_bytes: int
@@ -31,8 +30,6 @@ class PathDay:
 
 @dataclass(frozen=True, slots=True)
 class PathThroughputDay:
-    """Throughput tests of a path on a UTC day with at least one result."""
-
     path_id: int
     day: datetime
     tests_measured: int
@@ -41,7 +38,7 @@ class PathThroughputDay:
 
 @dataclass(frozen=True, slots=True)
 class TargetCounts:
-    """Hours, or tests, of a path, and the number that missed the target."""
+    """Hours or tests of a path, and the number that missed the target."""
 
     path_id: int
     of: int
@@ -50,8 +47,7 @@ class TargetCounts:
 
 @dataclass(frozen=True, slots=True)
 class TransferVerdict:
-    """Most frequent verdict of a path's tests, with the sentence of the newest that has it, and that of the newest of
-    all."""
+    """Most frequent verdict of a path's tests, with its newest sentence, and the newest sentence of all."""
 
     path_id: int
     verdict: str
@@ -64,8 +60,7 @@ class TransferVerdict:
 
 @dataclass(frozen=True, slots=True)
 class ResponseSummary:
-    """Request-response runs of a path by test and sizes: medians over the runs of their medians, 95th percentiles and
-    rates, None without a transaction. `runs` were measured, `failed` were not, or had none."""
+    """Request-response runs of a path by test and sizes: medians over runs, None without a transaction."""
 
     path_id: int
     test: str
@@ -88,7 +83,6 @@ class Capacity:
 
 
 def days(since: datetime, until: datetime, series: Sequence[PathAndSize]) -> list[PathDay]:
-    """UTC days that begin in the period, for these paths and sizes, by path and day."""
     check_period(since, until)
     return records(PathDay, *run_statement("path_days", since=since, until=until, **_series(series)))
 
@@ -102,34 +96,34 @@ def throughput_days(since: datetime, until: datetime, path_ids: Sequence[int]) -
 
 
 def hours_above(since: datetime, until: datetime, limits_ms: Mapping[PathAndSize, float]) -> list[TargetCounts]:
-    """Hours that begin in the period with a median RTT, and the number above the path's limit."""
+    """Count hours with a median RTT, and hours above the limit."""
     check_period(since, until)
     parameters = {"since": since, "until": until, "limits_ms": list(limits_ms.values()), **_series(list(limits_ms))}
     return records(TargetCounts, *run_statement("hours_above", **parameters))
 
 
 def tests_below(since: datetime, until: datetime, limits_bps: Mapping[int, float]) -> list[TargetCounts]:
-    """Measured throughput tests that began in the period, and the number below the path's limit."""
+    """Count measured throughput tests, and tests below the limit."""
     check_period(since, until)
     parameters = {"since": since, "until": until, "path_ids": list(limits_bps), "limits_bps": list(limits_bps.values())}
     return records(TargetCounts, *run_statement("tests_below", **parameters))
 
 
 def transfer_verdicts(since: datetime, until: datetime, path_ids: Sequence[int]) -> list[TransferVerdict]:
-    """Most frequent verdict of each path's measured tests; the newest on a tie."""
+    """Most frequent verdict of each path; the newest on a tie."""
     check_period(since, until)
     names, rows = run_statement("transfer_verdicts", since=since, until=until, path_ids=list(path_ids))
     return records(TransferVerdict, names, [(*row[:-1], tuple(row[-1] or ())) for row in rows])
 
 
 def capacities(since: datetime, until: datetime, path_ids: Sequence[int]) -> list[Capacity]:
-    """Capacity of each path that has it, by path; measurements during throughput tests are excluded."""
+    """Capacity of each path, if measured outside throughput tests."""
     check_period(since, until)
     return records(Capacity, *run_statement("capacities", since=since, until=until, path_ids=list(path_ids)))
 
 
 def response_summaries(since: datetime, until: datetime, path_ids: Sequence[int]) -> list[ResponseSummary]:
-    """The request-response runs of each path, test and sizes; those during throughput tests are excluded."""
+    """Request-response runs by path, test and sizes, outside throughput tests."""
     check_period(since, until)
     parameters = {"since": since, "until": until, "path_ids": list(path_ids)}
     return records(ResponseSummary, *run_statement("response_summaries", **parameters))
@@ -140,7 +134,7 @@ def _series(series: Sequence[PathAndSize]) -> dict[str, Any]:
 
 
 def data_since(path_ids: Sequence[int]) -> datetime | None:
-    """Begin of the first hour in which any of these paths was measured; None where none ever was."""
+    """Begin of the first measured hour; None without any."""
     ((since,),) = run_statement("data_since", path_ids=list(path_ids))[1]
     first: datetime | None = since
     return first

@@ -1,10 +1,5 @@
-"""Metrics as SQL expressions over the columns of a summary.
-
-The expressions take the columns of `monitor.archive.models.BurstSummary`, of a single summary or several pooled, and
-are null where the metric is undefined. They equal the figures of the oracle `tests/oracles/pinger.py` for the same
-bursts. The 3/N bound, the Mathis rate and MOS are SQL functions of the schema `reporting`. `lower_is_worse` gives the
-direction for rankings.
-"""
+"""Metrics as SQL expressions over `monitor.archive.models.BurstSummary` columns, null where undefined; oracle:
+`tests/oracles/pinger.py`."""
 
 from __future__ import annotations
 
@@ -12,8 +7,6 @@ from enum import StrEnum
 
 
 class Metric(StrEnum):
-    """PingER's metrics, in ratios of 0 to 1, milliseconds, bit/s and packets."""
-
     LOSS = "loss_ratio"
     LOSS_MAX = "loss_max_ratio"
     LOSS_FLOOR = "loss_floor_ratio"
@@ -43,7 +36,7 @@ class Metric(StrEnum):
 
     @property
     def sql(self) -> str:
-        """SQL of the metric for a row `summary` with its path's `distance_km` and `throughput_median_bps`."""
+        """SQL for a row `summary` with `distance_km` and `throughput_median_bps`."""
         return _SQL.get(self, self.value)
 
     @property

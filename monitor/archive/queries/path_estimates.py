@@ -1,21 +1,8 @@
-"""Expected TCP throughput of a path and its bottleneck, from the path's measurements over a period.
+"""Estimate a path's TCP throughput and bottleneck: a forecast from its tests, and the model of `monitor.analysis.tcp`.
 
-In: the path's summary and its throughput tests of the period. Out: a `PathEstimate`: the forecast from the path's tests
-up to the end of the period, where there are any, and the estimate of the model, a `ThroughputEstimate` of
-`monitor.analysis.tcp`, with its inputs:
-
-  - RTT and loss are those of now, at the end of the period: of the pings since the last change of the loss, half an
-    hour at most, packets sent during throughput tests excluded. Only where the half hour has no pings are they those
-    of the period. In an outage there is no estimate. Where a STAMP test counts it, the loss is that of the forward
-    direction, that of the data: acknowledgements are cumulative, so their loss costs little;
-  - the window is the largest that the receiver granted to a stream in the tests of the period;
-  - the capacity is that of `monitor.archive.queries.throughput.transfers.backgrounds`: measured, and at least that of
-    the best test;
-  - congestion control and streams are those of the newest test, or of those before the period;
-  - the loss of pings is calibrated by tests of that kind in the eight weeks before the period, where that would have
-    helped;
-  - the Mathis (Reno) index is that of the summary, as everywhere.
-On-demand tests are excluded, except that a faster on-demand test raises the capacity.
+Inputs: pings of the last half hour since the last change, forward loss where STAMP counts it, the largest window
+granted, the measured or best tested capacity, and a calibration by tests of the eight weeks before. On-demand tests
+only raise the capacity.
 """
 
 from __future__ import annotations
@@ -64,34 +51,25 @@ from monitor.mesh.document.entries import ON_DEMAND
 
 @dataclass(frozen=True, slots=True)
 class PathEstimate:
-    """An estimate with its inputs. `sender` is the congestion control of the tests, None where no test reports it;
-    where it has no model, that of `transfer` differs.
+    """Estimate with its inputs."""
 
-    `pings_since` is the begin of the pings that RTT and loss are of; None where they are those of the period;
-    `is_since_change` where loss or RTT changed then.
-    `forecast` is the answer for a path with tests, at `until`; None without tests. `estimate` is the answer of the
-    model alone; where a calibration is used, `uncalibrated` is that without it. `calibration` is the available
-    calibration, used or not; None where no test before the period qualifies.
-    """
-
-    estimate: ThroughputEstimate
+    estimate: ThroughputEstimate  # from the model alone
     rtt: Rtt
     loss: Loss
     transfer: TransferSettings
-    sender: str | None
-    uncalibrated: ThroughputEstimate | None = None
-    calibration: PathCalibration | None = None
-    forecast: Forecast | None = None
+    sender: str | None  # congestion control of the tests; None where not reported
+    uncalibrated: ThroughputEstimate | None = None  # estimate without the calibration in use
+    calibration: PathCalibration | None = None  # available, used or not; None without qualifying tests
+    forecast: Forecast | None = None  # from tests, at `until`; None without tests
     until: datetime | None = None
-    pings_since: datetime | None = None
-    is_since_change: bool = False
+    pings_since: datetime | None = None  # begin of the pings used; None: the whole period
+    is_since_change: bool = False  # whether loss or RTT changed then
 
 
 def path_estimate(
     summary: PathSummary | None, tests: Sequence[ThroughputPoint], since: datetime, until: datetime
 ) -> PathEstimate | UnansweredPings | None:
-    """Estimate for a path; None if no ping was answered in the period, `UnansweredPings` if those at its end were
-    not."""
+    """Estimate for a path; None without an answered ping, `UnansweredPings` in an outage at the period's end."""
     if summary is None or not summary.rtt_median_ms:
         return None
     present = present_pings(summary.path_id, summary.packet_bytes, until)
@@ -133,7 +111,6 @@ def path_estimate(
 
 
 def _present_loss(path_id: int, now: PathPings, until: datetime) -> Loss:
-    """As `_loss`, of the pings of now."""
     since = until if now.since is None else now.since
     counted = direction_counts(since, until, [path_id]).get(path_id)
     if counted is None or not counted.sent:
@@ -142,7 +119,6 @@ def _present_loss(path_id: int, now: PathPings, until: datetime) -> Loss:
 
 
 def _loss(summary: PathSummary, since: datetime, until: datetime) -> Loss:
-    """The loss of the direction of the data where it is counted, else that of round trips."""
     counted = direction_totals(since, until, [summary.path_id]).get(summary.path_id)
     if counted is None or not counted.sent:
         return Loss.counted(summary.lost, summary.sent)
@@ -160,7 +136,6 @@ def _transfer_kind(transfer: TransferSettings) -> TransferKind:
 
 
 def _with_index(answer: ThroughputEstimate, summary: PathSummary) -> ThroughputEstimate:
-    """The answer with the Mathis (Reno) index of the summary, which is from the mean RTT."""
     sign = Sign.AT_LEAST if summary.estimate_is_floor else Sign.ABOUT
     return replace(
         answer,
@@ -170,14 +145,13 @@ def _with_index(answer: ThroughputEstimate, summary: PathSummary) -> ThroughputE
 
 
 def _kind(tests: Sequence[ThroughputPoint], days: Sequence[DayOfTests]) -> tuple[str | None, int]:
-    """Congestion control and streams of the newest test, from before the period where it has none."""
+    """Congestion control and streams of the newest test."""
     if tests:
         return tests[-1].congestion_control, tests[-1].streams
     return newest_kind(days) if days else (None, 1)
 
 
 def _round_trip(summary: PathSummary, since: datetime, until: datetime) -> Rtt:
-    """Median RTT as on the path page, with the tails of all RTTs of the period."""
     median_ms = summary.rtt_median_ms
     assert median_ms is not None
     low_ms, high_ms = _tails(summary, since, until)

@@ -1,8 +1,4 @@
-"""The state of watched paths at a moment of the past, and which limits of sites refuse paths now.
-
-In: the paths with open incidents then, and the places in maintenance. Out: a `PathState` for each path; `RefusedPaths`.
-What a path is like now is in `monitor.present`.
-"""
+"""State of watched paths at a past moment, and paths that site limits refuse now."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ LATELY = timedelta(minutes=10)
 
 
 class PathState(StrEnum):
-    """The state of a path; as in states_of_paths.sql."""
+    """State of a path, as in states_of_paths.sql."""
 
     PROBLEM = "problem"
     NO_DATA = "no data"
@@ -29,7 +25,7 @@ class PathState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RefusedPaths:
-    """How many paths the limits of their sites do not permit to measure, and the rule against the newest burst."""
+    """Number of paths that site limits refuse, and the rule against the newest burst."""
 
     paths: int
     rule: str | None
@@ -37,7 +33,7 @@ class RefusedPaths:
 
 @dataclass(frozen=True, slots=True)
 class MaintainedPlaces:
-    """Paths, sites and groups in maintenance, by id; with `everything` the whole mesh is."""
+    """Ids in maintenance; with `everything` the whole mesh."""
 
     everything: bool = False
     paths: Collection[int] = ()
@@ -48,14 +44,14 @@ class MaintainedPlaces:
 def states_of_paths(
     at: datetime, path_ids: Collection[int], problem_paths: Collection[int], maintained: MaintainedPlaces
 ) -> dict[int, PathState]:
-    """The state of each of these paths at a moment, also of the past. Paths that were not watched are left out."""
+    """State of each watched path at a moment, also past."""
     parameters = {"now": at, "until": at, "path_ids": list(path_ids), **_places(problem_paths, maintained)}
     _, rows = run_text(_states(), parameters)
     return {path_id: PathState(state) for path_id, _, state, _ in rows}
 
 
 def not_permitted(now: datetime) -> RefusedPaths:
-    """The paths of the last `LATELY` that the limits of their sites do not permit to measure."""
+    """Paths of the last `LATELY` that site limits refuse."""
     return records(RefusedPaths, *run_statement("not_permitted", since=now - LATELY, until=now))[0]
 
 

@@ -1,11 +1,6 @@
-"""Queries of single paths: summaries, series, raw bursts (and the columns of their CSV), packet sizes, failures.
+"""Queries of single paths. Periods are half open; empty intervals have no point.
 
-In: periods as aware times, half open [since, until), and path ids. Out: frozen records with units in their names, None
-where not measured. Each function runs a statement of sql/. Summaries come from whole hours or days, as in
-`monitor.archive.periods`; raw bursts are read for a day at most, a longer period raises `ValueError`. An interval of a
-series without measurements has no point, so that charts show the gap. `monitor.archive.queries.tables` has many paths
-at once, by metric. Raw bursts of old days come from files (`monitor.archive.cold`), and `ColdFileError` is raised where
-those cannot be read.
+Raises `ValueError` for raw bursts of more than a day, `ColdFileError` for unreadable old files.
 """
 
 from __future__ import annotations
@@ -43,13 +38,10 @@ DAY_S = 86_400
 
 @dataclass(frozen=True, slots=True)
 class PathSummary:
-    """Summary of a path and packet size over a period. Packets sent during throughput tests are excluded:
-    `bursts_during_test` counts the bursts without any other packet, `bursts_excluded` adds the excluded shares of
-    `bursts`. `monitor.archive.queries.throughput.under_load` has their figures.
+    """Summary of a path and packet size, without packets sent during throughput tests.
 
-    Over several hours (up to two days) or days, `rtt_median_ms` is their medians' median weighted by packets received,
-    `rtt_p95_ms` their maximum, `ipdv_ms` their mean weighted by bursts. The estimate uses the pooled loss and the mean
-    RTT.
+    Over several hours or days, `rtt_median_ms` is the median of medians weighted by packets received, `rtt_p95_ms` the
+    maximum, `ipdv_ms` the mean weighted by bursts.
     """
 
     path_id: int
@@ -57,7 +49,7 @@ class PathSummary:
     bursts: int
     bursts_all_lost: int
     bursts_none_lost: int
-    bursts_during_test: int
+    bursts_during_test: int  # bursts without any packet outside throughput tests
     bursts_not_measured: int
     sent: int
     received: int
@@ -71,11 +63,11 @@ class PathSummary:
     ipdv_ms: float | None
     estimate_bps: float | None
     estimate_is_floor: bool | None
-    bursts_excluded: float = 0.0
+    bursts_excluded: float = 0.0  # sum of the excluded shares of `bursts`
 
     @property
     def bursts_measured(self) -> int:
-        """Bursts of which packets were sent, also those whose packets were all sent during throughput tests."""
+        """Bursts with packets sent, also during throughput tests."""
         return self.bursts + self.bursts_during_test
 
     @property
@@ -84,13 +76,12 @@ class PathSummary:
 
     @property
     def loss_ratio(self) -> float | None:
-        """Pooled loss, 0 to 1; None where nothing was sent."""
         return None if self.sent == 0 else self.lost / self.sent
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesPoint:
-    """An interval of a series, beginning at `at`. With nothing sent, its bursts failed."""
+    """Interval of a series; with nothing sent, its bursts failed."""
 
     at: datetime
     sent: int
@@ -109,11 +100,8 @@ class SeriesPoint:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A path and packet size over time, in intervals of `step_s` seconds aligned to the epoch; empty intervals are left
-    out.
-
-    Months have intervals of 31 days, the length of the longest month, that begin with the month.
-    """
+    """Path and packet size over time, in steps of `step_s` aligned to the epoch, without empty steps; months have 31
+    days."""
 
     path_id: int
     packet_bytes: int
@@ -123,7 +111,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class SeriesTier:
-    """Tier of summaries used for series of periods up to `longest`."""
+    """Tier of summaries for series up to `longest`."""
 
     tier: str
     step_s: int
@@ -139,10 +127,7 @@ STEPS = (
 
 @dataclass(frozen=True, slots=True)
 class RawBurst:
-    """A raw burst; `rtts_ms` in the order of sending, None where lost. The burst CSV has a column for each field, taken
-    from the column of the same name of `monitor.archive.models.Burst`. `loaded_rtts_ms` are the RTTs of packets sent
-    during a throughput test, which are in no other field; empty where all packets were, None where none was or it is
-    not known."""
+    """Raw burst, with the columns of the burst CSV; `rtts_ms` in sending order, None where lost."""
 
     at: datetime
     packet_bytes: int
@@ -158,13 +143,12 @@ class RawBurst:
     during_test: bool
     detail: str | None
     rtts_ms: list[float | None]
+    # sent during a throughput test; empty: all packets; None: unknown or no packet
     loaded_rtts_ms: list[float | None] | None
 
 
 @dataclass(frozen=True, slots=True)
 class BurstFailure:
-    """Newest failed burst of a path: scheduled time, outcome and detail."""
-
     path_id: int
     at: datetime
     outcome: str
@@ -173,7 +157,7 @@ class BurstFailure:
 
 @dataclass(frozen=True, slots=True)
 class LossWindow:
-    """Loss of a path over a window: measured bursts outside throughput tests, packet sizes pooled."""
+    """Loss over a window, outside throughput tests, packet sizes pooled."""
 
     path_id: int
     bursts: int
@@ -190,8 +174,8 @@ def path_summaries(
     path_ids: Sequence[int] | None = None,
     exact: bool = False,
 ) -> list[PathSummary]:
-    """Summary of each path and packet size over all hours that overlap the period, or days where it is longer than two;
-    with `exact`, over the hours that begin in it, for any length."""
+    """Summarize each path and size over overlapping hours, or days beyond two; with `exact`, hours that begin in the
+    period."""
     check_period(since, until)
     text, parameters = pooled(since, until, packet_bytes=packet_bytes, path_ids=path_ids, exact=exact)
     names, rows = run_statement("path_summaries", {"pooled": text}, **parameters)
@@ -205,11 +189,9 @@ def path_summaries(
 
 
 def path_series(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> Series:
-    """A path and packet size over time, in at most 2,000 points: from raw bursts in intervals of a minute up to a day,
-    then from hourly summaries, from 83 days on daily, from five years on monthly.
+    """Series of at most 2,000 points: minutes up to a day, hours up to 83 days, days up to five years, then months.
 
-    A point has the quantiles and extremes of all packets of its interval, and its worst loss: of a burst for intervals
-    up to an hour, of an hour for longer intervals.
+    Worst loss is per burst up to an hour, else per hour.
     """
     check_period(since, until)
     parameters = {"path_id": path_id, "packet_bytes": packet_bytes, "since": since, "until": until}
@@ -225,8 +207,6 @@ def path_series(path_id: int, packet_bytes: int, since: datetime, until: datetim
 
 @dataclass(frozen=True, slots=True)
 class PathHour:
-    """Packets and median RTT of a path in an hour; the RTT is None without replies."""
-
     path_id: int
     at: datetime
     sent: int
@@ -235,41 +215,38 @@ class PathHour:
 
 
 def hours_of_paths(path_ids: Sequence[int], packet_bytes: int, since: datetime, until: datetime) -> list[PathHour]:
-    """The hourly summaries of several paths, by path and hour."""
     check_period(since, until)
     parameters = {"path_ids": list(path_ids), "packet_bytes": packet_bytes, "since": since, "until": until}
     return records(PathHour, *run_statement("hours_of_paths", **parameters))
 
 
 def series_since(since: datetime, until: datetime) -> datetime:
-    """The beginning of the first interval of a series of the period: all that it shows lies between that and the end
-    of the interval that contains `until`."""
+    """Begin of the first interval of a series."""
     if until - since <= LONGEST_RAW:
         return since
     return start_of(series_tier(since, until).tier, since)
 
 
 def raw_bursts(path_id: int, since: datetime, until: datetime, *, packet_bytes: int | None = None) -> list[RawBurst]:
-    """All bursts of a path that began in a period of a day at most, oldest first; `ValueError` for a longer one."""
+    """Bursts that began in the period, oldest first. Raises `ValueError` for more than a day."""
     check_raw_period(since, until)
     parameters = {"path_id": path_id, "since": since, "until": until, "packet_bytes": packet_bytes}
     return records(RawBurst, *run_burst_statement("raw_bursts", columns(RawBurst), **parameters))
 
 
 def newest_source_addresses(path_id: int, since: datetime, until: datetime) -> tuple[str, ...]:
-    """The local addresses of the newest pings and STAMP packets of a path, of the last day of a period."""
+    """Local addresses of a path's newest pings and STAMP packets, in the period's last day."""
     _, rows = run_statement("source_addresses", path_id=path_id, since=max(since, until - LONGEST_RAW), until=until)
     return tuple(str(address) for (address,) in rows)
 
 
 def series_tier(since: datetime, until: datetime) -> SeriesTier:
-    """The summaries of a series of a period longer than a day."""
     return next(step for step in STEPS if until - since <= step.longest)
 
 
 def own_test_steps(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> list[datetime]:
-    """The steps of a series of a day or less in which fewer than `LEAST_UNANSWERED` packets were sent outside of
-    throughput tests: too few to show as a loss or an outage. The series may have a point there."""
+    """Steps of a series with fewer than `LEAST_UNANSWERED` packets outside throughput tests: too few for a loss or
+    outage."""
     check_raw_period(since, until)
     parameters = {"path_id": path_id, "packet_bytes": packet_bytes, "since": since, "until": until}
     _, rows = run_burst_statement("own_test_steps", **parameters, step_s=RAW_STEP_S, least_packets=LEAST_UNANSWERED)
@@ -277,13 +254,13 @@ def own_test_steps(path_id: int, packet_bytes: int, since: datetime, until: date
 
 
 def newest_failures(since: datetime, until: datetime, path_ids: Sequence[int]) -> list[BurstFailure]:
-    """Newest failed burst within a day, for each of these paths that has it."""
+    """Newest failed burst within a day, for each path with any."""
     check_raw_period(since, until)
     return records(BurstFailure, *run_statement("newest_failures", since=since, until=until, path_ids=list(path_ids)))
 
 
 def loss_windows(since: datetime, until: datetime, *, path_ids: Sequence[int] | None = None) -> list[LossWindow]:
-    """Loss of each path in a window of a day at most, by path. Raises `ValueError` for a longer window."""
+    """Loss of each path. Raises `ValueError` for more than a day."""
     check_period(since, until)
     if until - since > LONGEST_RAW:
         raise ValueError(f"a window of {until - since} would scan raw bursts for more than a day; ask path_summaries")
@@ -293,14 +270,14 @@ def loss_windows(since: datetime, until: datetime, *, path_ids: Sequence[int] | 
 
 
 def newest_measurement_at() -> datetime | None:
-    """Start of the newest stored result of any outcome; None before the first."""
+    """Start of the newest stored result; None before the first."""
     newest = ", ".join(f"(SELECT max(measured_at) FROM {table})" for table in raw_tables())
     _, rows = run_statement("newest_measured_at", {"newest_of_tables": newest})
     return rows[0][0]
 
 
 def data_before(path_id: int, packet_bytes: int, before: datetime) -> tuple[datetime, datetime] | None:
-    """Both ends of the newest hour with pings that begins before this moment, or of the day where hours are deleted."""
+    """Both ends of the newest hour (or day) with pings before this moment, or None."""
     _, rows = run_statement("data_before", path_id=path_id, packet_bytes=packet_bytes, before=before)
     if not rows:
         return None
@@ -309,13 +286,12 @@ def data_before(path_id: int, packet_bytes: int, before: datetime) -> tuple[date
 
 
 def measured_packet_sizes() -> list[int]:
-    """Packet sizes that have summaries, in bytes of ICMP payload, ascending."""
+    """Packet sizes with summaries, in bytes of ICMP payload, ascending."""
     _, rows = run_statement("packet_sizes")
     return [packet_bytes for (packet_bytes,) in rows]
 
 
 def _points_of_raw(rows: Rows) -> list[SeriesPoint]:
-    """Points from rows of sql/series_from_raw.sql, with the RTT figures of all intervals computed at once."""
     if not rows:
         return []
     at, sent, received, not_measured, loss_max_ratio, packets, rtts = zip(*rows, strict=True)

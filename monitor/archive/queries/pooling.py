@@ -1,8 +1,4 @@
-"""SQL that pools a path's summaries over a period to a single row, and the quantiles that NumPy computes from it.
-
-In: a period, paths and packet sizes. Out: the text of a statement with its parameters. `monitor.archive.periods`
-chooses the summaries. No database access here.
-"""
+"""SQL that pools a path's summaries over a period to a single row, and its quantiles by NumPy."""
 
 from __future__ import annotations
 
@@ -36,12 +32,10 @@ def pooled(
     first: int = 0,
     by_plan_at: datetime | None = None,
 ) -> tuple[str, dict[str, Any]]:
-    """sql/pooled.sql for this period, and its parameters; `exact` to the hour for periods of any length. `first` is the
-    number of its first stretch, where a statement has several periods.
+    """Text and parameters of sql/pooled.sql; `first` numbers the first stretch, `exact` is to the hour.
 
-    With `by_plan_at`, the present, `bursts_planned` counts the cycles of the plan, and the period ends with the last
-    whole hour. Without, it is the sum of the summaries' plans: without the hours of which nothing arrived, and with the
-    rest of the running hour.
+    With `by_plan_at` (now), `bursts_planned` counts the plan's cycles to the last whole hour, else the summaries'
+    plans.
     """
     if by_plan_at is not None:
         until = max(since, min(until, start_of("hour", by_plan_at)))
@@ -65,7 +59,7 @@ def pieces_of(
     exact: bool = False,
     first: int = 0,
 ) -> tuple[str, dict[str, Any]]:
-    """These columns of the summaries of a period, sql/piece.sql for each stretch, and the parameters; see `pooled`."""
+    """sql/piece.sql for each stretch, with parameters; see `pooled`."""
     stretches = cover_exactly(since, until) if exact else cover(since, until, timezone.now())
     parameters: dict[str, Any] = {
         "packet_bytes": packet_bytes,
@@ -79,7 +73,7 @@ def pieces_of(
 
 
 def quantiles_of(quantiles: Sequence[bytes | None], weights: Sequence[bytes | None]) -> list[float | None]:
-    """Weighted median of each element's quantiles, as packed by sql/pooled.sql; weights are packets received."""
+    """Median of packed quantiles, weighted by packets received."""
     sizes = np.array([0 if part is None else len(part) for part in quantiles], dtype=np.int64) // _QUANTILE.itemsize
     values = np.frombuffer(b"".join(part for part in quantiles if part), dtype=_QUANTILE)
     received = np.frombuffer(b"".join(part for part in weights if part), dtype=_WEIGHT)
@@ -88,7 +82,7 @@ def quantiles_of(quantiles: Sequence[bytes | None], weights: Sequence[bytes | No
 
 
 def medians_of(packed: Sequence[bytes]) -> list[tuple[float, int]]:
-    """Median and number of each element's figures, as packed by sql/table.sql."""
+    """Median and number of each element's packed figures."""
     counts = np.array([len(part) for part in packed], dtype=np.int64) // _FIGURE.itemsize
     figures = np.frombuffer(b"".join(packed), dtype=_FIGURE).astype(np.float64)
     ordered = figures[np.lexsort((figures, np.repeat(np.arange(len(packed)), counts)))]

@@ -1,10 +1,4 @@
-"""Raw bursts of paths, each over a window of its own, as the figures that summaries have: the grid of now, and the
-figures of a path over a stretch of minutes.
-
-In: the beginning of each path's window, its common end, and a packet size. Out: the records of
-`monitor.archive.queries.tables` and `.paths`, which read whole hours. Packets sent during throughput tests are
-excluded. Statements are in sql/.
-"""
+"""Figures of raw bursts over each path's own window, without packets sent during throughput tests."""
 
 from __future__ import annotations
 
@@ -24,13 +18,13 @@ from monitor.archive.round_trips import unpack_groups
 from monitor.archive.statements import check_raw_period, run_statement
 from monitor.prepared import array_text
 
+# Metrics of counts alone, computed without RTTs.
 COUNTED = frozenset({
     Metric.LOSS, Metric.LOSS_FLOOR, Metric.DUPLICATES, Metric.OUT_OF_ORDER, Metric.LATE, Metric.UNREACHABILITY,
     Metric.ZERO_LOSS,
 })  # fmt: skip
-"""Metrics of counts alone: the round trips are not read."""
+# Metrics that need more than bursts.
 OF_WHOLE_HOURS = frozenset({Metric.ALPHA, Metric.COVERAGE, Metric.THROUGHPUT})
-"""Metrics that need more than bursts."""
 
 _OF_ROUND_TRIPS = tuple(field.name for field in fields(BurstFigures) if not field.name.endswith("_sketch"))
 _FIGURES = ("loss_max_ratio", *_OF_ROUND_TRIPS)
@@ -44,21 +38,20 @@ _CELL = (
 
 
 FRESH_CYCLES = 3
+# Delay from a cycle to its burst's arrival: its packets, their timeout, and the agent's delivery.
 DELIVERY_S = 15.0
-"""A burst arrives so long after its cycle: its packets, their timeout, and the delivery of the agent."""
 
+# Columns of a summary by name, a value for each path; `path_id` is the path's.
 Columns = dict[str, list[Any]]
-"""Columns of a summary by name, a value for each path; `path_id` is the path's."""
 
 
 def fresh_s(every_s: float) -> float:
-    """The age of a path's newest burst up to which its figures are of now."""
+    """Maximum age of a path's newest burst for present figures."""
     return FRESH_CYCLES * every_s + DELIVERY_S
 
 
 def grid(metric: Metric, begins: Mapping[int, datetime], until: datetime, packet_bytes: int) -> list[GridCell]:
-    """The metric of each path with a burst since its moment in `begins`. Raises `ValueError` for a metric that bursts
-    alone do not give."""
+    """Metric of each path with a burst since its moment. Raises `ValueError` for metrics beyond bursts."""
     if metric in OF_WHOLE_HOURS:
         raise ValueError(f"{metric} is not made of bursts alone: ask for a period of whole hours")
     value = "NULL" if metric not in COUNTED else metric.sql
@@ -71,7 +64,7 @@ def grid(metric: Metric, begins: Mapping[int, datetime], until: datetime, packet
 
 
 def summary(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> PathSummary | None:
-    """The figures of a path over a day at most, exact to the burst; None where no burst of it began."""
+    """Figures of a path over a day at most, exact to the burst; None without bursts."""
     check_raw_period(since, until)
     columns = _counts({path_id: since}, until, packet_bytes, value="NULL")
     if not columns["path_id"]:
@@ -86,8 +79,6 @@ def summary(path_id: int, packet_bytes: int, since: datetime, until: datetime) -
 
 
 def _counts(begins: Mapping[int, datetime], until: datetime, packet_bytes: int, *, value: str) -> Columns:
-    """What can be counted of each path, with its round trips as sql/recent.sql packs them where `value` is no metric
-    of counts."""
     with_rtts = value == "NULL"
     names, rows = run_statement(
         "recent",
@@ -107,14 +98,13 @@ def _counts(begins: Mapping[int, datetime], until: datetime, packet_bytes: int, 
 
 
 def _figures(columns: Columns) -> Columns:
-    """The columns computed from single round trips."""
     group, packets, rtts_ms = unpack_groups(columns["packets"], columns["rtts"])
     figures = burst_figures(group, rtts_ms, packets, len(columns["packets"]))
     return {name: list(nullable(getattr(figures, name))) for name in _OF_ROUND_TRIPS}
 
 
 def _values(metric: Metric, columns: Columns) -> list[float | None]:
-    """The metric by its SQL over these columns, so that its formula is that of the summaries."""
+    """Apply the summaries' SQL formula."""
     if metric.sql in columns:
         return columns[metric.sql]
     # Only the columns of the formula: each is sent as text of all paths.

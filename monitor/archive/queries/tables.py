@@ -1,8 +1,4 @@
-"""Many paths at once: the grid, the worst paths, and tables by site, country, region or group.
-
-In: a metric, a period of aware times, half open [since, until), and a packet size. Out: frozen records, None where
-empty. Each function runs a statement of sql/. Periods are extended as in `monitor.archive.periods`.
-"""
+"""Grid, worst paths, and tables of many paths; periods are half open, extended as in `monitor.archive.periods`."""
 
 from __future__ import annotations
 
@@ -21,14 +17,12 @@ from monitor.archive.queries.pooling import medians_of, pooled, quantiles_of
 from monitor.archive.statements import check_period, records, run_statement, statement
 
 POOLED_QUANTILES = (Metric.RTT_P25, Metric.RTT_MEDIAN, Metric.RTT_P75, Metric.RTT_P90)
+# Metrics of a day or longer that only its rollup has; all others can be pooled from shorter summaries.
 FROM_SKETCHES = frozenset({*POOLED_QUANTILES, Metric.RTT_P95, Metric.IPDV, Metric.MOS})
-"""Metrics of a day or longer that only its rollup has; all others can be pooled from shorter summaries."""
 ROLLED_UP = FROM_SKETCHES | {Metric.LOSS_MAX}
 
 
 class Grouping(StrEnum):
-    """Grouping of the rows and columns of a table."""
-
     NODE = "node"
     SITE = "site"
     COUNTRY = "country"
@@ -37,8 +31,6 @@ class Grouping(StrEnum):
 
 
 class Tick(StrEnum):
-    """Length of a table's columns."""
-
     HOUR = "hour"
     DAY = "day"
     MONTH = "month"
@@ -56,7 +48,7 @@ _ENDS = {
 
 @dataclass(frozen=True, slots=True)
 class GridCell:
-    """A metric of a path and packet size over a period, None where undefined, with the path's counts."""
+    """Metric of a path and size over a period, None where undefined, with counts."""
 
     path_id: int
     packet_bytes: int
@@ -70,23 +62,20 @@ class GridCell:
 
     @property
     def loss_ratio(self) -> float | None:
-        """Pooled loss, 0 to 1; None where nothing was sent."""
         return None if self.sent == 0 else (self.sent - self.received) / self.sent
 
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """Median of a metric over the `paths` paths from `source` to `destination` that have it, beginning at `at`. Where
-    that is a loss of 0, `loss_bound_ratio` is its upper 95% bound 3/N, N the median of what the paths sent.
-    `has_outage`: a path lost all packets of some bursts, and not of all."""
+    """Median of a metric over paths from `source` to `destination`."""
 
     source: str
     destination: str
     at: datetime
     value: float
     paths: int
-    loss_bound_ratio: float | None = None
-    has_outage: bool = False
+    loss_bound_ratio: float | None = None  # upper 95% bound 3/N of a loss of 0; N: median sent
+    has_outage: bool = False  # a path lost some bursts entirely, not all
 
 
 def grid(
@@ -97,11 +86,10 @@ def grid(
     packet_bytes: int | None = None,
     path_ids: Sequence[int] | None = None,
 ) -> list[GridCell]:
-    """The metric of each path and packet size with data in the period, by path and size.
+    """Metric of each path and packet size with data.
 
-    Over several summaries a median is their medians' median weighted by packets received, P95 their maximum. Coverage
-    counts the plan and the bursts up to the last whole hour, as the completeness page does. Raises `ValueError` for
-    throughput, which has no packet size: use `throughput_summaries`.
+    Over several summaries, a median is the median of medians weighted by packets received, P95 their maximum. Raises
+    `ValueError` for throughput: use `throughput_summaries`.
     """
     check_period(since, until)
     if metric is Metric.THROUGHPUT:
@@ -139,7 +127,6 @@ def grid(
 def worst(
     metric: Metric, since: datetime, until: datetime, *, packet_bytes: int | None = None, limit: int = 10
 ) -> list[GridCell]:
-    """Paths with the worst values of the metric, worst first; paths without a value are left out."""
     cells = grid(metric, since, until, packet_bytes=packet_bytes)
     pairs = [(cell.value, cell) for cell in cells if cell.value is not None]
     pairs.sort(key=lambda pair: pair[0], reverse=not metric.lower_is_worse)
@@ -157,12 +144,10 @@ def table(
     family: int | None = None,
     now: datetime | None = None,
 ) -> list[TableCell]:
-    """PingER's table: medians over paths for each tick (UTC) that begins in the period or contains its start.
+    """PingER's table: medians over paths for each tick (UTC) in the period.
 
-    IPv4 and IPv6 are pooled unless `family` is 4 or 6. By group, a path counts for each pair of a group that contains
-    its source and a group that contains its destination, which may be the same. With `now`, a tick that runs or has
-    just ended is pooled from shorter summaries, as the grid is, where the metric allows it (`is_current`); coverage has
-    no figure of the running hour.
+    IPv4 and IPv6 are pooled unless `family` is given. A path counts for each pair of its groups. With `now`, running
+    ticks are current where `is_current`.
     """
     check_period(since, until)
     of_tests = metric is Metric.THROUGHPUT
@@ -208,21 +193,19 @@ def table(
 
 
 def planned_pairs(by: Grouping, kinds: Sequence[str], *, family: int | None = None) -> dict[tuple[str, str], list[int]]:
-    """The pairs of a table between which a measurement of these kinds is planned, each with its paths."""
     _, rows = run_statement("planned_pairs", {"places": _places(by)}, kinds=list(kinds), family=family)
     return {(source, destination): path_ids for source, destination, path_ids in rows}
 
 
 def is_current(metric: Metric, tick: Tick) -> bool:
-    """Whether the running tick of a table is as current as the hours: not where the metric comes from a rollup of the
-    whole tick, nor where there would be too many throughput tests to read."""
+    """Whether a running tick can be pooled from shorter summaries, without too many throughput tests."""
     if tick is Tick.HOUR:
         return True
     return tick is Tick.DAY if metric is Metric.THROUGHPUT else metric not in ROLLED_UP
 
 
 def rolled_up_to(tick: Tick) -> datetime | None:
-    """The arrival of the oldest result that the summaries of this tick do not have yet; None where they have all."""
+    """Arrival of the oldest result missing in this tick's summaries; None without any."""
     ticks = (Tick.HOUR, Tick.DAY, Tick.MONTH, Tick.YEAR)
     _, rows = run_statement("rolled_up_to", tiers=[str(tier) for tier in ticks[1 : ticks.index(tick) + 1]])
     return rows[0][0]
@@ -231,7 +214,6 @@ def rolled_up_to(tick: Tick) -> datetime | None:
 def _running(
     parts: dict[str, str], since: datetime, until: datetime, now: datetime, packet_bytes: int
 ) -> tuple[str, dict[str, Any]]:
-    """The part {running} of sql/table.sql for the ticks that begin in [since, until), and its parameters."""
     pieces: list[str] = []
     parameters: dict[str, Any] = {}
     tick, at = parts["tick"], since
@@ -250,7 +232,6 @@ def _running(
 
 
 def _bound(loss_ratio: float, sent: float | None) -> float | None:
-    """The upper bound of a loss of 0 of so many packets."""
     return None if sent is None or loss_ratio > 0 else loss_bound_ratio(round(sent), round(sent))
 
 

@@ -1,9 +1,4 @@
-"""Figures of a day for the small trends in lists: of sites by hour, of paths by hour, and of throughput tests; and the
-minimum RTTs of paths by slots of 5 minutes.
-
-In: sites or paths with a period each. Out: records for all of them, by a single statement; an hour or test without a
-record has no data.
-"""
+"""Figures of a day for small trends in lists, for all sites or paths in a single statement."""
 
 from __future__ import annotations
 
@@ -23,8 +18,6 @@ HOUR_S = 3600
 
 @dataclass(frozen=True, slots=True)
 class HourOfSite:
-    """Packets on all paths from a site in an hour."""
-
     site_id: int
     at: datetime
     sent: int
@@ -33,8 +26,6 @@ class HourOfSite:
 
 @dataclass(frozen=True, slots=True)
 class HourOfPath:
-    """An hour of the wanted path at this place."""
-
     place: int
     at: datetime
     sent: int
@@ -44,7 +35,7 @@ class HourOfPath:
 
 @dataclass(frozen=True, slots=True)
 class ThroughputOfPath:
-    """A throughput test of the wanted path at this place; without a rate it failed."""
+    """Throughput test of the wanted path at `place`; without a rate it failed."""
 
     place: int
     at: datetime
@@ -53,26 +44,21 @@ class ThroughputOfPath:
 
 @dataclass(frozen=True, slots=True)
 class WantedPath:
-    """A path and its period."""
-
     path_id: int
     since: datetime
     until: datetime
 
 
 def site_trends(since: datetime, until: datetime, packet_bytes: int) -> list[HourOfSite]:
-    """Each site and hour of [since, until) with packets, by site and time."""
     answer = run_statement("site_trends", since=since, until=until, packet_bytes=packet_bytes)
     return records(HourOfSite, *answer)
 
 
 def path_trends(wanted: Sequence[WantedPath], packet_bytes: int) -> list[HourOfPath]:
-    """The hours of each wanted path, by place and time."""
     return records(HourOfPath, *run_statement("path_trends", **_columns(wanted), packet_bytes=packet_bytes))
 
 
 def throughput_trends(wanted: Sequence[WantedPath]) -> list[ThroughputOfPath]:
-    """The throughput tests of each wanted path, by place and time."""
     return records(ThroughputOfPath, *run_statement("throughput_trends", **_columns(wanted)))
 
 
@@ -85,8 +71,7 @@ def _columns(wanted: Sequence[WantedPath]) -> dict[str, list[object]]:
 
 
 def slot_minima(path_ids: Sequence[int], since: datetime, until: datetime) -> dict[int, NDArray[np.float64]]:
-    """The minimum RTT in ms of each slot of each hour in [since, until), of shape (hours, slots), NaN without replies;
-    by the ids of the paths that have any."""
+    """Minimum RTT in ms of each 5-minute slot, by path with data: shape (hours, slots), NaN without replies."""
     first_s = int(since.timestamp())
     hours = int(until.timestamp() - first_s) // HOUR_S
     _, rows = run_statement("slot_minima", path_ids=list(path_ids), since=since, until=until)

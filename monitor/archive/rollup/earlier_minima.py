@@ -1,8 +1,4 @@
-"""Compute the minima of each 5 minutes of hours that were summarized before there were any, newest first.
-
-In: the time since which they are complete, in `kept_since`, which the migration wrote. Out: marks in `dirty_hour`, an
-hour of all paths at a time, so that new hours are never behind old ones; hours without raw bursts stay as they are.
-"""
+"""Mark hours summarized before there were 5-minute minima, newest first, an hour of all paths at a time."""
 
 from __future__ import annotations
 
@@ -15,14 +11,13 @@ from monitor.archive.periods import start_of
 from monitor.archive.statements import statement
 
 KEY = "slot_minima"
+# Daily congestion takes 14 days, a report 14 days to the end of its week.
 NEEDED = timedelta(days=15)
-"""Daily congestion takes 14 days, and a report those to the end of its week."""
 HOUR = timedelta(hours=1)
 
 
 def mark_earlier_hour(now: datetime) -> bool:
-    """Mark the newest hour without minima dirty, for all paths with raw results in it. False if no hour is left to
-    compute."""
+    """Mark the newest hour without minima dirty; False if none is left."""
     with transaction.atomic():
         kept = KeptSince.objects.select_for_update().filter(key=KEY).first()
         if kept is None:

@@ -1,12 +1,7 @@
-"""Compute hourly summaries from raw results, and daily, monthly and yearly summaries by merging the next smaller tier.
+"""Compute hourly summaries from raw results, and longer summaries by merging the next smaller tier.
 
-In: marks in `dirty_hour`, written by ingest, and in `dirty_summary`, written by the smaller tier. Out: rows in
-`burst_hour` … `burst_year`, and those of `throughput_…` and `direction_…`; `monitor.archive.models` has their columns.
-Summaries are always recomputed as a whole, so late and duplicate data give the same rows. Summaries are never deleted,
-so raw data may be deleted before them.
-
-SQL selects, counts, adds and stores sets of summaries, with their Mathis estimate; figures from single RTTs or sketches
-are computed for all summaries at once in `monitor.analysis.summaries` and `.sketches` (ADR 0005).
+Whole summaries are recomputed, so late and duplicate data give the same rows. SQL counts; `monitor.analysis` computes
+figures (ADR 0005).
 """
 
 from __future__ import annotations
@@ -48,8 +43,8 @@ from monitor.prepared import array_text
 HOUR = timedelta(hours=1)
 LAG_TO_WARN_OF = timedelta(minutes=1)
 PATIENCE_A_PATH, SHORTEST_PATIENCE = timedelta(milliseconds=3), timedelta(seconds=10)
+# With more paths the patience of the tiers grows with their number.
 PATHS_OF_TIERS = 20_000
-"""With more paths the patience of the tiers grows with their number."""
 # Computed while the summaries are stored, from their other columns.
 STORED_EXPRESSIONS = {
     "estimate_bps": "reporting.mathis_estimate_bps(rtt_avg_ms, sent, received)",
@@ -59,37 +54,32 @@ LOADED_SHARES = (0.5, 0.95)
 RTT_QUANTILES = ("rtt_p25_ms", "rtt_median_ms", "rtt_p75_ms", "rtt_p90_ms", "rtt_p95_ms")
 LOADED_QUANTILES = ("loaded_rtt_median_ms", "loaded_rtt_p95_ms")
 RATE_QUANTILES = ("throughput_median_bps",)
+# Relative error of quantiles from sketches of RTTs and rates, with room for rounding.
 BUCKET_ERROR = (RTT_MS.growth - 1) / (RTT_MS.growth + 1) * (1 + 1e-6)
-"""Relative error of quantiles from sketches of RTTs and rates, with room for rounding."""
 
+# path_id, start of the period, and time when it was marked dirty.
 Mark = tuple[int, datetime, datetime]
-"""path_id, start of the period, and time when it was marked dirty."""
+# Columns of a table by name, as lists of equal length.
 Columns = dict[str, Sequence[Any]]
-"""Columns of a table by name, as lists of equal length."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """A size of summaries that are merged from smaller ones.
-
-    A mark is `patience` old before it is worked on, since each new burst opens the running day, month and year again;
-    where there is no summary yet, it is worked on at once.
-    """
+    """Size of summaries merged from smaller summaries."""
 
     name: str
     smaller: str
-    patience: timedelta
+    patience: timedelta  # minimum age of marks, since new bursts reopen running periods; none without summary
+    # SQL expression over the smaller tier for the worst loss.
     loss_max_ratio: str
-    """Expression over the smaller tier for the worst loss."""
     bursts: type[models.Model]
     throughput: type[models.Model]
     directions: type[models.Model]
 
     @property
     def names(self) -> dict[str, str]:
-        """Parts of the statements that differ between tiers."""
         return {"tier": self.name, "smaller": self.smaller}
 
 
@@ -103,33 +93,24 @@ TIERS = (
 
 @dataclass(frozen=True, slots=True)
 class RecomputeProgress:
-    """Progress of a recomputation: number and unit."""
-
     what: str
     count: int
 
 
 def hour_patience(paths: int) -> timedelta:
-    """The age at which a mark of an hour is worked on, in a mesh of so many paths.
-
-    Each cycle opens the running hour of its path again, which is then computed from all its bursts so far. So many
-    hours a second take a fifth of a core, however many paths there are; up to some thousand paths nothing waits.
-    """
+    """Age at which hour marks are processed, limiting recomputation to a fifth of a core for any number of paths."""
     wait = paths * PATIENCE_A_PATH
     return wait if wait >= SHORTEST_PATIENCE else timedelta()
 
 
 def tier_patience(tier: Tier, paths: int) -> timedelta:
-    """The age at which a mark of this tier is worked on where a summary exists, in a mesh of so many paths."""
+    """Age at which this tier's marks are processed where a summary exists."""
     return tier.patience * max(1.0, paths / PATHS_OF_TIERS)
 
 
 def roll_up(now: datetime, limit: int = 5000, patience: timedelta = timedelta()) -> int:
-    """Compute up to `limit` dirty hours of paths in a transaction, newest first. Hours that were marked dirty less than
-    `patience` ago wait. Returns the number.
-
-    Ingest of these hours waits until the transaction ends, so a small `limit` keeps that wait short.
-    """
+    """Compute up to `limit` dirty hours in a transaction, newest first; return their number. Ingest of these hours
+    waits meanwhile, so keep `limit` small."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(
             statement("take_dirty_hours"), {"limit": limit, "marked_by": now - patience if patience else None}
@@ -143,10 +124,7 @@ def roll_up(now: datetime, limit: int = 5000, patience: timedelta = timedelta())
 
 
 def merge(tier: Tier, now: datetime, limit: int = 5000, patience: timedelta | None = None) -> int:
-    """Compute up to `limit` dirty summaries of the tier in a transaction, oldest marks first. Returns the number.
-
-    `patience` is the minimum age of a mark where a summary exists; by default the tier's own.
-    """
+    """Compute up to `limit` dirty summaries in a transaction, oldest marks first; return their number."""
     marked_by = now - (tier.patience if patience is None else patience)
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(statement("take_dirty_summaries", tier=tier.name), {"marked_by": marked_by, "limit": limit})
@@ -162,10 +140,10 @@ def merge(tier: Tier, now: datetime, limit: int = 5000, patience: timedelta | No
 def recompute(
     since: datetime, until: datetime, now: datetime, path_ids: Sequence[int] | None = None, limit: int = 500
 ) -> Iterator[RecomputeProgress]:
-    """Recompute all summaries of the period, extended to whole hours, days, months and years.
+    """Recompute all summaries of the period, extended to whole periods of each tier; yield progress after each
+    transaction.
 
-    Yields the progress after each transaction. Hours without raw results are left unchanged, and longer summaries
-    without smaller ones: their data have been deleted. Raises `ValueError` for a period that ends before it begins.
+    Raises `ValueError` for a reversed period.
     """
     if since > until:
         raise ValueError(f"the period ends, {until.isoformat()}, before it begins, {since.isoformat()}")
@@ -248,7 +226,6 @@ def _with_plan(name: str, plan: str, **parts: str) -> str:
 
 
 def _burst_rows(rows: Columns) -> Columns:
-    """Columns of hours computed from single RTTs."""
     group, packets, rtts_ms = unpack_groups(rows["packets"], rows["rtts"])
     figures = burst_figures(group, rtts_ms, packets, len(rows["packets"]))
     columns: Columns = {}
@@ -264,7 +241,6 @@ def _burst_rows(rows: Columns) -> Columns:
 
 
 def _loaded_rows(rows: Columns) -> Columns:
-    """Columns of hours computed from the RTTs of packets sent during our own tests."""
     group, packets, rtts_ms = unpack_groups(rows["loaded_packets"], rows["loaded_rtts"])
     hours, of_packet = len(rows["packets"]), np.repeat(group, rtts_ms.shape[1])
     sent = np.bincount(group, weights=packets, minlength=hours)
@@ -280,7 +256,6 @@ def _loaded_rows(rows: Columns) -> Columns:
 
 
 def _sketch_columns(rows: Columns) -> Columns:
-    """Columns of longer summaries computed from merged sketches."""
     rtt, ipdv = Sketches.of_bytes(rows["rtt_sketch"]), Sketches.of_bytes(rows["ipdv_sketch"])
     least, greatest = (np.array(rows[name], dtype=np.float64) for name in ("rtt_min_ms", "rtt_max_ms"))
     quantiles = _within_parts(rtt.quantiles(QUANTILE_SHARES, RTT_MS).T.clip(least, greatest), RTT_QUANTILES, rows)
@@ -299,22 +274,17 @@ def _sketch_columns(rows: Columns) -> Columns:
 
 
 def _within_parts(quantiles: Floats, names: Sequence[str], rows: Columns) -> Floats:
-    """Quantiles of sketches (names × rows), moved by at most a bucket's error to the range of the parts' own.
-
-    Where parts of few values leave the quantile of all of them outside of that range, it stays where it is.
-    """
+    """Clamp quantiles to their parts' range, by at most a bucket's error."""
     least, greatest = (np.array([rows[f"{name}_{end}"] for name in names], np.float64) for end in ("least", "greatest"))
     moved = quantiles.clip(least, greatest)
     return np.where(np.abs(moved - quantiles) <= quantiles * BUCKET_ERROR, moved, quantiles)
 
 
 def _part_ranges(names: Sequence[str]) -> str:
-    """SQL of the least and the greatest of each quantile of the parts."""
     return ", ".join(f"min({name}) AS {name}_least, max({name}) AS {name}_greatest" for name in names)
 
 
 def _test_rows(rows: Columns) -> Columns:
-    """Columns of throughput hours computed from single tests."""
     rates_of: Sequence[list[float]] = rows["rates_bps"]
     group = np.repeat(np.arange(len(rates_of)), [len(rates_bps) for rates_bps in rates_of])
     sketches = Sketches.of_values(group, [rate for rates in rates_of for rate in rates], len(rates_of), RATE_BPS)
@@ -335,7 +305,6 @@ def _throughput_sketch_columns(rows: Columns) -> Columns:
 
 
 def _fetch(cursor: Any, text: str, parameters: Mapping[str, Any]) -> Columns:
-    """The rows of a statement as columns; empty where there are none."""
     cursor.execute(text, parameters)
     rows = cursor.fetchall()
     names = [column.name for column in cursor.description]
@@ -343,7 +312,6 @@ def _fetch(cursor: Any, text: str, parameters: Mapping[str, Any]) -> Columns:
 
 
 def _store(cursor: Any, model: type[models.Model], columns: Columns) -> None:
-    """Upsert these rows; `columns` may have more columns than the table."""
     names = [field.attname for field in model._meta.concrete_fields]
     keys = [field.attname for field in model._meta.pk_fields]
     staged = [name for name in names if name not in STORED_EXPRESSIONS]

@@ -1,1 +1,1 @@
-"""Keep the routes of paths, and the periods in which their flows took them."""
+"""Keep routes of paths, and the periods of their flows."""

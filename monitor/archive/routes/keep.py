@@ -1,10 +1,6 @@
-"""Keep the routes of paths while traces are stored, in any order and any number of times.
+"""Keep `route` and `path_route` while traces are stored, in any order and repeatedly, as if in time order.
 
-In: new traces of a batch, within its transaction; deliveries of a site, and so all traces of a path, come one after
-the other. Out: the route of each, and the tables `route` and `path_route`, which are always as if all traces had come
-in order of time: a trace that is older than others is followed from its time on, together with the stored traces.
-Where a trace shows more of a period, the routes are found anew for all periods from the begin of that one on.
-Most traces confirm the present route of their flow and cost one update for the whole batch.
+Call within the batch's transaction, a path's traces sequentially.
 """
 
 from __future__ import annotations
@@ -30,7 +26,7 @@ NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 def keep_routes(traces: Sequence[PathTrace]) -> list[int | None]:
-    """Store the routes of these new traces; returns the identifier of the route of each, None without a hop."""
+    """Store routes of new traces; return their identifiers, None without a hop."""
     places: dict[int, list[int]] = defaultdict(list)
     for place, (path_id, trace) in enumerate(traces):
         if not trace.route.is_unknown:
@@ -74,7 +70,7 @@ def keep_routes(traces: Sequence[PathTrace]) -> list[int | None]:
 
 
 def _confirmed(present: PresentRoutes | None, traces: Sequence[RouteTrace]) -> list[FlowPeriod] | None:
-    """The present period of each trace's flow, if all traces are in it and show nothing new of it; else None."""
+    """Present periods, if all traces only confirm them; else None."""
     if present is None:
         return None
     periods = []
@@ -93,23 +89,19 @@ def _confirmed(present: PresentRoutes | None, traces: Sequence[RouteTrace]) -> l
 
 @dataclass(slots=True)
 class _FollowedPath:
-    """The stored routes of a path, its timeline with the new traces, and the period of each trace.
-
-    `found_from` is the begin of the first period that is new or of which more or less is known: routes are found anew
-    from there on. New routes get their identifiers when they are stored.
-    """
+    """Stored routes of a path, and its timeline with new traces."""
 
     path_id: int
     stored: StoredRoutes
     timeline: Timeline
     new: Sequence[RouteTrace]
     period_of: Mapping[int, FlowPeriod]
-    found_from: datetime
+    found_from: datetime  # begin of the first changed period: routes are found anew from there
     routes: list[TimelineRoute] = field(default_factory=list)
     periods: list[FlowPeriod] = field(default_factory=list)
 
     def find_routes(self) -> None:
-        """Find `routes`, and `periods` with theirs. The periods from `found_from` on must have been read."""
+        """Find routes and their periods; requires periods from `found_from` on."""
         self.routes = self.stored.routes_before(self.found_from)
         self.periods = [*self.stored.ended_periods(self.found_from), *self.timeline.periods]
         self.routes = find_routes(self.routes, [period for period in self.periods if period.since >= self.found_from])
@@ -123,7 +115,6 @@ class _FollowedPath:
 
 
 def _follow(path_id: int, stored: StoredRoutes, new: Sequence[RouteTrace]) -> _FollowedPath:
-    """Follow the new traces with the stored ones from the first of them on."""
     timeline = stored.before()
     traces = sorted([*(trace for trace, _ in stored.traces), *new], key=lambda trace: trace.order)
     periods = timeline.follow(traces)
@@ -224,7 +215,6 @@ def _store_periods(paths: Sequence[_FollowedPath]) -> None:
 
 
 def _move_traces(paths: Sequence[_FollowedPath]) -> None:
-    """Give stored traces that are on other routes now their identifiers."""
     moved = [
         (path, trace) for path in paths for trace, route_id in path.stored.traces if path.route_id_of(trace) != route_id
     ]

@@ -1,4 +1,4 @@
-"""Read the routes of paths from the archive as the state that `monitor.analysis.routes.timeline` advances."""
+"""Read the routes of paths as the state that `monitor.analysis.routes.timeline` advances."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PeriodKey = tuple[Flow, datetime]
 
 @dataclass(slots=True)
 class PresentRoutes:
-    """The present period of each flow of a path, with its identifier."""
+    """Present period of each flow of a path, with its identifier."""
 
     periods: dict[Flow, FlowPeriod] = field(default_factory=dict)
     ids: dict[Flow, int] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class StoredPeriod:
     period: FlowPeriod
 
     def before(self, at: datetime) -> FlowPeriod:
-        """The period as it was just before a time, to be followed from there."""
+        """The period as it was just before a time."""
         period = self.period
         last_at = period.last_at if period.last_at < at else period.since
         return FlowPeriod(period.flow, period.since, last_at, period.shown.before(at))
@@ -47,27 +47,21 @@ class StoredPeriod:
 
 @dataclass(slots=True)
 class StoredRoutes:
-    """The stored routes and periods of a path, as far as a trace from `since` on can change them.
-
-    `periods` are those that reach `since` or begin later, by flow and begin; `traces` those from `since` on, with the
-    identifiers of their routes.
-    """
+    """Stored routes and periods of a path that a trace from `since` on can change."""
 
     since: datetime
     routes: list[TimelineRoute] = field(default_factory=list)
+    # that reach or follow `since`, by flow and begin
     periods: dict[PeriodKey, StoredPeriod] = field(default_factory=dict)
+    # from `since` on, with their routes' identifiers
     traces: list[tuple[RouteTrace, int]] = field(default_factory=list)
 
     def before(self) -> Timeline:
-        """The periods just before `since`."""
         reaching = (stored for (_, begun_at), stored in self.periods.items() if begun_at < self.since)
         return Timeline({stored.period.flow: stored.before(self.since) for stored in reaching})
 
     def routes_before(self, begun_at: datetime) -> list[TimelineRoute]:
-        """The routes of the periods that began before a time, with all that these periods showed, also later.
-
-        The periods that reach that time must have been read.
-        """
+        """Routes of periods begun before a time, with all they showed. These periods must have been read."""
         routes = {route.row_id: route.before(begun_at) for route in self.routes if route.first_at < begun_at}
         for (_, since), stored in self.periods.items():
             if since < begun_at:
@@ -75,7 +69,6 @@ class StoredRoutes:
         return list(routes.values())
 
     def ended_periods(self, begun_at: datetime) -> list[FlowPeriod]:
-        """The periods that began at a time or later and ended before `since`."""
         return [
             replace(stored.period)
             for (_, since), stored in self.periods.items()
@@ -84,7 +77,6 @@ class StoredRoutes:
 
 
 def present_routes(path_ids: Collection[int]) -> dict[int, PresentRoutes]:
-    """The present periods of these paths; paths without a trace are left out."""
     wanted = {"path_ids": array_text(path_ids)}
     rows = run_prepared(statement("present_routes"), wanted, is_binary=True).fetchall()
     present: dict[int, PresentRoutes] = defaultdict(PresentRoutes)
@@ -101,7 +93,6 @@ def present_routes(path_ids: Collection[int]) -> dict[int, PresentRoutes]:
 
 
 def stored_routes(since_of: Mapping[int, datetime]) -> dict[int, StoredRoutes]:
-    """What is stored of each of these paths from a time on."""
     stored = {path_id: StoredRoutes(since) for path_id, since in since_of.items()}
     late = {"path_ids": list(since_of), "since": list(since_of.values()), "first": min(since_of.values())}
     by_row: dict[int, TimelineRoute] = {}
@@ -120,7 +111,7 @@ def stored_routes(since_of: Mapping[int, datetime]) -> dict[int, StoredRoutes]:
 
 
 def read_periods(stored: Mapping[int, StoredRoutes], since_of: Mapping[int, datetime]) -> None:
-    """Add the periods of each of these paths that reach a time or begin later, without those that have been read."""
+    """Add unread periods that reach or follow a time."""
     times = {"path_ids": array_text(since_of), "since": array_text(since_of.values())}
     routes = {route.row_id: route for path_id in since_of for route in stored[path_id].routes}
     for row in run_prepared(statement("periods_reaching"), times, is_binary=True).fetchall():
@@ -131,7 +122,6 @@ def read_periods(stored: Mapping[int, StoredRoutes], since_of: Mapping[int, date
 
 
 def traced_route(hops: list[str | None], length: int, unknown_ttls: list[int] | None, *, reached: bool) -> RouteHops:
-    """The hops that a trace of this length saw of its route."""
     unknown = frozenset(unknown_ttls or ())
     seen = [hop if ttl not in unknown else None for ttl, hop in enumerate(hops[:length], 1)]
     return trimmed(seen, reached=reached)
@@ -149,7 +139,6 @@ def _route(
 
 
 def _shown(route: TimelineRoute, learned_at: list[datetime | None] | None, reached_at: datetime | None) -> KnownHops:
-    """What the traces of a period showed of its route: of a period from before that was stored, all that is known."""
     known = route.known
     if learned_at is None:
         return KnownHops(list(known.hops), list(known.learned_at), known.reached_at)

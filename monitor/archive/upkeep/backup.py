@@ -1,8 +1,4 @@
-"""Back up the whole database to a file, and restore it into an empty database.
-
-In and out: a file in pg_dump's custom format. A backup is a consistent snapshot, taken during operation. A restore is a
-single transaction. PostgreSQL's own programs do the work; `monitor.stack.postgres` locates them.
-"""
+"""Back up the whole database with pg_dump, as a consistent snapshot, and restore it in a single transaction."""
 
 from __future__ import annotations
 
@@ -31,17 +27,17 @@ TICK_S = 0.2
 # What file systems without hard links, such as FAT, report for a hard link.
 NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
 
+# Progress callback, called repeatedly while a program runs.
 Tick = Callable[[], None]
-"""Progress callback, called repeatedly while a program runs."""
 
 
 class BackupError(Exception):
-    """A backup or restore failed without changing anything; the message has the reason and a fix."""
+    """Backup or restore failed without changes; the message has the reason and a fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackupContents:
-    """Metadata of a backup: server and pg_dump version, and the migrations of the database."""
+    """Metadata of a backup: versions and migrations."""
 
     server_major: int
     dumper_major: int
@@ -50,10 +46,9 @@ class BackupContents:
 
 
 def back_up(file: Path, tick: Callable[[int], None], *, force: bool = False) -> None:
-    """Write the database to a file readable only by its owner; the file gets its name once complete.
+    """Write the database to a file readable only by its owner, named once complete; `tick` gets the bytes written.
 
-    `tick` is called repeatedly with the bytes written. An existing file is replaced only with `force`. Raises
-    `BackupError` and `PostgresError`.
+    Replaces an existing file only with `force`. Raises `BackupError` and `PostgresError`.
     """
     require_free_name(file, force=force)
     part = file.with_name(f"{file.name}.{secrets.token_hex(4)}.part")
@@ -75,8 +70,8 @@ def back_up(file: Path, tick: Callable[[int], None], *, force: bool = False) -> 
 
 
 def require_free_name(file: Path, *, force: bool = False) -> None:
-    """Raises `BackupError` where a backup may not have this name: a name in use is allowed only for a regular file with
-    `force`. Devices, links and folders are never replaced."""
+    """Raises `BackupError` unless the name is free, or a regular file with `force`; devices, links and folders are
+    never replaced."""
     if file.name in ("", ".."):
         raise BackupError(f"{file}: is a folder; give the name of a file")
     try:
@@ -92,7 +87,7 @@ def require_free_name(file: Path, *, force: bool = False) -> None:
 
 
 def _give_name(part: Path, file: Path, *, force: bool) -> None:
-    """Rename a complete backup. Without `force`, a file created meanwhile is kept too."""
+    """Rename; without `force`, never replace a file created meanwhile."""
     if not force:
         try:
             os.link(part, file)
@@ -117,10 +112,7 @@ def back_up_into(out: BinaryIO) -> None:
 
 
 def restore(file: Path, tick: Tick) -> list[Migration]:
-    """Restore a backup into this database, which must be empty; returns the migrations to apply afterwards.
-
-    Raises `BackupError` and `PostgresError`.
-    """
+    """Restore into this empty database; return migrations to apply. Raises `BackupError` and `PostgresError`."""
     backup = contents(file)
     later, missing = compare_migrations(backup.migrations)
     if later:
@@ -142,7 +134,7 @@ def restore(file: Path, tick: Tick) -> list[Migration]:
 
 
 def contents(file: Path) -> BackupContents:
-    """Read the metadata of a backup. Raises `BackupError` where it is not a backup of Soundings."""
+    """Read a backup's metadata. Raises `BackupError` where it is not of Soundings."""
     listed = _read(file, "--list")
     versions = re.search(r"Dumped from database version: (\d+)[^;]*; *Dumped by pg_dump version: (\d+)", listed)
     if versions is None:
@@ -167,8 +159,7 @@ def _require_empty() -> None:
 
 
 def _require_room_for(file: Path, backup: BackupContents, into: Server) -> None:
-    """Check versions: the server must be at least as new as that of the backup. TimescaleDB's catalogue is part of the
-    backup, so its version must be identical."""
+    """Require a server no older, and TimescaleDB of the same version."""
     if backup.server_major > into.major:
         raise BackupError(
             f"{file}: is from PostgreSQL {backup.server_major}, this server is {into.version}; "
@@ -197,7 +188,6 @@ def _require_room_for(file: Path, backup: BackupContents, into: Server) -> None:
 
 
 def _read(file: Path, *options: str) -> str:
-    """Output of pg_restore about a backup; the newest version reads the files of all others."""
     programs = client_programs("pg_restore")
     if not programs:
         raise PostgresError("pg_restore not found; run `make setup`, or install postgresql-client")
@@ -209,7 +199,7 @@ def _read(file: Path, *options: str) -> str:
 
 
 def _dump() -> list[str]:
-    """Command that dumps the database. Raises `BackupError` where it has no tables of Soundings."""
+    """Dump command. Raises `BackupError` without tables of Soundings."""
     _, rows = run_statement("tables")
     if ("burst",) not in rows:
         name = connection.settings_dict["NAME"]
@@ -218,14 +208,14 @@ def _dump() -> list[str]:
 
 
 def _target() -> str:
-    """Connection string of our database without the password, which the process list would show."""
+    """Connection string without the password, which the process list would show."""
     connection.ensure_connection()
     dsn: str = connection.connection.info.dsn
     return dsn
 
 
 def _run(command: list[str], tick: Tick, pass_fds: Sequence[int] = ()) -> None:
-    """Run a program. Raises `BackupError` with its error message if it fails."""
+    """Raises `BackupError` with the program's error message."""
     with tempfile.TemporaryFile() as said, _begin(command, said, subprocess.DEVNULL, pass_fds) as running:
         while running.poll() is None:
             with suppress(subprocess.TimeoutExpired):
@@ -248,6 +238,5 @@ def _require_success(status: int, said: IO[bytes]) -> None:
 
 
 def _complaint(said: str) -> str:
-    """Most relevant line of an error output of a PostgreSQL program."""
     lines = said.strip().splitlines() or ["failed without an error message"]
     return next((line for line in lines if "error: " in line), lines[-1])

@@ -1,8 +1,4 @@
-"""Choose the chunk interval of each hypertable so that the chunk being written fits in memory.
-
-In: the mesh's schedule, and the server's effective cache size. Out: TimescaleDB's interval for future chunks. Does
-nothing without TimescaleDB.
-"""
+"""Choose each hypertable's chunk interval so that the newest chunk fits in memory. No effect without TimescaleDB."""
 
 from __future__ import annotations
 
@@ -18,25 +14,25 @@ from monitor.archive.upkeep.server import hypertables, server
 from monitor.mesh.kinds import MESH_KINDS
 from monitor.mesh.models import MeasurementPeriod
 
+# Share of memory for the newest chunk with its indexes, as TimescaleDB advises.
 SHARE_OF_MEMORY = 0.25
-"""Share of memory for the newest chunk with its indexes, as TimescaleDB advises."""
 ONE_DAY = timedelta(days=1)
 DAY_S = 86_400
 DAY_H = 24
+# Row of `burst_hour` with its sketch and minima, indexes included.
 BURST_HOUR_BYTES = 430
-"""Row of `burst_hour` with its sketch and minima, indexes included."""
+# Allowed intervals; few, so that a small change of the mesh changes none.
 SPANS = [timedelta(hours=hours) for hours in (1, 2, 3, 4, 6, 8, 12, 24, 48, 96, 168, 336, 720)]
-"""Allowed intervals; few, so that a small change of the mesh changes none."""
 
 
 def span_for(bytes_a_day: float, memory_bytes: int) -> timedelta:
-    """The longest of `SPANS` whose data fit in a quarter of the memory; else the shortest."""
+    """Longest of `SPANS` with data within a quarter of the memory; else the shortest."""
     fitting = [span for span in SPANS if bytes_a_day * (span / ONE_DAY) <= SHARE_OF_MEMORY * memory_bytes]
     return max(fitting, default=SPANS[0])
 
 
 def planned_bytes() -> dict[str, float]:
-    """Bytes a day, indexes included, that the mesh as it is now brings to each table of results and to `burst_hour`."""
+    """Planned bytes a day, indexes included, by table."""
     bytes_a_day: dict[str, float] = defaultdict(float)
     plan = MeasurementPeriod.objects.filter(ended_at=None).values_list(
         "measurement__test__kind", "measurement__test__parameters", "every_s", "packet_bytes"
@@ -50,7 +46,7 @@ def planned_bytes() -> dict[str, float]:
 
 
 def choose(**_: Any) -> dict[str, timedelta]:
-    """Set the interval of each hypertable with a schedule; returns those changed. Also a signal receiver."""
+    """Set the interval of each hypertable; return the changed. Also a signal receiver."""
     of = server()
     tables = hypertables(of)
     if not tables:

@@ -1,8 +1,6 @@
-"""Freshness of the centre's data: last evaluation, notification, rollup and delivery; pauses of the evaluation.
+"""Freshness of the centre's data, and overdue work with messages for users.
 
-In: marks left by the worker's tasks (`note`), dirty hours, each agent's newest delivery. Out: `Freshness`, and from it
-the overdue work with a message for users: pages, API and metrics call `stale_at`. A centre whose worker is down opens
-no incidents and must not claim that there are none.
+A centre with its worker down opens no incidents and must not claim that there are none.
 """
 
 from __future__ import annotations
@@ -18,31 +16,29 @@ from monitor.archive.statements import LONGEST_RAW, records, run_statement
 
 
 class RecurringWork(StrEnum):
-    """Recurring work that keeps figures and incidents current."""
-
     EVALUATION = "evaluation"
     NOTIFICATION = "notification"
     SUMMARIES = "summaries"
     DELIVERY = "delivery"
 
 
+# Maximum age of each; well above the delays of a busy machine.
 LIMITS = {
     RecurringWork.EVALUATION: timedelta(minutes=2),  # each 10 s
     RecurringWork.NOTIFICATION: timedelta(minutes=5),  # each 5 s, and a slow channel delays the others by half a minute
     RecurringWork.SUMMARIES: timedelta(minutes=10),  # each 10 s; after an outage it may take minutes
     RecurringWork.DELIVERY: timedelta(minutes=5),  # agents deliver seconds after each cycle
 }
-"""Maximum age of each; well above the delays of a busy machine."""
+# Summaries with a larger lag state their time.
 LEAST_LAG = timedelta(minutes=1)
-"""Summaries that lag by more say as of when they are."""
 CYCLES_WITHOUT_DELIVERY = 2
+# A shorter pause cannot be told from a missing sample; samples are taken each minute.
 LEAST_PAUSE = timedelta(minutes=5)
-"""Shorter pauses of the evaluation are not told from samples, taken each minute, of which one is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverdueWork:
-    """Overdue work last done at `since`, or never since then, with its message."""
+    """Overdue work, last done at `since` or never since then."""
 
     work: RecurringWork
     since: datetime
@@ -51,22 +47,19 @@ class OverdueWork:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """Last completion of each; None where never. `summaries_wait_since` is the arrival of the oldest delivery missing
-    from summaries, `least_every_s` the shortest interval of a scheduled test."""
+    """Last completion of each work; None if never."""
 
     mesh_applied_at: datetime | None
     evaluated_at: datetime | None
     notified_at: datetime | None
-    summaries_wait_since: datetime | None
+    summaries_wait_since: datetime | None  # arrival of the oldest delivery missing from summaries
     delivered_at: datetime | None
-    least_every_s: int | None
+    least_every_s: int | None  # shortest interval of a scheduled test
 
     def is_evaluated(self, now: datetime) -> bool:
-        """Whether the alert rules are evaluated, by which the present is known."""
         return all(work.work is not RecurringWork.EVALUATION for work in self.stale_at(now))
 
     def stale_at(self, now: datetime) -> tuple[OverdueWork, ...]:
-        """Work that is overdue at `now`."""
         limits = dict(LIMITS)
         if self.least_every_s is not None:
             longest = timedelta(seconds=CYCLES_WITHOUT_DELIVERY * self.least_every_s)
@@ -85,7 +78,7 @@ class Freshness:
         )
 
     def summaries_lack_since(self, now: datetime) -> datetime | None:
-        """The arrival of the oldest delivery that hourly summaries lack; None where that is within a minute."""
+        """Arrival of the oldest delivery missing from hourly summaries; None within a minute."""
         return _beyond_least_lag(self.summaries_wait_since, now)
 
 
@@ -101,40 +94,39 @@ SENTENCES = {
 
 @dataclass(frozen=True, slots=True)
 class EvaluationPause:
-    """Time in which the alert rules were not evaluated. `until` is None if they have not been since."""
+    """Time without evaluation of the alert rules; `until` is None if it lasts."""
 
     since: datetime
     until: datetime | None
 
 
 def evaluation_pauses(since: datetime, until: datetime) -> list[EvaluationPause]:
-    """Pauses of the evaluation that overlap [since, until), oldest first; `until` must not be in the future. Pauses
-    before the oldest sample kept are unknown."""
+    """Evaluation pauses that overlap [since, until), oldest first, as far as samples are kept; `until` must not be in
+    the future."""
     return records(EvaluationPause, *run_statement("evaluation_pauses", since=since, until=until, least=LEAST_PAUSE))
 
 
 def load() -> Freshness:
-    """Current freshness."""
     return records(Freshness, *run_statement("freshness"))[0]
 
 
 def lacks_since(tick: Tick, now: datetime) -> datetime | None:
-    """The arrival of the oldest result that the summaries of this tick lack; None where that is within a minute."""
+    """Arrival of the oldest result missing from this tick's summaries; None within a minute."""
     return _beyond_least_lag(rolled_up_to(tick), now)
 
 
 def table_lacks_since(metric: Metric, tick: Tick, now: datetime) -> datetime | None:
-    """Likewise of the latest ticks of a table."""
+    """As `lacks_since`, for a table's latest ticks."""
     return lacks_since(Tick.HOUR if is_current(metric, tick) else tick, now)
 
 
 def series_lacks_since(since: datetime, until: datetime, now: datetime) -> datetime | None:
-    """Likewise of the summaries of a path's series of this period; None where it comes from raw results."""
+    """As `lacks_since`, for a path's series; None where it comes from raw results."""
     return lacks_since(Tick(series_tier(since, until).tier), now) if until - since > LONGEST_RAW else None
 
 
 def period_lacks_since(since: datetime, until: datetime, now: datetime) -> datetime | None:
-    """Likewise of the hours that begin in [since, until)."""
+    """As `lacks_since`, for hours that begin in [since, until)."""
     _, rows = run_statement("hours_wait_since", since=since, until=until)
     return _beyond_least_lag(rows[0][0], now)
 
@@ -144,5 +136,5 @@ def _beyond_least_lag(since: datetime | None, now: datetime) -> datetime | None:
 
 
 def note(work: RecurringWork, now: datetime) -> None:
-    """Record that this work was completed with the data available at `now`."""
+    """Record that this work was completed with data of `now`."""
     run_statement("note_run", name=str(work), at=now)

@@ -1,8 +1,4 @@
-"""Estimate how long the pending migrations take, by the rows of the tables that they read.
-
-In: the migrations of this release and the planner's row counts. Out: `PendingMigration`s in the order in which
-`manage.py migrate` applies them. Whatever reads no rows takes milliseconds and counts as `LEAST_S`.
-"""
+"""Estimate how long pending migrations take, by the rows they read; reading no rows counts as `LEAST_S`."""
 
 from __future__ import annotations
 
@@ -21,12 +17,12 @@ from monitor.archive.statements import run_statement
 from monitor.archive.upkeep.releases import Migration
 from probes.quantities import counted, duration_text
 
+# Assumed, of a slow disk: an estimate is to be too long rather than too short.
 ROWS_PER_S = 100_000
-"""Assumed, of a slow disk: an estimate is to be too long rather than too short."""
 INDEX_BYTES_PER_ROW = 50
 LEAST_S = 0.1
+# Estimates from here on are announced before the migration begins.
 LONG_S = 10.0
-"""Estimates from here on are announced before the migration begins."""
 
 READS_ROWS = re.compile(
     r"^\s*(UPDATE|DELETE|INSERT|WITH|CREATE (UNIQUE )?INDEX|ALTER TABLE .*\b(VALIDATE|ADD CONSTRAINT|TYPE)\b)",
@@ -37,8 +33,7 @@ NOT_VALID = re.compile(r"\bNOT VALID\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class PendingMigration:
-    """A migration that is not applied, and the rows that it reads by table; None where it runs Python on tables that
-    exist, which says nothing of rows."""
+    """Migration that is not applied, and rows that it reads by table; None where it runs Python."""
 
     key: Migration
     rows: Mapping[str, int] | None
@@ -53,11 +48,10 @@ class PendingMigration:
 
     @property
     def least_bytes(self) -> int:
-        """Disk space for an index or a second version of the rows that it reads."""
+        """Disk space for an index or second version of the rows read."""
         return sum((self.rows or {}).values()) * INDEX_BYTES_PER_ROW
 
     def text(self) -> str:
-        """Name, duration and its reason."""
         name = ".".join(self.key)
         if self.rows is None or self.estimate_s is None:
             return f"{name}: duration unknown; it goes through rows in Python"
@@ -66,7 +60,6 @@ class PendingMigration:
 
 
 def pending_migrations() -> list[PendingMigration]:
-    """The migrations that `manage.py migrate` would apply, in its order."""
     executor = MigrationExecutor(connection)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if not plan:
@@ -80,7 +73,7 @@ def pending_migrations() -> list[PendingMigration]:
 
 
 def estimate_s(pending: list[PendingMigration]) -> float | None:
-    """Duration of all of them; None where that of one is unknown."""
+    """Total duration; None where any is unknown."""
     estimates = [migration.estimate_s for migration in pending]
     known_s = [estimate for estimate in estimates if estimate is not None]
     return sum(known_s) if len(known_s) == len(estimates) else None
@@ -103,7 +96,6 @@ def _rows_read(
 
 
 def _tables_read(operation: Operation, migration: migrations.Migration, state: ProjectState) -> Iterator[str]:
-    """Tables whose rows an operation reads; also names that are no tables."""
     if isinstance(operation, migrations.AddIndex | migrations.AddConstraint):
         model = state.models.get((migration.app_label, operation.model_name_lower))
         if model is not None:
@@ -115,7 +107,6 @@ def _tables_read(operation: Operation, migration: migrations.Migration, state: P
 
 
 def _statements(sql: Any) -> Iterator[str]:
-    """The statements of a `RunSQL`, without comments."""
     parts = sql if isinstance(sql, list | tuple) else [sql]
     for part in parts:
         text = part if isinstance(part, str) else part[0]

@@ -1,11 +1,7 @@
-"""Delete old records: slots, on-demand pings, the ledger, incidents, deeds, tokens, reports, sessions, deliveries.
+"""Delete old records (slots, ledger, incidents, tokens, reports, sessions) after `settings.RETENTION_DAYS`, never
+active records.
 
-In: the days of `settings.RETENTION_DAYS`, 0 for ever. Out: rows deleted, by table. Each batch is a transaction, so
-locks are short; rows locked by others are left for the next day. Active records are never deleted: open incidents,
-awaited slots, valid tokens.
-
-Before rows of the ledger or of slots are deleted, `kept_since` records the time since which they are complete: missing
-results are counted from there, also if retention is raised later.
+Batches are short transactions and skip locked rows; `kept_since` is recorded first.
 """
 
 from __future__ import annotations
@@ -21,18 +17,18 @@ from monitor.archive.periods import start_of
 from monitor.archive.statements import statement
 from probes.contract import Deadline
 
+# Rows per batch: some tens of milliseconds, cascades included.
 ROWS_AT_ONCE = 2000
-"""Rows per batch: some tens of milliseconds, cascades included."""
 
+# Sent reports are looked up this long, while they may still be sent and retried.
 LEAST_DAYS = {"reports": 60}
-"""Sent reports are looked up this many weeks back, while they may still be sent and retried."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ExpiringRows:
-    """Rows deleted after the days of `key`, by a statement of sql/ or by a condition."""
+    """Rows deleted after the days of `key`, by an SQL file or condition."""
 
     table: str
     key: str
@@ -40,7 +36,6 @@ class ExpiringRows:
 
     @property
     def batch(self) -> str:
-        """Statement that deletes up to `most` rows from before `before`."""
         if self.condition is None:
             return statement(f"delete_{self.table}")
         return statement("delete_rows", table=self.table, condition=self.condition)
@@ -94,7 +89,7 @@ SESSIONS = ExpiringRows("django_session", "sessions", f"expire_date < {_BEFORE}"
 
 
 def delete_old(now: datetime, deadline: Deadline) -> dict[str, int]:
-    """Delete records past their retention. The rest is left for the next day when the deadline passes."""
+    """Delete records past retention, until the deadline; return rows by table."""
     deleted = {}
     for records in RECORDS:
         before = keeps_from(records.key, now)
@@ -109,8 +104,7 @@ def delete_old(now: datetime, deadline: Deadline) -> dict[str, int]:
 
 
 def keeps_from(key: str, now: datetime) -> datetime | None:
-    """Start of the retention of a key; None where all is kept. Rounded to whole days, for slots to whole years, since
-    summaries of a year count its slots."""
+    """Start of a key's retention, in whole days (slots: years, for yearly summaries); None: all is kept."""
     days = settings.RETENTION_DAYS[key]
     if not days:
         return None
@@ -130,7 +124,6 @@ def _note_kept_since(key: str, since: datetime) -> None:
 
 
 def _delete(records: ExpiringRows, before: datetime, deadline: Deadline) -> int:
-    """Delete in batches until a batch is not full."""
     deleted = 0
     while not deadline.passed:
         with connection.cursor() as cursor:

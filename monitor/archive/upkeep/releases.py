@@ -1,8 +1,4 @@
-"""Compare the migrations of a database with those of this release.
-
-A database with migrations that this release does not have is from a later release: `require_no_later_release` raises
-`LaterRelease`, before anything is written that the later release would not understand.
-"""
+"""Compare a database's migrations with this release's, to refuse later releases before writing."""
 
 from __future__ import annotations
 
@@ -14,19 +10,19 @@ from django.db.migrations.autodetector import MigrationAutodetector
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
+# Application and name.
 Migration = tuple[str, str]
-"""Application and name."""
 
 
 class LaterRelease(Exception):
-    """The database is from a later release; the message has its migrations and the ways out."""
+    """The database is from a later release; the message has its migrations and ways out."""
 
 
 def compare_migrations(applied: frozenset[Migration]) -> tuple[list[Migration], list[Migration]]:
-    """The applied migrations that are newer than those of this release, and those of this release that are not applied.
+    """Return applied migrations of later releases, and unapplied migrations of this release.
 
-    A migration whose `replaces` are all applied counts as applied. An unknown migration with a number that this release
-    has was replaced earlier on.
+    A migration with all its `replaces` applied counts as applied; unknown migrations with a known number were replaced
+    earlier.
     """
     here = MigrationLoader(None, ignore_no_migrations=True).disk_migrations
     replaced = {key: frozenset(migration.replaces) for key, migration in here.items() if migration.replaces}
@@ -39,14 +35,13 @@ def compare_migrations(applied: frozenset[Migration]) -> tuple[list[Migration], 
 
 
 def later_migrations() -> list[Migration]:
-    """Migrations of the database that this release does not have."""
     applied = frozenset(MigrationRecorder(connection).applied_migrations())
     # Loading all migrations takes a third of a second; their names suffice as a rule.
     return compare_migrations(applied)[0] if applied - _names_here() else []
 
 
 def require_no_later_release() -> None:
-    """Raises `LaterRelease`. A database that does not answer is left to the caller's first query."""
+    """Raises `LaterRelease`; database errors are left to the caller's first query."""
     try:
         later = later_migrations()
     except OperationalError:
@@ -56,7 +51,7 @@ def require_no_later_release() -> None:
 
 
 def end_at_a_later_release(program: str) -> None:
-    """End this process, a server that starts, where the database is from a later release."""
+    """Exit a starting server where the database is from a later release."""
     try:
         require_no_later_release()
     except LaterRelease as error:
@@ -67,7 +62,6 @@ def end_at_a_later_release(program: str) -> None:
 
 
 def later_release_text(later: list[Migration]) -> str:
-    """The reason for which this release does not write to the database, and the ways out."""
     others = f" and {len(later) - 1} more" if len(later) > 1 else ""
     return (
         f"the database is from a later release: it has the migration {'.'.join(later[-1])}{others}, which this release "
@@ -77,12 +71,11 @@ def later_release_text(later: list[Migration]) -> str:
 
 
 def _number(name: str) -> int:
-    """The number in a migration's name; of a squashed migration that of the last which it replaces."""
+    """Number of a migration; of a squashed migration, its last replaced number."""
     return MigrationAutodetector.parse_number(name) or 0
 
 
 def _names_here() -> set[Migration]:
-    """Names of the migrations of all applications."""
     return {
         (config.label, module.name)
         for config in apps.get_app_configs()

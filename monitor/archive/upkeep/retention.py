@@ -1,11 +1,6 @@
-"""Retention of delivered data, by kind, and compression of old chunks.
+"""Delete delivered data past `settings.RETENTION_DAYS`, by whole days or hypertable chunks, and compress old chunks.
 
-In: the days of `settings.RETENTION_DAYS`, 0 for ever; bursts may move to files before (`monitor.archive.cold`). Out:
-rows deleted, by whole days, or whole chunks of hypertables dropped. Summaries and `delivered_day` are never deleted;
-`records` handles the other tables, and
-`monitor.archive.retention_bounds` lists the bound of each. Older chunks are compressed where TimescaleDB's licence
-allows. A dirty hour keeps its results, and ingest rejects results past retention, so that no summary is computed from
-partly deleted data.
+Dirty hours keep their results and ingest rejects expired results, so no summary is computed from partly deleted data.
 """
 
 from __future__ import annotations
@@ -24,10 +19,10 @@ from monitor.archive.retention_bounds import raw_tables
 from monitor.archive.statements import statement
 from probes.contract import Deadline
 
+# Maximum rejected results kept of a site, newest first.
 MOST_REFUSED = 10_000
-"""Maximum rejected results kept of a site, newest first."""
+# Minimum age before compression: data arrive late, and inserts into compressed chunks are slow.
 COMPRESS_AFTER = timedelta(days=7)
-"""Minimum age before compression: data arrive late, and inserts into compressed chunks are slow."""
 ONE_DAY = timedelta(days=1)
 FOR_EVER = datetime.min.replace(tzinfo=UTC)
 
@@ -35,14 +30,12 @@ logger = logging.getLogger(__name__)
 
 
 def kept_since(kind: str, now: datetime) -> datetime:
-    """Start of the retention of a kind: older results are rejected. Stored results are deleted a day later, once
-    summarised."""
+    """Start of a kind's retention: older results are rejected, stored results deleted a day later, once summarized."""
     days = _days_in_database(kind)
     return now - timedelta(days=days) if days else FOR_EVER
 
 
 def _days_in_database(kind: str) -> int:
-    """Days that results of a kind stay in the database, 0 for ever: bursts may be in files afterwards."""
     days: int = settings.RETENTION_DAYS[kind]
     if kind == "bursts" and settings.COLD_BURSTS:
         return min(days, settings.COLD_BURSTS_DAYS) if days else settings.COLD_BURSTS_DAYS
@@ -50,10 +43,7 @@ def _days_in_database(kind: str) -> int:
 
 
 def delete_old(now: datetime, deadline: Deadline) -> dict[str, int]:
-    """Delete data past the retention of its kind; returns rows deleted or chunks dropped, by table.
-
-    The rest is left for the next run when the deadline passes.
-    """
+    """Delete expired data until the deadline; return rows deleted or chunks dropped, by table."""
     deleted = {table: _delete_raw(table, kind, now, deadline) for table, kind in raw_tables().items()}
     deleted["cold_file"] = _delete_files(now)
     for table, count in deleted.items():
@@ -63,7 +53,6 @@ def delete_old(now: datetime, deadline: Deadline) -> dict[str, int]:
 
 
 def _delete_files(now: datetime) -> int:
-    """Delete files of bursts past their retention; returns their number."""
     days = settings.RETENTION_DAYS["bursts"]
     try:
         return cold_days.delete_expired(now - timedelta(days=days)) if days else 0
@@ -73,7 +62,7 @@ def _delete_files(now: datetime) -> int:
 
 
 def bound_refused(site_id: int) -> None:
-    """Delete all but the newest rejected results of a site."""
+    """Keep a site's newest `MOST_REFUSED` rejected results."""
     _execute("bound_refused", site_id=site_id, most=MOST_REFUSED)
 
 
@@ -96,8 +85,7 @@ def _delete_raw(table: str, kind: str, now: datetime, deadline: Deadline) -> int
 
 
 def _moved(since: datetime, before: datetime, deadline: Deadline) -> datetime:
-    """Move bursts to files; returns the time before which they may be deleted: `since` where files cannot be
-    written."""
+    """Move bursts to files; return the time up to which to delete."""
     try:
         return cold_days.move(since, before, deadline)
     except ColdFileError as error:
@@ -106,7 +94,7 @@ def _moved(since: datetime, before: datetime, deadline: Deadline) -> datetime:
 
 
 def _delete_by_day(table: str, oldest: datetime, before: datetime, deadline: Deadline) -> int:
-    """Delete a day per transaction, so that transactions are short and an interruption keeps the progress."""
+    """Delete a day per transaction: short, and progress survives interruptions."""
     deleted = 0
     since = start_of("day", oldest)
     while since < before and not deadline.passed:
@@ -119,7 +107,6 @@ def _delete_by_day(table: str, oldest: datetime, before: datetime, deadline: Dea
 
 
 def is_hypertable(table: str) -> bool:
-    """Whether this table is a TimescaleDB hypertable."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT to_regclass('timescaledb_information.hypertables') IS NOT NULL")
         if cursor.fetchone() == (False,):
@@ -129,14 +116,14 @@ def is_hypertable(table: str) -> bool:
 
 
 def may_compress() -> bool:
-    """Whether the licence of this server's TimescaleDB includes compression, as the Community edition's does."""
+    """Whether TimescaleDB's licence includes compression (Community edition)."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT current_setting('timescaledb.license', TRUE)")
         return cursor.fetchone() == ("timescale",)
 
 
 def compress_old(now: datetime) -> int:
-    """Compress chunks of bursts too old for deliveries, where the licence allows; returns the number of chunks."""
+    """Compress burst chunks too old for deliveries; return their number."""
     if not (is_hypertable("burst") and may_compress()):
         return 0
     _execute("enable_compression")

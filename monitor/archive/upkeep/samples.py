@@ -1,8 +1,4 @@
-"""Sample the load of the centre once a minute from its worker, for charts over time.
-
-In: the time, and the Celery queue in Redis. Out: a row of `centre_sample`, and the newest row. A new row also proves
-that beat and worker are running.
-"""
+"""Sample the centre's load each minute from its worker; a new row proves that beat and worker run."""
 
 from __future__ import annotations
 
@@ -14,34 +10,30 @@ from monitor.archive.queries.paths import newest_measurement_at
 from monitor.archive.statements import records, run_statement
 from monitor.queues import QUEUES
 
+# Hash of unfinished tasks taken by a worker, named by kombu; lists of queued tasks have their queues' names.
 UNACKNOWLEDGED = "unacked"
-"""Name in Redis, set by kombu: the hash of unfinished tasks taken by a worker. The lists of queued tasks have the names
-of the queues."""
 EVERY = timedelta(minutes=1)
+# Maximum period for which deliveries are counted after a pause.
 LONGEST = timedelta(hours=1)
-"""Maximum period for which deliveries are counted after a pause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Tasks in the queue, and tasks taken by a worker."""
-
     waiting: int
     taken: int
 
 
 @dataclass(frozen=True, slots=True)
 class LoadSample:
-    """Load of the centre at `at`, and deliveries since `since`. `queue_length` is None where Redis did not answer,
-    `newest_measured_at` before the first result."""
+    """Load of the centre, and deliveries since `since`."""
 
     at: datetime
     since: datetime
     accepted: int
     refused: int
-    newest_measured_at: datetime | None
+    newest_measured_at: datetime | None  # None before the first result
     queued: int
-    queue_length: int | None
+    queue_length: int | None  # None where Redis did not answer
     hours_waiting: int
     waited_s: float
     database_bytes: int
@@ -56,7 +48,6 @@ def queue() -> Queue | None:
 
 
 def take(now: datetime) -> LoadSample:
-    """Record a sample."""
     waiting = queue()
     parameters = {
         "at": now,
@@ -69,6 +60,5 @@ def take(now: datetime) -> LoadSample:
 
 
 def newest() -> LoadSample | None:
-    """The newest sample; None before the first."""
     samples = records(LoadSample, *run_statement("newest_sample"))
     return samples[0] if samples else None

@@ -1,7 +1,4 @@
-"""Properties of the database server: settings, versions, free disk space, and hypertables.
-
-`monitor.archive.upkeep.system_checks` judges them.
-"""
+"""Properties of the database server: settings, versions, free disk space, and hypertables."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ from django.db import connection
 
 from monitor.archive.statements import records, run_statement
 
+# Tables that migrations make hypertables with TimescaleDB, and their time column.
 HYPERTABLES = {
     "burst": "measured_at",
     "throughput_test": "measured_at",
@@ -23,29 +21,23 @@ HYPERTABLES = {
     "trace": "measured_at",
     "direction_burst": "measured_at",
 }
-"""Tables that migrations make hypertables with TimescaleDB, and their time column."""
 LEAST_FREE_RATIO = 0.1
 LEAST_FREE_BYTES = 2**30
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Settings and versions of the server; None where not visible to this user, and for TimescaleDB where not
-    installed.
-
-    `timescaledb` is the version in this database, `timescaledb_versions` those available. `cache_bytes` is
-    effective_cache_size, the memory for data according to the administrator.
-    """
+    """Settings and versions of the server; None where not visible or not installed."""
 
     version_number: int
     session_time_zone: str
     default_time_zone: str
     max_connections: int
-    cache_bytes: int
+    cache_bytes: int  # effective_cache_size: memory for data, set by the administrator
     database_bytes: int
     data_directory: str | None
-    timescaledb: str | None
-    timescaledb_versions: list[str] | None
+    timescaledb: str | None  # version in this database
+    timescaledb_versions: list[str] | None  # available versions
     preloads_timescaledb: bool | None
     timescaledb_licence: str | None
 
@@ -60,8 +52,6 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """File system of the data directory."""
-
     total_bytes: int
     free_bytes: int
 
@@ -71,12 +61,11 @@ class Disk:
 
 
 def server() -> Server:
-    """The server of this database."""
     return records(Server, *run_statement("server"))[0]
 
 
 def disk(of: Server) -> Disk | None:
-    """Disk of the server; None where it is on another machine or does not show its data directory."""
+    """Disk of the server; None on another machine or with an invisible data directory."""
     is_here = connection.settings_dict["HOST"].startswith("/")
     if of.data_directory is None or not is_here or not Path(of.data_directory).is_dir():
         return None
@@ -86,19 +75,16 @@ def disk(of: Server) -> Disk | None:
 
 @dataclass(frozen=True, slots=True)
 class Hypertable:
-    """A hypertable, and the interval of its next chunk."""
-
     name: str
     chunk_interval: timedelta
 
 
 def hypertables(of: Server) -> list[Hypertable]:
-    """Hypertables by name; none without TimescaleDB."""
     return records(Hypertable, *run_statement("hypertables")) if of.timescaledb else []
 
 
 def plain_tables(of: Server) -> list[str]:
-    """Tables of `HYPERTABLES` that are plain although TimescaleDB is available, by name."""
+    """Tables of `HYPERTABLES` still plain although TimescaleDB is available."""
     if of.timescaledb is None:
         return []
     there = HYPERTABLES.keys() & set(connection.introspection.table_names())

@@ -1,7 +1,4 @@
-"""Status of the archive: sizes, backlog, missing results, and problems of its server.
-
-In: the database. Out: an `ArchiveStatus`, for `manage.py archive status`.
-"""
+"""Status of the archive: sizes, backlog, missing results, and server problems."""
 
 from __future__ import annotations
 
@@ -26,30 +23,22 @@ DAYS_OF_COMPLETENESS = 7
 
 @dataclass(frozen=True, slots=True)
 class BurstPeriod:
-    """Period from the oldest burst to the newest."""
-
     oldest_at: datetime | None
     newest_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class SiteCompleteness:
-    """Results delivered by a site in the last days, and missing sequence numbers.
-
-    `dropped` is the agent's own count since its spool was created. A result for which its disk had no room has no
-    number, so none is missing.
-    """
+    """Results delivered by a site in the last days, and missing sequence numbers."""
 
     site: str
     delivered: int
     missing: int
-    dropped: int
+    dropped: int  # the agent's count since its spool was created
 
 
 @dataclass(frozen=True, slots=True)
 class SiteRefused:
-    """Rejected results stored for a site, and the newest of them."""
-
     site: str
     refused: int
     newest_at: datetime
@@ -58,8 +47,6 @@ class SiteRefused:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseProblem:
-    """A message of a system check of the database."""
-
     id: str
     level: str
     message: str
@@ -68,14 +55,13 @@ class DatabaseProblem:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveStatus:
-    """Status at `at`. `disk` is None where the server is on another machine. `bounds` are those of `tables`, by name;
-    foreign tables have none."""
+    """Status at `at`."""
 
     at: datetime
     server: Server
-    disk: Disk | None
+    disk: Disk | None  # None where the server is on another machine
     tables: list[TableGrowth]
-    bounds: dict[str, Bound]
+    bounds: dict[str, Bound]  # of `tables`, by name; foreign tables have none
     growth: Growth
     hypertables: list[Hypertable]
     span: BurstPeriod
@@ -88,7 +74,6 @@ class ArchiveStatus:
 
 
 def status(now: datetime) -> ArchiveStatus:
-    """Current status of the archive."""
     of = server()
     space = disk(of)
     tables = table_sizes(now)
@@ -118,12 +103,10 @@ def _messages(
 
 
 def span() -> BurstPeriod:
-    """Period that has bursts."""
     return records(BurstPeriod, *run_statement("span"))[0]
 
 
 def _completeness(now: datetime) -> list[SiteCompleteness]:
-    """Completeness of the last days, today included, of each site that delivered in them."""
     today = now.date()
     since = today - timedelta(days=DAYS_OF_COMPLETENESS - 1)
     of_site: dict[int, list[SiteDay]] = {}

@@ -1,4 +1,4 @@
-"""The text of `manage.py archive status`: a verdict, the figures, and tables, for a terminal of 80 columns."""
+"""Text of `manage.py archive status`, for a terminal of 80 columns."""
 
 from __future__ import annotations
 
@@ -23,10 +23,7 @@ HEADER = f"{'table':27}{'rows (est.)':>14}{'per day':>11}{'MB':>10}{'per day':>9
 
 
 def status_lines(report: ArchiveStatus, *, complete: bool) -> Iterator[str]:
-    """The report as text.
-
-    When `complete`, it has all tables and sites; the tables precede the verdict, which thus remains on the screen.
-    """
+    """Format the report; when `complete`, all tables precede the verdict, which remains on the screen."""
     if complete:
         yield from _all_tables(report)
         yield ""
@@ -50,13 +47,11 @@ def status_lines(report: ArchiveStatus, *, complete: bool) -> Iterator[str]:
 
 
 def cold_text(cold: ColdTotals) -> str:
-    """The bursts in files; there are some."""
     files = f"{counted(cold.files, 'file')}, {cold.size_bytes / 1e6:,.1f} MB"
     return f"{counted(cold.bursts, 'burst')} from {cold.first} to {cold.last}, {files}"
 
 
 def trouble_lines(troubles: Sequence[DatabaseTrouble]) -> Iterator[str]:
-    """Reasons for which nothing can be stored."""
     for trouble in troubles:
         yield f"nothing can be stored: {trouble.kind}, last seen at {_moment(trouble.at)}"
 
@@ -156,7 +151,6 @@ def _server(report: ArchiveStatus) -> Iterator[str]:
 
 
 def _growth(report: ArchiveStatus) -> str:
-    """Growth and time until the disk is full."""
     bytes_per_day = report.growth.bytes_per_day
     if bytes_per_day is None:
         return "growth unknown yet; sizes are recorded hourly"

@@ -1,8 +1,4 @@
-"""Django system checks of the database server.
-
-Shown by `manage.py check --database default`, `manage.py migrate` and `manage.py archive status`. In: a `Server` of
-`monitor.archive.upkeep.server`. Out: Django's messages, each with an id and a fix.
-"""
+"""Django system checks of the database server, each with an id and a fix."""
 
 from __future__ import annotations
 
@@ -22,17 +18,16 @@ from monitor.database_errors import START_DATABASE, first_line
 from probes.commands.own_command import MANAGE
 
 POSTGRESQL_TESTED = (17, 18)
+# Versions in Debian 13 and in docker-compose.yml.
 TIMESCALEDB_TESTED = ((2, 19), (2, 30))
-"""Versions in Debian 13 and in docker-compose.yml."""
+# A day more for late results, a week for chunks that are deleted whole, and a day to be moved.
 LATE_TO_FILES = timedelta(days=9)
-"""A day more for late results, a week for chunks that are deleted whole, and a day to be moved."""
 UTC_NAMES = ("UTC", "Etc/UTC", "GMT", "Etc/GMT")
+# Web 8, worker 4, beat 1, Grafana up to 10, and some for `manage.py` and `pg_dump`.
 CONNECTIONS_NEEDED = 30
-"""Web 8, worker 4, beat 1, Grafana up to 10, and some for `manage.py` and `pg_dump`."""
 
 
 def check_database(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """Django system check of the database."""
     if "default" not in (databases or ()):
         return []
     try:
@@ -43,7 +38,7 @@ def check_database(databases: Sequence[str] | None = None, **_: Any) -> list[Che
 
 
 def problems(current: Server, space: Disk | None, plain: Sequence[str]) -> Iterator[CheckMessage]:
-    """Problems of a server. `plain` are the tables that could be hypertables."""
+    """Problems of a server; `plain` tables could be hypertables."""
     yield from _check_time_zone(current)
     if current.major not in range(POSTGRESQL_TESTED[0], POSTGRESQL_TESTED[1] + 1):
         yield checks.Warning(
@@ -68,7 +63,7 @@ def problems(current: Server, space: Disk | None, plain: Sequence[str]) -> Itera
 
 
 def check_cold_files(oldest: datetime | None, cold: ColdTotals, now: datetime) -> Iterator[CheckMessage]:
-    """Problems of bursts in files. `oldest` is the oldest burst of the database."""
+    """Problems of bursts in files; `oldest` is the database's oldest burst."""
     if not settings.COLD_BURSTS:
         if cold.files:
             yield checks.Warning(
@@ -149,7 +144,6 @@ def _unreachable(error: OperationalError) -> CheckMessage:
 
 
 def _release(version: str) -> tuple[int, int]:
-    """Major and minor number of a version such as 2.19.3."""
     first, second, *_ = version.split("-")[0].split(".")
     return int(first), int(second)
 

@@ -1,8 +1,6 @@
 """Current reasons why deliveries cannot be stored, for agents, pages and `archive status`.
 
-In: database errors. Out: a `DatabaseTrouble` per kind with its newest time. It cannot be stored in the failing
-database, so it is the modification time of an empty file in the data folder, which even a full disk accepts. The web
-servers of other machines learn it from Redis.
+Each is an empty file's modification time, which even a full disk accepts; other machines read Redis.
 """
 
 from __future__ import annotations
@@ -19,17 +17,15 @@ from django.db import Error
 
 from monitor import redis_client
 
+# Hash in Redis: the time of each kind of trouble at each machine.
 SHARED = "trouble"
-"""Hash in Redis: the time of each kind of trouble at each machine."""
 EARLIEST = datetime.min.replace(tzinfo=UTC)
+# A machine that is gone clears nothing.
 FORGOTTEN_AFTER_S = 3600
-"""A machine that is gone clears nothing."""
 logger = logging.getLogger(__name__)
 
 
 class TroubleKind(StrEnum):
-    """Kinds of trouble, as shown to users."""
-
     DISK_FULL = "the disk of the database is full"
     NO_RESOURCES = "the database is out of memory or connections"
     SLOW = "the database is too slow"
@@ -45,6 +41,7 @@ class DatabaseTrouble:
     at: datetime
 
 
+# Kinds by SQLSTATE, https://www.postgresql.org/docs/current/errcodes-appendix.html.
 KINDS = {
     "53100": TroubleKind.DISK_FULL,
     "57014": TroubleKind.SLOW,
@@ -52,17 +49,14 @@ KINDS = {
     "40P01": TroubleKind.SLOW,
     "08007": TroubleKind.NOT_REPLICATED,
 }
-"""Kinds by SQLSTATE, https://www.postgresql.org/docs/current/errcodes-appendix.html."""
 
 
 def kind_of(error: Error) -> TroubleKind:
-    """Kind of a database error, for delivering agents."""
     sqlstate = getattr(error.__cause__, "sqlstate", None) or ""
     return KINDS.get(sqlstate, TroubleKind.NO_RESOURCES if sqlstate.startswith("53") else TroubleKind.AWAY)
 
 
 def record_trouble(kind: TroubleKind) -> None:
-    """Record trouble for all web servers."""
     file = _file(kind)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -75,7 +69,6 @@ def record_trouble(kind: TroubleKind) -> None:
 
 
 def clear_trouble() -> None:
-    """Clear all trouble of this machine after a batch was stored."""
     for kind in TroubleKind:
         try:
             _file(kind).unlink()
@@ -85,7 +78,7 @@ def clear_trouble() -> None:
 
 
 def current_trouble() -> list[DatabaseTrouble]:
-    """Current trouble of all machines, newest first; that of a machine ends when it has stored a batch."""
+    """Trouble of all machines, newest first; storing a batch ends a machine's trouble."""
     newest: dict[TroubleKind, datetime] = {}
     for name, at in (redis_client.centre().command("hgetall", SHARED) or {}).items():
         machine, _, kind_name = name.decode().rpartition("/")

@@ -1,7 +1,4 @@
-"""Django system checks before an upgrade: the release of the database, pending migrations, and disk space for them.
-
-Shown by `manage.py check`, and by `manage.py migrate` before it begins.
-"""
+"""Django system checks before an upgrade: release, pending migrations, and their disk space."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from probes.quantities import counted, duration_text
 
 
 def check_upgrade(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """Django system check of the database's migrations. An empty database is not an upgrade."""
+    """Check the database's migrations; an empty database is no upgrade."""
     if "default" not in (databases or ()):
         return []
     try:
@@ -34,7 +31,6 @@ def check_upgrade(databases: Sequence[str] | None = None, **_: Any) -> list[Chec
 
 
 def pending_messages(pending: Sequence[PendingMigration], space: Disk | None) -> Iterator[CheckMessage]:
-    """The messages on migrations to apply, with this disk of the database, where it is visible."""
     if not pending:
         return
     whole_s = estimate_s(list(pending))

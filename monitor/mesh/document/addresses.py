@@ -1,4 +1,4 @@
-"""Validate the addresses of hosts that other sites reach. Nothing is resolved here."""
+"""Validate addresses of hosts that other sites reach. Nothing is resolved here."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ def family_of(address: str) -> Family | None:
 
 
 def is_private(address: str) -> bool:
-    """Whether it is an address of a private network, or of a provider's behind NAT. False for a name."""
+    """Whether it is private or a provider's behind NAT; False for a name."""
     ip = literal(address)
     return ip is not None and any(ip in network for network in _PRIVATE)
 
 
 def guarded_network(address: str) -> str | None:
-    """The network that no agent measures unless its limits.toml allows a part of it; None for any other address."""
+    """Network that agents measure only if limits.toml allows, else None."""
     return None if literal(address) is None else networks.guarded_network(address)
 
 
 def canonical(address: str) -> str:
-    """Normal form of an address: `2001:DB8:0::1` and `2001:db8::1` give the same, and names in any case."""
+    """Normal form, also of names: `2001:DB8:0::1` gives `2001:db8::1`."""
     ip = literal(address)
     return address.lower().rstrip(".") if ip is None else str(ip)
 
 
 def fault(address: str) -> str | None:
-    """Reason why `address` cannot be measured, and the fix, without a subject; None for a valid address."""
+    """Reason why `address` cannot be measured, and the fix, or None."""
     ip = literal(address)
     if ip is None:
         return hosts.fault(address)

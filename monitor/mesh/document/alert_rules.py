@@ -1,9 +1,7 @@
-"""Settings of alert rules in mesh.toml, and those that apply to each path.
+"""Settings of alert rules in mesh.toml, registered as structs by `monitor.alerts.detect.rules`, and their resolution
+for each path.
 
-A rule of `monitor.alerts.detect.rules` declares its keys as a struct, each field with its default, bounds and
-description, and registers it here. `[alerts.loss]` sets a rule for the whole mesh, `[[alerts.for]]` for a group, for
-paths from or to a site, or for a single path; later tables override earlier ones key by key. Unset keys have the
-default; `enabled = false` disables a rule.
+Later [[alerts.for]] tables override earlier tables key by key; unset keys have the default.
 """
 
 from __future__ import annotations
@@ -18,17 +16,17 @@ from monitor.analysis.alarms.by_setting import OneForAll
 from probes.toml.keys import DISTINCT, Text, meaning, must_be
 
 Severity = Literal["notice", "warning", "critical"]
+# Severity of an incident, lowest first.
 SEVERITIES = get_args(Severity)
-"""Severity of an incident, lowest first."""
 
 RuleSeverity = Annotated[Severity, meaning("Severity of the rule's incidents.")]
+# A rule would fire always or never at 0 or 1.
 OpenRatio = Annotated[float, Meta(gt=0, lt=1)]
-"""A rule would fire always or never at 0 or 1."""
 Share = Annotated[float, Meta(ge=0, le=1)]
 RiseMs = Annotated[float, Meta(ge=0.1, le=10_000)]
 WaitS = Annotated[int, Meta(ge=10, le=86_400)]
+# A time that must be at least as long as the interval between ping cycles.
 HOLDS_A_CYCLE = Meta(extra={"holds_a_cycle": True})
-"""A time that must be at least as long as the interval between ping cycles."""
 
 
 DAY_S = 86_400.0
@@ -36,25 +34,22 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class LeastSchedule:
-    """The slowest schedule of pings at which a rule can fire: `words` say what it needs.
+    """The slowest schedule of pings at which a rule can fire: `words` say what it needs."""
 
-    `longest_s` is the interval between cycles with a single packet size, times the number of sizes if `per_size`.
-    """
-
-    words: str
-    longest_s: float
+    words: str  # its needs, for messages
+    longest_s: float  # interval with a single packet size, times the sizes if `per_size`
     per_size: bool = False
 
     def longest_every_s(self, sizes: int) -> int:
-        """The longest interval, in whole seconds, with this number of packet sizes."""
+        """Longest interval, in whole seconds, with this many packet sizes."""
         return int(self.longest_s * (sizes if self.per_size else 1))
 
 
 class RuleSettings(Struct, frozen=True, kw_only=True):
     """Keys that every rule has; a rule with another default severity declares the key again."""
 
+    # None where any schedule of mesh.toml will do.
     schedule: ClassVar[LeastSchedule | None] = None
-    """None where any schedule of mesh.toml will do."""
 
     enabled: Annotated[bool, meaning("Whether the rule is on.")] = True
     severity: RuleSeverity = "warning"
@@ -69,7 +64,6 @@ class LimitSettings(RuleSettings, frozen=True, kw_only=True):
 
     @property
     def limit(self) -> float | None:
-        """The limit, None where none is set."""
         return None
 
     @property
@@ -77,8 +71,8 @@ class LimitSettings(RuleSettings, frozen=True, kw_only=True):
         return self.enabled and self.limit is not None
 
 
+# Settings of each rule by the name of its table; `monitor.alerts` registers its rules.
 RULES: dict[str, type[RuleSettings]] = {}
-"""Settings of each rule by the name of its table; `monitor.alerts` registers its rules."""
 
 PATH = "path"
 PATH_MEANING = 'Selects a single path by the names of its hosts: `path = ["slac", "cern"]` is from slac to cern.'
@@ -112,7 +106,6 @@ class Place:
     hosts: tuple[str, ...] = ()
 
     def is_in(self, selector: Mapping[str, Any]) -> bool:
-        """Whether every selector key of `selector` matches."""
         return (
             selector.get("group") in (None, *self.groups)
             and selector.get("from") in (None, self.source)
@@ -122,10 +115,8 @@ class Place:
 
 
 def settings_for(alerts: Mapping[str, Any], name: str, places: Mapping[int, Place]) -> Mapping[int, RuleSettings]:
-    """Settings of rule `name` on each path, by the keys of `places`; paths where it is disabled are left out.
-
-    `alerts` is the [alerts] table as checked by `document.read`. Paths with the same settings share a `RuleSettings`.
-    """
+    """Settings of rule `name` on each path where it is enabled, from the checked [alerts] table. Equal settings share a
+    `RuleSettings`."""
     specials = [special for special in alerts.get(FOR, ()) if name in special]
     if not specials:
         general = RULES[name](**alerts.get(name, {}))
@@ -146,12 +137,11 @@ def settings_for(alerts: Mapping[str, Any], name: str, places: Mapping[int, Plac
 
 
 def is_on_anywhere(alerts: Mapping[str, Any], name: str) -> bool:
-    """Whether rule `name` is on for the whole mesh or in one of its [[alerts.for]] tables."""
     general = alerts.get(name, {})
     special = [table[name] for table in alerts.get(FOR, ()) if name in table]
     return any(RULES[name](**{**general, **keys}).is_on for keys in ({}, *special))
 
 
 def register(name: str, rule: type[RuleSettings]) -> None:
-    """Make `name` a table of [alerts] with the keys of these settings."""
+    """Make `name` a table of [alerts] with these settings' keys."""
     RULES[name] = rule

@@ -1,9 +1,5 @@
-"""Daily budgets of throughput tests: the [budget] tables of mesh.toml, enforced at the centre besides the sites'
-limits.
-
-`Budgets` counts every test of the days in question and rejects further tests over a limit. Pure: seconds, bytes and
-days (UTC, since the epoch) in, the violated rule out. `spending` decides which slots count.
-"""
+"""Daily budgets of throughput tests, [budget] in mesh.toml, enforced at the centre besides sites' limits. Pure; days
+are UTC, since the epoch."""
 
 from __future__ import annotations
 
@@ -19,12 +15,12 @@ from msgspec import Meta
 from probes.quantities import with_unit
 from probes.toml.keys import meaning
 
+# Prefix of each rule's name.
 RULE = "budget."
-"""Prefix of each rule's name."""
 DAY_S = 86_400
 
+# A scope, and the name of a path, host or uplink.
 Account = tuple[str, str]
-"""A scope, and the name of a path, host or uplink."""
 
 
 class ScopeBudget(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +66,7 @@ class Budgets:
             )
 
     def forbids(self, accounts: Collection[Account], at_s: float, cost: Cost) -> str | None:
-        """Rule violated by a further test that begins at `at_s`, or None."""
+        """Rule violated by a further test at `at_s`, or None."""
         for account in accounts:
             rule = self._over(account, int(at_s // DAY_S), cost)
             if rule is not None:

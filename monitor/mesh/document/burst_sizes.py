@@ -1,8 +1,4 @@
-"""The packet sizes of a path's bursts, by the tests that measure it.
-
-Pings are a path's bursts. The round trips of a STAMP test are those of a path without pings: such tests stand in for
-them.
-"""
+"""Packet sizes of a path's bursts; STAMP tests stand in on paths without pings."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from monitor.mesh.kinds import MESH_KINDS, packet_sizes
 def burst_sizes(
     document: MeshDocument, measurements: Collection[MeasurementEntry]
 ) -> dict[MeasurementEntry, tuple[int, ...]]:
-    """Packet sizes of the bursts that each of all the document's measurements gives; empty for those that give none."""
+    """Packet sizes of each measurement's bursts; empty without bursts."""
     sizes_of = {test.name: packet_sizes(test) for test in document.tests}
     kinds = {test.name: MESH_KINDS[test.kind] for test in document.tests}
     pings = {name for name, kind in kinds.items() if kind.identified_by_size and not kind.stands_in_for_pings}

@@ -1,4 +1,4 @@
-"""The country codes that mesh.toml may use: ISO 3166-1 alpha-2, and XK, which the EU and the IMF use for Kosovo."""
+"""Country codes of mesh.toml: ISO 3166-1 alpha-2, and XK, which the EU and the IMF use for Kosovo."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CODES = frozenset(_TEXT.split())
 
 
 def fault(code: str) -> str | None:
-    """Reason why `code` is not a country, and the fix, without a subject; None for a country."""
+    """Reason why `code` is not a country, and the fix, or None."""
     if code in CODES:
         return None
     fix = f'write "{code.upper()}"' if code.upper() in CODES else 'write two letters, as "CH"'

@@ -1,7 +1,6 @@
-"""Tables of mesh.toml as frozen structs: their keys with types, bounds, defaults and descriptions.
+"""Tables of mesh.toml as frozen structs, with types, bounds, defaults and descriptions.
 
-`reader` decodes them, docs/reference lists them, and `apply` and `expansion` take them as a `MeshDocument`. The structs
-of tests are in `monitor.mesh.kinds`; their `parameters` are the fields of the spec in `probes` without the addresses.
+A test's `parameters` are the fields of its spec in `probes`, without addresses.
 """
 
 from __future__ import annotations
@@ -17,9 +16,8 @@ from monitor.mesh.document.addresses import Family
 from probes.kinds import SLOT_KINDS
 from probes.toml.keys import DISTINCT, NOT_EMPTY, Text, check, meaning, must_be
 
+# Hosts that answer pings also answer capacity tests; hosts that measure throughput also measure disk to disk.
 HostKind = Literal["ping", "throughput"]
-"""Kinds of tests that a host takes part in. Hosts that answer pings also answer capacity tests; hosts that measure
-throughput also disk to disk."""
 
 _ENDS = "beginning and ending with a letter or digit"
 Name = Annotated[
@@ -35,11 +33,11 @@ UPLINK = "one throughput test at a time"
 
 ON_DEMAND = "on-demand"
 ON_DEMAND_AGGREGATE = "on-demand-aggregate"
+# Names of the tests of on-demand slots, reserved in mesh.toml.
 RESERVED_TESTS = (ON_DEMAND, ON_DEMAND_AGGREGATE)
-"""Names of the tests of on-demand slots, reserved in mesh.toml."""
 
+# Kinds with slots run alone on their hosts and need an agent at both ends.
 WITH_SLOTS = tuple(kind.name for kind in SLOT_KINDS)
-"""Kinds with slots: they run alone on their hosts and need an agent at both ends."""
 
 
 class TestEntry(Protocol):
@@ -66,7 +64,7 @@ class TestKeys(Struct, frozen=True, tag_field="kind"):
 
     @property
     def host_pairs(self) -> tuple[tuple[str, str], ...]:
-        """Sender and receiver of each pair that a test names itself; such a test belongs to no group."""
+        """Sender and receiver of each pair named by the test itself, which has no group."""
         return ()
 
 
@@ -168,7 +166,7 @@ class HostEntry(Struct, frozen=True, kw_only=True):
 
     @property
     def peer_addresses(self) -> list[dict[str, object]]:
-        """`peers` for the database; only keys that are set."""
+        """`peers` for the database; only set keys."""
         return [
             {"sites": list(peer.sites)}
             | {key: value for key in ("address", "source") if (value := getattr(peer, key)) is not None}
@@ -232,12 +230,11 @@ class GroupEntry(Struct, frozen=True, kw_only=True, tag_field="shape"):
 
     @property
     def site_names(self) -> tuple[str, ...]:
-        """All sites of the group, without duplicates."""
         keys = (key for key in self.__struct_fields__ if key not in GroupEntry.__struct_fields__)
         return tuple(dict.fromkeys(name for key in keys for name in getattr(self, key)))
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Ordered pairs of sites: (source, destination). They may include a site with itself, and a pair twice."""
+        """Ordered pairs (source, destination), possibly equal or repeated."""
         raise NotImplementedError
 
 
@@ -272,20 +269,15 @@ class BetweenGroup(GroupEntry, frozen=True, kw_only=True, tag="between"):
 
 
 class MeshDocument(Struct, frozen=True, dict=True):
-    """Contents of mesh.toml.
-
-    `alerts`, `service_levels` and `budgets` are the keys set in [alerts], [service_level] and [budget]; the modules
-    `alert_rules`, `service_levels` and `budgets` interpret them. `networks` has name and AS number by prefix, `sweeps`
-    the keys of each [[sweep]] by its name.
-    """
+    """Contents of mesh.toml."""
 
     name: str
     home: str | None
     sites: tuple[SiteEntry, ...]
     tests: tuple[TestEntry, ...]
     groups: tuple[GroupEntry, ...]
-    alerts: Mapping[str, Any]
-    service_levels: Mapping[str, Any] = field(default_factory=dict)
-    budgets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    networks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    sweeps: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    alerts: Mapping[str, Any]  # keys set in [alerts], for `alert_rules`
+    service_levels: Mapping[str, Any] = field(default_factory=dict)  # keys set in [service_level]
+    budgets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # keys set in [budget]
+    networks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # name and AS number by prefix
+    sweeps: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # keys of each [[sweep]] by its name

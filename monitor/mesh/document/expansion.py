@@ -1,8 +1,6 @@
-"""Expand groups to measurements: which test runs between which hosts. Pure; `apply` stores them as rows.
+"""Expand groups to measurements: which test runs between which hosts. Pure.
 
-A group gives ordered pairs of sites. A pair gives a measurement for each pair of their hosts of the same family that
-take part in the test's kind, if the source has an agent (for throughput and disk to disk, both ends), and if no NAT is
-before the end that listens. An aggregate test names its pairs of hosts itself.
+Hosts need the same family, an agent at the source (with slots: both ends), and no NAT before the listening end.
 """
 
 from __future__ import annotations
@@ -37,12 +35,11 @@ class SimultaneousRun:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """All its hosts, without duplicates."""
         return tuple(dict.fromkeys(host for pair in self.pairs for host in pair))
 
 
 def site_pairs(group: GroupEntry) -> Iterator[tuple[str, str]]:
-    """Ordered pairs of different sites: (source, destination). Overlapping lists may give a pair twice."""
+    """Ordered pairs of different sites, possibly repeated."""
     return (pair for pair in group.pairs() if pair[0] != pair[1])
 
 
@@ -51,14 +48,12 @@ def _can_send(test: TestEntry, site: SiteEntry, host: HostEntry) -> bool:
 
 
 def _can_receive(test: TestEntry, site: SiteEntry, host: HostEntry) -> bool:
-    """A site needs an agent for tests with slots alone; a public server stands in for the listening end."""
     if not host.measures(test.kind):
         return False
     return test.kind not in WITH_SLOTS or site.has_agent or _is_public_server(test, site, host, is_source=False)
 
 
 def _is_public_server(test: TestEntry, site: SiteEntry, host: HostEntry, *, is_source: bool) -> bool:
-    """Whether the host is a public iperf3 server, which can be the listening end of the test."""
     listens = test.kind in WITH_SLOTS and getattr(test, "reverse", False) is is_source
     return listens and host.iperf3_ports is not None and getattr(test, "meets_public_servers", False)
 
@@ -67,10 +62,7 @@ _MEASUREMENTS = "measurements"
 
 
 def measurements(document: MeshDocument) -> dict[MeasurementEntry, str]:
-    """Every measurement of the document, without duplicates, with the name of its first group, empty without any.
-
-    Undefined names are skipped: the parser has reported them. Expanded once for each document.
-    """
+    """Distinct measurements, each with its first group, or empty. Undefined names are skipped. Cached per document."""
     first_group: dict[MeasurementEntry, str] | None = document.__dict__.get(_MEASUREMENTS)
     if first_group is not None:
         return first_group
@@ -85,7 +77,7 @@ def measurements(document: MeshDocument) -> dict[MeasurementEntry, str]:
 
 
 def runs_of_pairs(document: MeshDocument) -> Iterator[SimultaneousRun]:
-    """The tests that name their pairs of hosts, with the pairs whose hosts are defined."""
+    """Tests that name their pairs, with pairs of defined hosts."""
     hosts = {host.name for site in document.sites for host in site.hosts}
     for test in document.tests:
         pairs = tuple(pair for pair in test.host_pairs if hosts.issuperset(pair))
@@ -94,7 +86,6 @@ def runs_of_pairs(document: MeshDocument) -> Iterator[SimultaneousRun]:
 
 
 def of_group(document: MeshDocument, group: GroupEntry, only: TestEntry | None = None) -> Iterator[MeasurementEntry]:
-    """Measurements of a group; only those of a test, if given."""
     members = set(group.site_names)
     sites = [site for site in document.sites if site.name in members]
     tests = [
@@ -112,8 +103,7 @@ def of_group(document: MeshDocument, group: GroupEntry, only: TestEntry | None =
 
 
 class _Ends:
-    """The hosts of each site that can be the source and the destination of a test, with their families, and whether
-    they can be the end that listens."""
+    """Possible source and destination hosts of a test by site, with families, and whether they can listen."""
 
     def __init__(self, sites: Iterable[SiteEntry], test: TestEntry) -> None:
         self.senders: dict[str, list[tuple[str, int, bool]]] = {}

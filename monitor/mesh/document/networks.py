@@ -1,4 +1,4 @@
-"""The [[network]] tables of mesh.toml: prefixes of own networks with their names, for the hops of routes."""
+"""[[network]] tables of mesh.toml: prefixes of own networks with names, for route hops."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from msgspec import Meta, Struct
 from probes.toml.keys import Text, check, meaning
 from probes.toml.tables import Table
 
+# The last AS number, 2^32 - 1, is reserved (RFC 7300).
 LARGEST_ASN = 2**32 - 2
-"""The last AS number, 2^32 - 1, is reserved (RFC 7300)."""
 
 
 def parse_prefix(text: str) -> IPv4Network | IPv6Network:
-    """Parse a prefix or a single address. Raises ValueError with a fix."""
+    """Parse a prefix or single address. Raises `ValueError` with a fix."""
     try:
         return ip_network(text)
     except ValueError:
@@ -27,7 +27,7 @@ def parse_prefix(text: str) -> IPv4Network | IPv6Network:
 
 
 def fault(text: str) -> str | None:
-    """Reason why `text` is not a prefix, and the fix, without a subject; None for a valid prefix."""
+    """Reason why `text` is not a prefix, and the fix, or None."""
     try:
         parse_prefix(text)
     except ValueError as error:
@@ -58,7 +58,7 @@ class NetworkEntry(Struct, frozen=True, kw_only=True):
 
 
 def read_networks(top: Table) -> dict[str, dict[str, Any]]:
-    """Name and AS number of each network of the file, by prefix; a prefix that is listed twice is a problem."""
+    """Name and AS number by prefix; a repeated prefix is a problem."""
     networks: dict[str, dict[str, Any]] = {}
     first: dict[str, Table] = {}
     for table in top.tables("network"):

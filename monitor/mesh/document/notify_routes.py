@@ -1,7 +1,6 @@
-"""Notification routes: `[[alerts.notify]]` of mesh.toml, and the channels of an incident.
+"""Notification routes: [[alerts.notify]] of mesh.toml, and the channels of an incident.
 
-In: the [alerts] table as checked by `document`, the severity of an incident and the places of its paths. Out: `Route`s.
-mesh.toml has the names of channels; their URLs contain passwords and are only in SOUNDINGS_NOTIFY_URLS.
+Channel URLs contain passwords and are only in SOUNDINGS_NOTIFY_URLS.
 """
 
 from __future__ import annotations
@@ -61,13 +60,12 @@ class NotifyRoute:
     selector: Mapping[str, Any] | None = None
 
     def takes(self, severity: str, places: Iterable[Place]) -> bool:
-        """Whether an incident of this severity with paths at these places matches."""
         if SEVERITIES.index(severity) < SEVERITIES.index(self.severity):
             return False
         return self.selector is None or any(place.is_in(self.selector) for place in places)
 
     def due_at(self, at: datetime) -> datetime:
-        """Time to send a notification of an event at `at`: then, or at the next digest."""
+        """Time to send: at once, or at the next digest."""
         if self.digest is None:
             return at
         zone = ZoneInfo(self.zone)
@@ -77,13 +75,12 @@ class NotifyRoute:
 
 
 def channels() -> dict[str, str]:
-    """Configured channels: a name that is safe to store and show -> the URL."""
+    """Configured channels: name, safe to store and show -> URL."""
     return dict(named(word) for word in settings.NOTIFY_URLS)
 
 
 def named(word: str) -> tuple[str, str]:
-    """Name and URL of a channel. A URL without a name gets its scheme and a digest as name, since URLs contain
-    passwords."""
+    """Name and URL of a channel; an unnamed URL, containing passwords, is named by scheme and digest."""
     given = _NAMED.fullmatch(word)
     if given is not None:
         return given[1], given[2]
@@ -91,21 +88,21 @@ def named(word: str) -> tuple[str, str]:
 
 
 def routes(alerts: Mapping[str, Any], channels: Iterable[str]) -> list[NotifyRoute]:
-    """Routes of the mesh; without routes in mesh.toml, everything to each of `channels` immediately."""
+    """Routes of the mesh; without any, everything to each of `channels` immediately."""
     if NOTIFY not in alerts:
         return [NotifyRoute(channel) for channel in channels]
     return [_route(table) for table in alerts[NOTIFY]]
 
 
 def unknown_channels(alerts: Mapping[str, Any], channels: Collection[str]) -> list[str]:
-    """Channels named in mesh.toml that are not among `channels`, without duplicates."""
+    """Distinct channels in mesh.toml that are not among `channels`."""
     return [
         name for name in dict.fromkeys(table["channel"] for table in alerts.get(NOTIFY, ())) if name not in channels
     ]
 
 
 def chosen(of: Sequence[NotifyRoute], severity: str, places: Sequence[Place]) -> dict[str, NotifyRoute]:
-    """Route of an incident for each channel; an immediate route is preferred to a digest."""
+    """Route of an incident for each channel, preferring immediate routes to digests."""
     by_channel: dict[str, NotifyRoute] = {}
     for route in sorted(of, key=lambda route: route.digest is not None):
         if route.takes(severity, places):

@@ -1,7 +1,6 @@
-"""Read mesh.toml: `read` returns a `MeshDocument`, or raises `MeshError` with all problems of the file.
+"""Read mesh.toml as a `MeshDocument`; check names and addresses. No database.
 
-`structure` has the tables and keys, `probes.toml.tables` decodes them. This module checks names and addresses, `rules`
-the relations between entries; `expansion` derives the measurements. No database: `manage.py mesh check` works without.
+`rules` checks relations between entries.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ class MeshError(tables.FileError):
 
 
 def read(path: Path | str) -> MeshDocument:
-    """Read the document in the file at `path`. Raises `MeshError`, also when the file cannot be read."""
+    """Read a file. Raises `MeshError` with all problems, also when unreadable."""
     return _document(tables.read(path, file_struct(), MeshError))
 
 
 def parse(content: bytes, file: str) -> MeshDocument:
-    """Parse the document in `content`; `file` is its name in errors. Raises `MeshError`."""
+    """Parse `content`; `file` is its name in errors. Raises `MeshError`."""
     return _document(tables.parse(content, file, file_struct(), MeshError))
 
 
@@ -67,7 +66,6 @@ def _settings(table: Table | None) -> dict[str, Any]:
 
 
 def _site(table: Table) -> SiteEntry | None:
-    """Site with the keys that follow from others; None if it is invalid."""
     site: SiteEntry | None = table.entry()
     if site is None:
         return None
@@ -112,7 +110,7 @@ class Names:
             self._check_selection(selection)
 
     def _define(self, kind: str, table: Table) -> bool:
-        """Register a table by its name; whether the name is the first of its kind."""
+        """Register a name; False if already defined."""
         if not table.name:
             return False
         if kind == "test" and table.name in RESERVED_TESTS:
@@ -134,7 +132,6 @@ class Names:
             self._check_address(host)
 
     def _check_former_names(self, site: Table) -> None:
-        """An earlier name is the name of no site, and of one site only."""
         for index, name in site.elements.get("formerly", {}).items():
             if name in self.entries["site"]:
                 site.problem(f'site "{name}" is in the file; an earlier name must be free', "formerly", index)
@@ -143,7 +140,6 @@ class Names:
                 site.problem(f'"{name}" is an earlier name of another site, in line {line}', "formerly", index)
 
     def _check_address(self, host: Table) -> None:
-        """The address family must be that of a literal address, and no other host may have the address."""
         address, family = host.values.get("address"), host.values.get("family")
         if address is None:
             return
@@ -165,7 +161,6 @@ class Names:
             )
 
     def _check_peers(self, site: Table, host: Table) -> None:
-        """Each site may be a peer once, of another site than the host's; addresses are of the host's family."""
         family = host.values.get("family") or addresses.family_of(host.values.get("address") or "") or 4
         taken: dict[str, int] = {}
         for peer in host.tables("peer"):

@@ -1,8 +1,4 @@
-"""Alert rules that cannot fire at the ping intervals of a mesh.toml: warnings, since the measurements are valid.
-
-In: the document. Out: a sentence for each group and interval. A rule declares the slowest schedule that it can do with
-in its settings (`alert_rules.LeastSchedule`). A path in several groups has the shortest of its intervals.
-"""
+"""Warn of alert rules that cannot fire at the ping intervals of a mesh.toml."""
 
 from __future__ import annotations
 
@@ -28,12 +24,12 @@ class _PingSchedule:
     sizes: int
 
 
+# Group, interval, the schedule that rules need, and number of packet sizes.
 _Need = tuple[str, int, LeastSchedule, int]
-"""Group, interval, the schedule that rules need, and number of packet sizes."""
 
 
 def rules_without_effect(document: MeshDocument) -> list[str]:
-    """A sentence for each group, interval and need of rules that cannot fire there."""
+    """Sentence for each group, interval and need of rules that cannot fire."""
     if not any(map(_is_too_slow, document.tests)):
         return []
     paths_of: dict[_PingSchedule, list[tuple[str, str]]] = defaultdict(list)
@@ -61,7 +57,7 @@ def rules_without_effect(document: MeshDocument) -> list[str]:
 
 
 def _is_too_slow(test: TestEntry) -> bool:
-    """Whether a rule could not fire on a path that had the bursts of this test alone."""
+    """Whether a rule could not fire with this test's bursts alone."""
     sizes, schedules = len(packet_sizes(test)), [rule.schedule for rule in RULES.values() if rule.schedule is not None]
     return sizes > 0 and any(test.every_s > schedule.longest_every_s(sizes) for schedule in schedules)
 
@@ -77,7 +73,6 @@ def _sentence(group: str, every_s: int, needed: LeastSchedule, sizes: int, names
 
 
 def _schedules(document: MeshDocument) -> dict[tuple[str, str], _PingSchedule]:
-    """The pings of each path, by its hosts."""
     tests = {test.name: test for test in document.tests}
     schedules: dict[tuple[str, str], _PingSchedule] = {}
     groups = expansion.measurements(document)
@@ -103,6 +98,5 @@ class PathPlaces:
         self._groups_of = {site: frozenset(names) for site, names in groups.items()}
 
     def between(self, hosts: tuple[str, str]) -> Place:
-        """Place of the path between two hosts."""
         source, destination = self._site_of[hosts[0]], self._site_of[hosts[1]]
         return Place(source, destination, self._groups_of[source] & self._groups_of[destination], hosts)

@@ -1,9 +1,4 @@
-"""Check relations between the entries of mesh.toml: schedules that fit, measurements that can be told apart.
-
-`check` takes the valid entries and records problems on their tables, with the line to fix. `private_address_warnings`
-are of hosts that others reach only if a VPN joins their networks, `refused_address_warnings` of targets that agents
-refuse by default.
-"""
+"""Check relations between entries of mesh.toml; problems name the line to fix."""
 
 from __future__ import annotations
 
@@ -25,19 +20,18 @@ from probes.site.limits.networks import DEFAULT_ALLOWED, networks_around
 from probes.toml.keys import keys_of, to_toml
 from probes.toml.tables import Table
 
+# Equal tests always fit up to here: 3/2 colours per edge at a vertex suffice (Shannon 1949).
 ALWAYS_FITS_RATIO = 2 / 3
-"""Utilisation up to which equal tests always fit: a multigraph needs at most 3/2 colours per edge at a vertex (Shannon
-1949). Above it, the planner tries."""
 
 SHOWN_SITES = 3
 SHOWN_TARGETS = 3
 
+# Table of each entry by kind and name, so that a rule can name its line.
 Entries = Mapping[str, Mapping[str, Table]]
-"""Table of each entry by kind and name, so that a rule can name its line."""
 
 
 def check(document: MeshDocument, top: Table, entries: Entries) -> None:
-    """Record every rule that the document violates; `top` is the table of the file."""
+    """Record every violated rule; `top` is the file's table."""
     _home_has_an_agent(document, top)
     for test in document.tests:
         _fits_its_period(test, entries["test"][test.name])
@@ -66,7 +60,6 @@ def _home_has_an_agent(document: MeshDocument, top: Table) -> None:
 
 
 def _paths_are_measured(wanted: Collection[expansion.MeasurementEntry], top: Table, entries: Entries) -> None:
-    """Paths named in the file must be measured. Skipped where a host is invalid or missing."""
     tables = [table for table in selections(top) if PATH in table.elements]
     measured = {measurement.hosts for measurement in wanted} if tables else set()
     for table in tables:
@@ -91,7 +84,6 @@ def _whole(seconds: float) -> int:
 
 
 def _measures_something(document: MeshDocument, group: GroupEntry, entries: Entries) -> None:
-    """Each test of a group must measure at least a path. Skipped where part of the group is invalid."""
     table = entries["group"][group.name]
     sites = {site.name for site in document.sites}
     if not sites.issuperset(group.site_names):
@@ -112,7 +104,7 @@ def _measures_something(document: MeshDocument, group: GroupEntry, entries: Entr
 def _one_kind_of_bursts(
     document: MeshDocument, wanted: dict[expansion.MeasurementEntry, str], entries: Entries
 ) -> None:
-    """Loss and RTT of a path are those of pings or of TCP handshakes: the two are no single series."""
+    """Pings and TCP handshakes are no single series."""
     tests = {
         test.name: test
         for test in document.tests
@@ -140,7 +132,7 @@ def _one_kind_of_bursts(
 def _packet_sizes_differ(
     document: MeshDocument, wanted: dict[expansion.MeasurementEntry, str], entries: Entries
 ) -> None:
-    """Bursts are identified by path and packet size, so two ping tests may not use the same size on a path."""
+    """Bursts are identified by path and size, so sizes must differ."""
     standing_in = {test.name for test in document.tests if MESH_KINDS[test.kind].stands_in_for_pings}
     if len([test for test in document.tests if packet_sizes(test) and test.name not in standing_in]) < 2:
         return
@@ -164,8 +156,6 @@ def _packet_sizes_differ(
 def _hosts_have_the_time(
     document: MeshDocument, wanted: dict[expansion.MeasurementEntry, str], entries: Entries
 ) -> None:
-    """A host and an uplink carry a single throughput test at a time, so their tests must fit into their periods in
-    sequence."""
     fitting = (test for test in document.tests if test.kind in WITH_SLOTS and _slot_ratio(test) <= 1)
     tests = {test.name: test for test in fitting}
     runs: list[expansion.MeasurementEntry | expansion.SimultaneousRun] = [
@@ -198,7 +188,6 @@ def _hosts_have_the_time(
 
 
 def _takes(document: MeshDocument) -> dict[str, tuple[str, ...]]:
-    """Resources of each host, by display name: the host and its uplink."""
     return {
         host.name: (
             f'host "{host.name}"',
@@ -214,7 +203,6 @@ def _all_find_room(
     tests: dict[str, TestEntry],
     takes: dict[str, tuple[str, ...]],
 ) -> bool:
-    """Whether the planner places every test of the longest period."""
     numbers = {name: number for number, name in enumerate(sorted({name for names in takes.values() for name in names}))}
     jobs = [
         Job(
@@ -241,7 +229,7 @@ def _busy_ratio(tests: dict[str, TestEntry], counts: Counter[str]) -> float:
 
 
 def _turns_fit(document: MeshDocument, wanted: dict[expansion.MeasurementEntry, str], entries: Entries) -> None:
-    """An agent measures a single capacity at a time, so those of its site must fit into the period in sequence."""
+    """An agent measures capacities in sequence; they must fit the period."""
     site_of = {host.name: site.name for site in document.sites for host in site.hosts}
     for test in document.tests:
         turn_s = MESH_KINDS[test.kind].turn_s
@@ -258,7 +246,6 @@ def _turns_fit(document: MeshDocument, wanted: dict[expansion.MeasurementEntry, 
 
 
 def _windows_hold_a_cycle(document: MeshDocument, top: Table) -> None:
-    """A window shorter than every cycle would mostly be empty, so that the rule never fires."""
     least_s = min((test.every_s for test in document.tests if packet_sizes(test)), default=0)
     tables = [table for alerts in top.tables("alerts") for table in (alerts, *alerts.tables(FOR))]
     for name, rule in RULES.items():
@@ -274,7 +261,7 @@ def _windows_hold_a_cycle(document: MeshDocument, top: Table) -> None:
 
 
 def private_address_warnings(document: MeshDocument) -> list[str]:
-    """A sentence for each host that hosts with public addresses are to reach, or see, at a private address."""
+    """Sentence for each private address that public hosts are to reach."""
     places = {host.name: (site.name, host) for site in document.sites for host in site.hosts}
     private = {name for name, (_, host) in places.items() if addresses.is_private(host.address)}
     peers: dict[str, dict[str, None]] = defaultdict(dict)
@@ -289,7 +276,7 @@ def private_address_warnings(document: MeshDocument) -> list[str]:
 
 
 def refused_address_warnings(document: MeshDocument) -> list[str]:
-    """A sentence on the targets that an agent measures only if its limits.toml allows them; none without any."""
+    """Sentence on targets that agents measure only if limits.toml allows them."""
     places = {host.name: (site.name, host) for site in document.sites for host in site.hosts}
     refused: dict[str, None] = {}
     for measurement in expansion.measurements(document):

@@ -1,9 +1,5 @@
-"""Report targets of mesh.toml, and the targets of each path.
-
-`[service_level]` applies to the whole mesh, `[[service_level.for]]` to a group or to paths from or to a site; later
-tables override earlier ones key by key. Unset keys are no target. `monitor.reports.contents.levels` computes
-compliance.
-"""
+"""Report targets of mesh.toml, resolved for each path: later [[service_level.for]] tables override earlier tables, key
+by key."""
 
 from __future__ import annotations
 
@@ -24,13 +20,7 @@ BURST, RATE = "promised_burst_bytes", "promised_bps"
 
 
 class ServiceLevel(msgspec.Struct, frozen=True, kw_only=True):
-    """Keys of [service_level]: targets of a path, None where not set.
-
-    At most `loss_ratio` of the packets are lost and at least `availability_ratio` of the bursts have a reply, over the
-    period of the report; `rtt_ms` is the maximum of an hour's median, `throughput_bps` the minimum of a test, in
-    `kept_ratio` of the hours and of the tests. `promised_bps` and `promised_burst_bytes` are the service that is paid
-    for (`monitor.analysis.promised_service`).
-    """
+    """Keys of [service_level]: targets of a path, None where not set."""
 
     loss_ratio: Annotated[OpenRatio, meaning("Maximum loss over the period of a report.")] | None = None
     availability_ratio: Annotated[OpenRatio, meaning("Minimum share of the bursts that have a reply.")] | None = None
@@ -55,14 +45,14 @@ class ServiceLevel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def settings_for(levels: Mapping[str, Any], place: Place) -> ServiceLevel:
-    """Targets at `place`; `levels` is the [service_level] table as checked by `document.read`."""
+    """Targets at `place`, from the checked [service_level] table."""
     layers = [levels, *(table for table in levels.get(FOR, ()) if place.is_in(table))]
     keys = ServiceLevel.__struct_fields__
     return ServiceLevel(**{key: value for layer in layers for key, value in layer.items() if key in keys})
 
 
 def check_promised(document: MeshDocument, paths: Iterable[tuple[str, str]], top: Table) -> None:
-    """Record every table that gives a path of these hosts a burst without a rate, beside which alone it is judged."""
+    """Record tables that give a path a burst without a rate, needed to judge it."""
     tables = [table for above in top.tables("service_level") for table in (above, *above.tables(FOR))]
     with_burst = [table for table in tables if BURST in table.values]
     if not with_burst:

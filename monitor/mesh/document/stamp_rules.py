@@ -1,8 +1,4 @@
-"""Check the STAMP tests of mesh.toml: results of a path that can be told apart.
-
-The problems are recorded on the tables of the groups that add a test. Warnings are of tests that need something that is
-not in the file: a reflector at a site without an agent, or other limits.
-"""
+"""Check the STAMP tests of mesh.toml, and warn of tests that need more than the file."""
 
 from __future__ import annotations
 
@@ -20,14 +16,13 @@ from probes.toml.tables import Table
 def check_stamp(
     document: MeshDocument, wanted: Mapping[MeasurementEntry, str], entries: Mapping[str, Mapping[str, Table]]
 ) -> None:
-    """Record every rule that the document's STAMP tests violate; `wanted` has the group of each measurement."""
+    """Record violated rules; `wanted` maps measurements to groups."""
     tests = {test.name: test for test in document.tests if isinstance(test, StampEntry)}
     stamps = {measurement: group for measurement, group in wanted.items() if measurement.test in tests}
     _paths_have_one_test(stamps, entries)
 
 
 def _paths_have_one_test(stamps: Mapping[MeasurementEntry, str], entries: Mapping[str, Mapping[str, Table]]) -> None:
-    """The directions of a path are a single series."""
     first: dict[tuple[str, str], str] = {}
     reported = set()
     for measurement, group in stamps.items():
@@ -42,7 +37,7 @@ def _paths_have_one_test(stamps: Mapping[MeasurementEntry, str], entries: Mappin
 
 
 def stamp_warnings(document: MeshDocument) -> list[str]:
-    """A sentence for each STAMP test that needs a reflector at sites without an agent, or lower limits than usual."""
+    """Sentence for each STAMP test that needs other reflectors or limits."""
     tests = {test.name: test for test in document.tests if isinstance(test, StampEntry)}
     site_of = {host.name: site for site in document.sites for host in site.hosts}
     destinations: dict[str, dict[str, None]] = {name: {} for name in tests}

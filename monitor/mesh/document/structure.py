@@ -1,4 +1,4 @@
-"""Struct of a whole mesh.toml, from the structs of its tables: those of kinds and alert rules are registered."""
+"""Struct of a whole mesh.toml, from the structs of its tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from probes.toml.tables import Table
 
 
 def file_struct() -> type[Struct]:
-    """Struct of mesh.toml with the kinds and rules registered now."""
     kinds = tuple(mesh_kind.entry for mesh_kind in MESH_KINDS.values())
     return _file_struct(kinds, tuple(alert_rules.RULES.items()))
 
@@ -48,7 +47,6 @@ def _file_struct(kinds: tuple[type[Struct], ...], rules: tuple[tuple[str, type[R
 
 
 def selections(top: Table) -> Iterator[Table]:
-    """Tables that select paths."""
     for key in ("alerts", "service_level"):
         for above in top.tables(key):
             yield from above.tables(NOTIFY)
@@ -65,7 +63,6 @@ def _fields(struct: type[Struct]) -> list[tuple[str, Any, Any]]:
 
 
 def _with_selection(name: str, keys: list[tuple[str, Any, Any]]) -> Any:
-    """Struct of a table with these keys for the whole mesh, and for paths in the tables `for`."""
     selection = defstruct(f"{name}For", keys, bases=(Selectors,), frozen=True, kw_only=True)
     routes = [(NOTIFY, tuple[NotifyKeys, ...], ())] if name == "Alerts" else []
     return defstruct(name, [*keys, *routes, (FOR, tuple[selection, ...], ())], frozen=True)  # type: ignore[valid-type]

@@ -1,8 +1,4 @@
-"""The [[sweep]] tables of mesh.toml: grids of throughput tests, one test of a path in each period, in random order.
-
-`read_sweeps` returns them for the database, and reports those that select no path, are too large, or take too much of
-a host's time. `monitor.archive.sweep_schedule` requests their tests.
-"""
+"""[[sweep]] tables of mesh.toml: grids of throughput tests, for `monitor.archive.sweep_schedule`."""
 
 from __future__ import annotations
 
@@ -23,11 +19,11 @@ from monitor.mesh.kinds.throughput import SLOT_MARGIN_S, BlockBytes, MssBytes, S
 from probes.toml.keys import DISTINCT, NOT_EMPTY, Text, meaning
 from probes.toml.tables import Table
 
+# With a test an hour, a round of so many takes four days.
 MOST_CELLS = 100
-"""With a test an hour, a round of so many takes four days."""
 
+# Share of a host's time for a sweep's tests: they fill the path, and scheduled tests give way.
 MOST_OF_A_HOST = 0.1
-"""Share of a host's time that the tests of a sweep may take: they fill the path, and scheduled tests give way."""
 
 
 class SweepEntry(Selectors, frozen=True, kw_only=True):
@@ -53,7 +49,6 @@ class SweepEntry(Selectors, frozen=True, kw_only=True):
 
     @property
     def cells(self) -> int:
-        """Number of settings of the grid."""
         axes = (self.streams, self.window_bytes, self.block_bytes, self.mss_bytes, self.congestion_control)
         return math.prod(max(1, len(axis)) for axis in axes)
 
@@ -63,7 +58,7 @@ class SweepEntry(Selectors, frozen=True, kw_only=True):
 
 
 def read_sweeps(top: Table, document: MeshDocument) -> dict[str, dict[str, Any]]:
-    """The keys of each sweep by its name. Records the problems of the file on its tables."""
+    """Keys of each sweep by name. Records problems on its tables."""
     sweeps: dict[str, dict[str, Any]] = {}
     first: dict[str, Table] = {}
     tables = top.tables("sweep")
@@ -82,12 +77,10 @@ def read_sweeps(top: Table, document: MeshDocument) -> dict[str, dict[str, Any]]
 
 
 def sweep_entry(keys: Mapping[str, Any]) -> SweepEntry:
-    """The entry of keys as `read_sweeps` returns them."""
     return msgspec.convert(dict(keys), SweepEntry)
 
 
 def _places(document: MeshDocument) -> Iterator[Place]:
-    """The paths of the document between hosts that measure throughput, with agents at both ends."""
     able = {host.name for site in document.sites if site.has_agent for host in site.hosts if host.for_throughput}
     places = PathPlaces(document)
     for hosts in dict.fromkeys(entry.hosts for entry in expansion.measurements(document)):

@@ -1,7 +1,4 @@
-"""The centre's half of each kind for mesh.toml and the plans: a registry by name.
-
-`filling_s` and `slot_s` are the lengths of tests with slots, by their kind and parameters, in whole seconds.
-"""
+"""Registry of the centre's half of each kind, by name, for mesh.toml and plans."""
 
 from __future__ import annotations
 
@@ -47,17 +44,16 @@ MESH_KINDS: dict[str, MeshKind] = {
 
 
 def filling_s(kind: str, parameters: Mapping[str, Any]) -> int:
-    """Time during which a test loads its path."""
+    """Time in whole seconds for which a test loads its path."""
     return _slot_length(kind, MESH_KINDS[kind].filling_s, parameters)
 
 
 def slot_s(kind: str, parameters: Mapping[str, Any]) -> int:
-    """Time during which a test occupies its hosts."""
+    """Time in whole seconds for which a test occupies its hosts."""
     return _slot_length(kind, MESH_KINDS[kind].slot_s, parameters)
 
 
 def stored_in(table: str) -> list[str]:
-    """Names of the kinds whose results are stored in a table of the archive."""
     return [name for name, mesh_kind in MESH_KINDS.items() if mesh_kind.table == table]
 
 
@@ -68,7 +64,7 @@ def _slot_length(kind: str, length_s: Callable[[Mapping[str, Any]], int] | None,
 
 
 def listening_ends(test: TestEntry) -> tuple[str, ...]:
-    """The end of a path that the other connects or sends to in a test; both where either can be it."""
+    """Ends that the other may connect or send to in a test."""
     mesh_kind = MESH_KINDS[test.kind]
     if mesh_kind.reversed_by is not None:
         return SOURCE, DESTINATION
@@ -78,7 +74,7 @@ def listening_ends(test: TestEntry) -> tuple[str, ...]:
 
 
 def packet_sizes(test: TestEntry) -> tuple[int, ...]:
-    """Packet sizes of a test whose results are identified by them; empty for every other test."""
+    """Packet sizes that identify a test's results, if any."""
     if not MESH_KINDS[test.kind].identified_by_size:
         return ()
     sizes: tuple[int, ...] | int = getattr(test, "packet_bytes", ())

@@ -1,8 +1,5 @@
-"""Aggregate tests of mesh.toml: throughput tests between several pairs of hosts at the same time, as one test.
-
-The table names its hosts, so that it belongs to no group. Each pair is a member with a slot, a result and a server port
-of its own; `monitor.mesh.schedule` plans the slots of all members together.
-"""
+"""Aggregate tests of mesh.toml: throughput tests between several host pairs at once, each a member with its own slot,
+result and server port."""
 
 from __future__ import annotations
 
@@ -79,12 +76,11 @@ class AggregateEntry(TestKeys, FlowKeys, frozen=True, tag="aggregate"):
 
     @property
     def host_pairs(self) -> tuple[tuple[str, str], ...]:
-        """Sender and receiver of each member, in order."""
         return tuple(pairs_of(self.shape, self.senders, self.receivers))
 
     @property
     def parameters(self) -> dict[str, object]:
-        """Those of `ThroughputSettings`, and the shape with its hosts."""
+        """`ThroughputSettings` parameters and the shape."""
         settings = {name: getattr(self, name) for name in FlowKeys.__struct_fields__}
         of_each = ThroughputSettings(**settings, rate_bps=bits(self.rate_mbps), pacing_bps=bits(self.pacing_mbps))
         return {
@@ -96,7 +92,7 @@ class AggregateEntry(TestKeys, FlowKeys, frozen=True, tag="aggregate"):
 
 
 def pairs_of(shape: str, senders: tuple[str, ...], receivers: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Sender and receiver of each member of a shape. Lists that do not fit the shape give the pairs that there are."""
+    """Sender and receiver of each member; incomplete shapes give fewer pairs."""
     if shape == "pairs":
         yield from zip(senders, receivers, strict=False)
     else:
@@ -104,7 +100,7 @@ def pairs_of(shape: str, senders: tuple[str, ...], receivers: tuple[str, ...]) -
 
 
 def place_of(parameters: Mapping[str, Any], sender: str, receiver: str) -> int | None:
-    """Place of a pair among the members, from 0; None where it is none."""
+    """Position of a pair among the members, or None."""
     pairs = list(pairs_of(parameters["shape"], parameters["senders"], parameters["receivers"]))
     return pairs.index((sender, receiver)) if (sender, receiver) in pairs else None
 
@@ -143,7 +139,6 @@ def _length(test: AggregateEntry) -> Length:
 
 
 def _slot(slot: Slot, site: PlannedSite, secrets: Mapping[str, str | None]) -> AggregateSlot:
-    """The slot of a member: that of a throughput test, with the server port of the member's place."""
     path = slot.measurement.path
     planned = throughput_slot(slot, site, secrets)
     place = place_of(slot.parameters, path.source.name, path.destination.name) or 0
@@ -153,7 +148,6 @@ def _slot(slot: Slot, site: PlannedSite, secrets: Mapping[str, str | None]) -> A
 
 
 def _servers(test: AggregateEntry, source: str, destination: str) -> Sequence[ListeningPort]:
-    """The server of a member, on the port of its place."""
     place = place_of(test.parameters, source, destination) or 0
     return iperf3_servers(destination, test.port + place, test.protocol)
 

@@ -1,4 +1,4 @@
-"""Check the aggregate tests of mesh.toml: hosts that can test with each other, and tests that no group names."""
+"""Check aggregate tests of mesh.toml."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from probes.toml.tables import Table
 
 
 def check_aggregates(document: MeshDocument, entries: Mapping[str, Mapping[str, Table]]) -> None:
-    """Record every rule that the document's aggregate tests violate."""
     hosts = {host.name: (site, host) for site in document.sites for host in site.hosts}
     tests = {test.name: test for test in document.tests if isinstance(test, AggregateEntry)}
     for test in tests.values():

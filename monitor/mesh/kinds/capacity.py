@@ -1,4 +1,4 @@
-"""Capacity tests of mesh.toml, and their part of a plan."""
+"""Capacity tests in mesh.toml and plans."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ class CapacityEntry(TestKeys, frozen=True, tag="capacity"):
 
     @property
     def parameters(self) -> dict[str, object]:
-        """Fields of the `probes.capacity.spec.CapacitySpec` without the addresses: none."""
         return {}
 
 

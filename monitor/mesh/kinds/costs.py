@@ -1,9 +1,4 @@
-"""The cost of the throughput tests of a mesh.toml, and of all others that fill their path: tests a day, and the time in
-which they load each host.
-
-In: the document. Out: `FillingCosts`, and warnings for hosts that tests load for long: pings meanwhile tell nothing
-of the loss and RTT that users have. No database is needed, so that it can be told before an apply.
-"""
+"""Cost of tests that fill their path: tests a day, and each host's load, with warnings. No database."""
 
 from __future__ import annotations
 
@@ -18,16 +13,15 @@ from monitor.mesh.kinds import MESH_KINDS, filling_s
 from monitor.mesh.kinds.kind import DAY_S
 from probes.quantities import counted
 
+# An hourly test of 10 s between 50 hosts takes 27%, and half of all bursts fall into it.
 LONG_RATIO = 0.1
-"""Share of a host's time under tests from which on a warning is due: with an hourly test of 10 s between each two of 50
-hosts it is 27%, and half of all bursts fall into it."""
 BITS_PER_BYTE = 8
 MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class HostCost:
-    """The tests in which a host takes part, and the time of a day in which they load it."""
+    """Tests of a host, and its loaded time a day."""
 
     host: str
     tests_per_day: float
@@ -39,13 +33,13 @@ class HostCost:
 
     @property
     def bytes_per_day_at_1_gbps(self) -> float:
-        """What its tests carry in a day at 1 Gbit/s."""
+        """Bytes of its tests in a day at 1 Gbit/s."""
         return self.loaded_s_per_day * 1e9 / BITS_PER_BYTE
 
 
 @dataclass(frozen=True, slots=True)
 class FillingCosts:
-    """All tests of a mesh that fill their path, and the loads of their hosts, the longest first."""
+    """Tests that fill their path, and host loads, longest first."""
 
     tests_per_day: float
     hosts: tuple[HostCost, ...]
@@ -62,7 +56,6 @@ class FillingCosts:
 
 
 def costs_of(document: MeshDocument) -> FillingCosts | None:
-    """The costs of the tests that fill their path; None without any."""
     tests = {test.name: test for test in document.tests if MESH_KINDS[test.kind].filling_s is not None}
     if not tests:
         return None
@@ -83,7 +76,6 @@ def costs_of(document: MeshDocument) -> FillingCosts | None:
 
 
 def cost_warnings(costs: FillingCosts | None) -> list[str]:
-    """A sentence if tests load hosts for long."""
     long = [load for load in costs.hosts if load.ratio > LONG_RATIO] if costs is not None else []
     if not long:
         return []
@@ -95,7 +87,6 @@ def cost_warnings(costs: FillingCosts | None) -> list[str]:
 
 
 def _runs(document: MeshDocument) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The test and the hosts of each run in a period."""
     together = {run.test: run.hosts for run in expansion.runs_of_pairs(document)}
     yield from together.items()
     for measurement in expansion.measurements(document):

@@ -1,4 +1,4 @@
-"""Disk-to-disk tests of mesh.toml, and their part of a plan."""
+"""Disk-to-disk tests in mesh.toml and plans."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ class DiskToDiskEntry(TestKeys, frozen=True, tag="disk-to-disk"):
 
     @property
     def parameters(self) -> dict[str, object]:
-        """Fields of the `probes.disk_to_disk.spec.DiskToDiskSpec` without the addresses."""
         return {
             "tool": self.tool,
             "file_bytes": self.file_bytes,

@@ -1,4 +1,4 @@
-"""Tests of slow start after idle of mesh.toml, and their part of a plan."""
+"""Tests of slow start after idle in mesh.toml and plans."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ class IdleRestartEntry(TestKeys, frozen=True, tag="idle-restart"):
 
     @property
     def parameters(self) -> dict[str, object]:
-        """Fields of the `probes.idle_restart.spec.IdleRestartSpec` without the addresses."""
         return {"duration_s": self.duration_s, "pause_s": self.pause_s, "port": self.port}
 
 

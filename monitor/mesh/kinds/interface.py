@@ -1,4 +1,4 @@
-"""Counters of interfaces in mesh.toml, and their part of a plan."""
+"""Interface counters in mesh.toml and plans."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ def _fault_of_router(address: str | None) -> str | None:
 class InterfaceEntry(TestKeys, frozen=True, tag="interface"):
     """Use of the interface that each path leaves by, from the counters of its source's kernel, or of a router.
 
-    A router is polled over SNMP by the agent of each source of the group: one path is enough. The agent's limits.toml
-    has the credentials and permits the router.
+    Each source's agent polls the router over SNMP, with credentials and permission in its limits.toml.
     """
 
     name: TestName
@@ -43,12 +42,11 @@ class InterfaceEntry(TestKeys, frozen=True, tag="interface"):
 
     @property
     def parameters(self) -> dict[str, object]:
-        """Fields of the `probes.interface.spec.InterfaceSpec` without the targets, and the capacity."""
+        """Fields of `probes.interface.spec.InterfaceSpec` without targets, and the capacity."""
         return {"router": self.router, "interface": self.interface, "capacity_bps": self.capacity_bps}
 
 
 def _check_table(table: Table) -> None:
-    """A router and its interface go together."""
     router, interface = table.values.get("router"), table.values.get("interface")
     if router is not None and interface is None:
         table.problem('router needs interface; write interface = "…" (its ifName or ifAlias)', "router")

@@ -1,8 +1,4 @@
-"""The centre's half of a kind of measurement that mesh.toml and the plans need; `monitor.mesh.kinds` lists all.
-
-A kind declares the keys of its [[test]] table, tells how long its tests take and how much they store, and makes its
-part of a plan.
-"""
+"""The centre's half of a kind of measurement, for mesh.toml and plans."""
 
 from __future__ import annotations
 
@@ -26,9 +22,10 @@ if TYPE_CHECKING:
     from monitor.mesh.plan_rows import PlannedHost, PlannedMeasurement, PlannedSite
 
 DAY_S = 86_400
+# A row of a dozen numbers and its index.
 USUAL_RESULT_BYTES = 300
-"""A row of a dozen numbers and its index."""
 
+# The key `every_s` of tests that send bursts in cycles.
 CyclePeriodS = Annotated[
     int,
     Meta(ge=1, le=DAY_S),
@@ -37,13 +34,12 @@ CyclePeriodS = Annotated[
         "60 (seconds from one cycle to the next)",
     ),
 ]
-"""The key `every_s` of the tests whose cycles send bursts."""
 PacketDscp = Annotated[int, Meta(ge=0, le=LARGEST_DSCP), meaning("DSCP of the packets.")]
 
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """Time that a test needs in each of its periods, and the reason, in words."""
+    """Time that a test needs in each period, and the reason."""
 
     seconds: float
     reason: str
@@ -51,15 +47,13 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class ListeningPort:
-    """A port on which the agent of a host listens for a test."""
-
     host: str
     transport: Literal["TCP", "UDP"]
     port: int
 
 
 def on_both_transports(host: str, port: int) -> tuple[ListeningPort, ListeningPort]:
-    """The servers of a test that listens for TCP and UDP on the same port."""
+    """Servers of a test that listens on TCP and UDP."""
     return ListeningPort(host, "TCP", port), ListeningPort(host, "UDP", port)
 
 
@@ -85,45 +79,29 @@ def _usual_result_bytes(parameters: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeshKind:
-    """A kind of [[test]].
-
-    `entry` is the struct of its table in mesh.toml; `check_table(table)` reports problems between its keys.
-    `length(test)` is None where every permitted period is long enough. `turn_s` is the time for each path where agents
-    measure theirs one after the other. `identified_by_size`: results of a path are told apart by their packet size,
-    as bursts are. `stands_in_for_pings`: they are bursts of a path only if no other test gives it any. `table` is the
-    archive's table of its results, `result_bytes(parameters)` the size of those of one run on a path there, indexes
-    included.
-
-    The part of a plan is `task(name, measurements)` for a kind in cycles, `slot(slot, site, secrets)` for a kind with
-    slots, in which the source of a path connects and reports, or its destination where the parameter `reversed_by` is
-    true; of such a kind, always an end behind NAT. `hourly_keys`: the tests between two sites that start in the same
-    UTC hour share their one-time key, because agents derive an expensive key pair of it. `filling_s(parameters)` is the
-    time during which such a test loads its path, `slot_s(parameters)` the length of its slot.
-
-    `servers(test, source, destination)` are those that agents run for a test between two hosts: in its slots or, for a
-    kind in cycles, all the time, in a single process with a single port, `server_name`.
-
-    Of a kind whose results are bursts, `measured_by(parameters)` are the words for its packets.
-    """
+    """A kind of [[test]]."""
 
     kind: Kind
-    entry: type[TestKeys]
-    check_table: Callable[[Table], None] = _no_check
-    table: str
+    entry: type[TestKeys]  # struct of its table in mesh.toml
+    check_table: Callable[[Table], None] = _no_check  # reports problems between its keys
+    table: str  # archive table of its results
+    # bytes stored for a run on a path, indexes included
     result_bytes: Callable[[Mapping[str, Any]], int] = _usual_result_bytes
-    length: Callable[[Any], Length | None] = _no_minimum
-    turn_s: float | None = None
-    identified_by_size: bool = False
-    stands_in_for_pings: bool = False
-    task: Callable[[str, Sequence[PlannedMeasurement]], Any] | None = None
+    length: Callable[[Any], Length | None] = _no_minimum  # None where every permitted period is long enough
+    turn_s: float | None = None  # time for each path where agents measure paths in sequence
+    identified_by_size: bool = False  # packet size identifies results of a path, as for bursts
+    stands_in_for_pings: bool = False  # bursts of a path only without another test that gives any
+    task: Callable[[str, Sequence[PlannedMeasurement]], Any] | None = None  # makes the plan part of a kind in cycles
+    # makes the plan part of a kind with slots
     slot: Callable[[Slot, PlannedSite, Mapping[str, str | None]], Any] | None = None
-    reversed_by: str | None = None
-    hourly_keys: bool = False
-    filling_s: Callable[[Mapping[str, Any]], int] | None = None
-    slot_s: Callable[[Mapping[str, Any]], int] | None = None
+    reversed_by: str | None = None  # parameter: the destination connects and reports; an end behind NAT always does
+    hourly_keys: bool = False  # tests of two sites share an hour's key: agents derive expensive key pairs
+    filling_s: Callable[[Mapping[str, Any]], int] | None = None  # time for which a test loads its path
+    slot_s: Callable[[Mapping[str, Any]], int] | None = None  # length of its slot
+    # ports of agents between two hosts: in its slots, or always for cycles
     servers: Callable[[Any, str, str], Sequence[ListeningPort]] = _no_servers
-    server_name: str = ""
-    measured_by: Callable[[Mapping[str, Any]], str] = _by_ping
+    server_name: str = ""  # single process with a single port, for a kind in cycles
+    measured_by: Callable[[Mapping[str, Any]], str] = _by_ping  # words for its packets, where results are bursts
 
     @property
     def has_servers(self) -> bool:
@@ -141,14 +119,14 @@ def ends(measurement: PlannedMeasurement | TraceRequest) -> dict[str, object]:
 
 
 def egress_of(host: PlannedHost, dscp: int = 0) -> dict[str, object]:
-    """The field `egress` of a host's packets; empty where mesh.toml says nothing about it."""
+    """Field `egress` of a host's packets, if mesh.toml sets any."""
     settings = {"interface": host.interface, "namespace": host.namespace, "dscp": dscp}
     egress = {name: value for name, value in settings.items() if value}
     return {"egress": egress} if egress else {}
 
 
 def leaving(measurement: PlannedMeasurement) -> dict[str, object]:
-    """As `ends`, with the egress of packets where mesh.toml says anything about it."""
+    """As `ends`, with the egress, if mesh.toml sets any."""
     dscp = int(measurement.test.parameters.get("dscp") or 0)
     return {**ends(measurement), **egress_of(measurement.path.source, dscp)}
 
@@ -158,8 +136,7 @@ def task_maker(
     spec: type[msgspec.Struct],
     target: Callable[[PlannedMeasurement], dict[str, object]] = leaving,
 ) -> Callable[[str, Sequence[PlannedMeasurement]], Any]:
-    """Returns the function `MeshKind.task` of a kind whose parameters are the fields of its `spec`, without the targets
-    that `target` makes of each measurement."""
+    """Make `MeshKind.task` for parameters that are the `spec` fields without `target`."""
 
     def make(name: str, measurements: Sequence[PlannedMeasurement]) -> Any:
         test = measurements[0].test
@@ -173,7 +150,7 @@ def task_maker(
 
 @lru_cache(maxsize=4096)
 def literal_or_none(address: str) -> str | None:
-    """A source address; None for a name, which the site resolves and routes itself."""
+    """Source address; None for a name, which the site resolves."""
     return address if literal(address) is not None else None
 
 
@@ -191,7 +168,7 @@ def slot_maker(
 
 
 def fields_of_slot(slot: Slot, site: PlannedSite) -> dict[str, Any]:
-    """Fields of a planned slot whose test the source of its path sends, for the agent of `site` at either end."""
+    """Fields of a slot with a sending source, for either end's agent."""
     path = slot.measurement.path
     return {
         "slot_id": slot.pk,
@@ -204,7 +181,7 @@ def fields_of_slot(slot: Slot, site: PlannedSite) -> dict[str, Any]:
 
 
 def both_ends(slot: Slot) -> dict[str, Any]:
-    """The address of each end of a slot's path as the other end reaches it, and their family."""
+    """Addresses of both ends as reached from the other, and their family."""
     path = slot.measurement.path
     source, destination = path.source, path.destination
     ends = {"address": destination.address_for(source), "source": source.address_for(destination)}

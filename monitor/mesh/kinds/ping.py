@@ -1,4 +1,4 @@
-"""Ping tests of mesh.toml, and their part of a plan."""
+"""Ping tests in mesh.toml and plans."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from probes.ping.spec import PingTask
 from probes.toml.keys import DISTINCT, NOT_EMPTY, meaning
 from probes.toml.tables import Table
 
+# Size of the priming request, as in PingER.
 PRIMING_BYTES = 56
-"""Size of the priming request, as in PingER."""
+# Row of a burst without its RTTs, indexes included.
 BURST_BYTES = 192
-"""Row of a burst without its RTTs, indexes included."""
 RTT_BYTES = 4
 MIN_SPACING_S = 0.01
+# The result of an even cycle is complete only at the end of its period.
 LONGEST_EVEN_S = 600
-"""The result of an even cycle is complete at the end of its period only."""
 
 
+# The key `pattern` of tests with bursts as results.
 CyclePattern = Annotated[
     Pattern,
     meaning(
@@ -33,7 +34,6 @@ CyclePattern = Annotated[
         "the period, with jitter, so that no outage falls into a pause."
     ),
 ]
-"""The key `pattern` of tests whose results are bursts."""
 
 
 class PingEntry(TestKeys, frozen=True, tag="ping"):
@@ -84,7 +84,7 @@ def _check_table(table: Table) -> None:
 
 
 def check_even(table: Table, burst_keys: Sequence[str]) -> None:
-    """Report what an even test may not have: the keys that are for bursts, and a period that delays its results."""
+    """Report burst keys and long periods in an even test."""
     if table.get("pattern") != "even":
         return
     for key in burst_keys:
@@ -112,7 +112,6 @@ def _length(test: PingEntry) -> Length:
 
 
 def _length_of_even(test: PingEntry) -> Length:
-    """The requests fill any period in which they are far enough apart, and that the last replies do not outlast."""
     spec = msgspec.convert({**test.parameters, "targets": []}, PingSpec)
     least_s = test.count * len(test.packet_bytes) * MIN_SPACING_S
     answers_s = spec.timeout_s + spec.late_s
@@ -127,7 +126,7 @@ def _length_of_even(test: PingEntry) -> Length:
 
 
 def _result_bytes(parameters: Mapping[str, Any]) -> int:
-    """Size of a burst of each packet size, as `tests.bench` measures it."""
+    """Bytes of a burst of each size, as in `tests.bench`."""
     return len(parameters["packet_bytes"]) * (BURST_BYTES + RTT_BYTES * int(parameters["count"]))
 
 

@@ -1,4 +1,4 @@
-"""Policer tests of mesh.toml, and their part of a plan."""
+"""Policer tests in mesh.toml and plans."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ class PolicerEntry(TestKeys, frozen=True, tag="policer"):
 
     @property
     def parameters(self) -> dict[str, object]:
-        """Fields of the `probes.policer.spec.PolicerSpec` without the addresses."""
         return {"peak_bps": round(1e6 * self.peak_mbps), "train_bytes": self.train_bytes, "port": self.port}
 
 

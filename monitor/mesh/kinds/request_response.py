@@ -1,4 +1,4 @@
-"""Request-response tests of mesh.toml, and their part of a plan: of the client, and of the server at the other end."""
+"""Request-response tests in mesh.toml and plans, for client and server."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _BlockBytes = Meta(ge=1, le=LARGEST_BLOCK_BYTES)
 class RequestResponseEntry(TestKeys, frozen=True, tag="request-response"):
     """Latency and rate of blocks sent and answered, one at a time, as a storage link does.
 
-    The agent of the destination answers; at a site without an agent, `python -m probes request-response --serve`.
+    Sites without an agent answer by `python -m probes request-response --serve`.
     """
 
     name: TestName
@@ -63,13 +63,11 @@ class RequestResponseEntry(TestKeys, frozen=True, tag="request-response"):
 
     @property
     def parameters(self) -> dict[str, object]:
-        """Fields of the `probes.request_response.spec.RequestResponseSpec` without the targets."""
         fields: dict[str, object] = msgspec.structs.asdict(self)
         return {name: fields[name] for name in RequestResponseSpec.__struct_fields__ if name != "targets"}
 
 
 def _check_table(table: Table) -> None:
-    """A run within the volume that needs no slot."""
     sizes = {"request_bytes": 100, "response_bytes": 65_536, "count": 100}
     values = {name: table.values.get(name, default) for name, default in sizes.items()}
     if not all(isinstance(value, int) for value in values.values()):
@@ -85,7 +83,7 @@ def _check_table(table: Table) -> None:
 
 
 def answering_plan(measurements: Sequence[PlannedMeasurement]) -> AnsweringPlan | None:
-    """The server of a site with an agent, for all request-response measurements towards it; None without any."""
+    """Server of a site with an agent, for all such measurements towards it, or None."""
     peers = {}
     for row in measurements:
         address, own_host = row.path.source.address_for(row.path.destination), row.path.destination
@@ -99,7 +97,7 @@ def answering_plan(measurements: Sequence[PlannedMeasurement]) -> AnsweringPlan 
 
 
 def _pair_key(path: PlannedPath) -> str | None:
-    """Key of both ends of a path, derived from the centre's secret; None without an agent at the far end."""
+    """Key derived from the centre's secret; None without a far agent."""
     if not path.destination.site.has_agent:
         return None
     hosts = f"{path.source_id} {path.destination_id}"

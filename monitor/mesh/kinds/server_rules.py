@@ -1,8 +1,5 @@
-"""Check the ports on which agents listen for tests of mesh.toml: servers of a site that could not listen together.
-
-The server of a kind in cycles listens all the time; those of tests with slots meet it in each slot, but never each
-other on a host. Servers of sites without an agent are none of ours.
-"""
+"""Check ports on which a site's agents listen for tests of mesh.toml: servers in cycles meet servers in slots, which
+never meet each other."""
 
 from __future__ import annotations
 
@@ -21,8 +18,6 @@ from probes.toml.tables import Table
 
 @dataclass(frozen=True, slots=True)
 class _PlannedServer:
-    """A server of a test, with the site and the host at which it listens."""
-
     test: TestEntry
     server: ListeningPort
     site: SiteEntry
@@ -38,7 +33,7 @@ class _PlannedServer:
 
     @property
     def address(self) -> tuple[str, str | None, str, int]:
-        """The socket address that a single server can have. Servers in slots are not in a host's namespace."""
+        """Unique socket address; servers in slots ignore the host's namespace."""
         namespace = self.host.namespace if self.listens_always else None
         return self.site.name, namespace, self.server.transport, self.server.port
 
@@ -46,7 +41,7 @@ class _PlannedServer:
 def check_server_ports(
     document: MeshDocument, wanted: Mapping[MeasurementEntry, str], entries: Mapping[str, Mapping[str, Table]]
 ) -> None:
-    """Record every port of the document on which two servers of an agent would listen."""
+    """Record ports on which two servers of an agent would listen."""
     servers = _planned_servers(document, wanted)
     lasting = [planned for planned in servers if planned.listens_always]
     _kinds_have_one_port(lasting, entries)
@@ -56,7 +51,6 @@ def check_server_ports(
 
 
 def _planned_servers(document: MeshDocument, wanted: Mapping[MeasurementEntry, str]) -> list[_PlannedServer]:
-    """The servers of all measurements. Most measurements of a large mesh are pings, which have none."""
     tests = {test.name: test for test in document.tests if MESH_KINDS[test.kind].has_servers}
     places = {host.name: (site, host) for site in document.sites for host in site.hosts}
     planned = (
@@ -71,7 +65,6 @@ def _planned_servers(document: MeshDocument, wanted: Mapping[MeasurementEntry, s
 
 
 def _as_connected(test: TestEntry, source: HostEntry, destination: HostEntry) -> TestEntry:
-    """The test as it runs between these hosts: from an end behind NAT to the other."""
     reversed_by = MESH_KINDS[test.kind].reversed_by
     if reversed_by is None or not (source.behind_nat or destination.behind_nat):
         return test
@@ -93,8 +86,7 @@ def _kinds_have_one_port(lasting: list[_PlannedServer], entries: Mapping[str, Ma
 
 
 def _interfaces_are_apart(lasting: list[_PlannedServer], entries: Mapping[str, Mapping[str, Table]]) -> None:
-    """A server has a socket for each interface of the site's hosts; Linux lets no listening TCP socket of an interface
-    stand beside another of all interfaces."""
+    """Linux lets no TCP listener of an interface share another's wildcard port."""
     first: dict[tuple[object, bool], _PlannedServer] = {}
     reported = set()
     for planned in lasting:
@@ -119,7 +111,7 @@ def _interfaces_are_apart(lasting: list[_PlannedServer], entries: Mapping[str, M
 def _kinds_have_their_own_port(
     lasting: list[_PlannedServer], servers: list[_PlannedServer], entries: Mapping[str, Mapping[str, Table]]
 ) -> None:
-    """A server that listens all the time lets no test of another kind listen on its port."""
+    """A permanent server excludes other kinds from its port."""
     holders: dict[tuple[str, str | None, str, int], _PlannedServer] = {}
     for planned in lasting:
         holders.setdefault(planned.address, planned)
@@ -138,7 +130,6 @@ def _kinds_have_their_own_port(
 
 
 def _on_demand_ports_are_free(lasting: list[_PlannedServer], entries: Mapping[str, Mapping[str, Table]]) -> None:
-    """Throughput tests on demand, and sweeps, listen on the port that tests have by default."""
     port = ThroughputSettings().port
     reported = set()
     for planned in lasting:

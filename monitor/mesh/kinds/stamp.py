@@ -1,4 +1,4 @@
-"""STAMP tests of mesh.toml, and their part of a plan: of the sender, and of the reflector at the other end."""
+"""STAMP tests in mesh.toml and plans, for sender and reflector."""
 
 from __future__ import annotations
 
@@ -37,16 +37,15 @@ from probes.toml.keys import meaning
 if TYPE_CHECKING:
     from monitor.mesh.plan_rows import PlannedMeasurement, PlannedPath
 
+# Row of the figures of both directions, indexes included.
 ROW_BYTES = 420
-"""Row of the figures of both directions, indexes included."""
 
 
 class StampEntry(TestKeys, frozen=True, tag="stamp"):
     """Loss and delay of each direction, by UDP packets to a reflector that numbers its replies (STAMP, RFC 8762).
 
-    The agent at the other end is the reflector, and both authenticate their packets; at a site without an agent it is
-    a router or host with TWAMP Light or STAMP. On a path without a ping test, its round trips are the path's RTT and
-    loss.
+    Agents authenticate their packets; without an agent, the reflector is TWAMP Light or STAMP. On a path without pings,
+    its RTT and loss count.
     """
 
     name: TestName
@@ -68,7 +67,7 @@ class StampEntry(TestKeys, frozen=True, tag="stamp"):
 
     @property
     def parameters(self) -> dict[str, object]:
-        """Fields of the `probes.stamp.spec.StampSpec` without the targets, and the port."""
+        """Fields of `probes.stamp.spec.StampSpec` without targets, and the port."""
         return {
             "packet_bytes": self.packet_bytes,
             "count": self.count,
@@ -80,7 +79,7 @@ class StampEntry(TestKeys, frozen=True, tag="stamp"):
 
 
 def reflector_plan(measurements: Sequence[PlannedMeasurement]) -> ReflectorPlan | None:
-    """The reflector of a site with an agent, for all STAMP measurements towards it; None where there are none."""
+    """Reflector of a site with an agent, for all STAMP measurements towards it, or None."""
     peers = {}
     for row in measurements:
         address, family = row.path.source.address_for(row.path.destination), row.path.family
@@ -94,8 +93,7 @@ def reflector_plan(measurements: Sequence[PlannedMeasurement]) -> ReflectorPlan 
 
 
 def _pair_key(path: PlannedPath) -> str | None:
-    """Key of the packets of a path and their replies, derived from the centre's secret; None without an agent at the
-    far end."""
+    """Key derived from the centre's secret; None without a far agent."""
     if not path.destination.site.has_agent:
         return None
     hosts = f"{path.source_id} {path.destination_id}"
@@ -110,7 +108,6 @@ def _length(test: StampEntry) -> Length:
 
 
 def _result_bytes(parameters: Mapping[str, Any]) -> int:
-    """Size of a row of directions, and of a burst: a test beside a ping test stores less."""
     return ROW_BYTES + BURST_BYTES + RTT_BYTES * int(parameters["count"])
 
 

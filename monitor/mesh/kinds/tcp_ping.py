@@ -1,4 +1,4 @@
-"""TCP handshake tests of mesh.toml, and their part of a plan."""
+"""TCP handshake tests in mesh.toml and plans."""
 
 from __future__ import annotations
 
@@ -49,12 +49,10 @@ class TcpPingEntry(TestKeys, frozen=True, tag="tcp-ping"):
 
     @property
     def packet_bytes(self) -> tuple[int, ...]:
-        """The size by which its results are identified."""
         return (self.shown_with_bytes,)
 
     @property
     def parameters(self) -> dict[str, object]:
-        """Fields of the `probes.tcp_ping.spec.TcpPingSpec` without the targets."""
         return {
             "port": self.port,
             "count": self.count,

@@ -1,4 +1,4 @@
-"""Throughput tests of mesh.toml, and their part of a plan."""
+"""Throughput tests in mesh.toml and plans."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from monitor.mesh.models import Path, Slot
     from monitor.mesh.plan_rows import PlannedSite
 
+# Slot time beyond the transfer: connecting, exchanging results, clock differences.
 SLOT_MARGIN_S = 5
-"""Slot time beyond the transfer: connecting, exchanging results, clock differences."""
 REVERSED_BY = "reverse"
+# The largest block that iperf3 accepts, and the largest payload of UDP over IPv4.
 MOST_BLOCK_BYTES, MOST_DATAGRAM_BYTES = 2**20, 65_507
-"""The largest block that iperf3 accepts, and the largest payload of UDP over IPv4."""
+# A row with the intervals of its test.
 RESULT_BYTES = 2000
-"""A row with the intervals of its test."""
 
 
 Streams = Annotated[int, Meta(ge=1, le=128)]
@@ -144,24 +144,22 @@ class ThroughputEntry(TestKeys, TransferKeys, frozen=True, tag="throughput"):
 
     @property
     def meets_public_servers(self) -> bool:
-        """Whether no agent is needed at a host with a public server."""
+        """Whether a public server needs no agent."""
         return True
 
     @property
     def parameters(self) -> dict[str, object]:
-        """As those of `ThroughputSettings`."""
         settings = {name: getattr(self, name) for name in TransferKeys.__struct_fields__}
         rate_bps, pacing_bps = bits(self.rate_mbps), bits(self.pacing_mbps)
         return ThroughputSettings(**settings, rate_bps=rate_bps, pacing_bps=pacing_bps).parameters
 
 
 def bits(megabits: float | None) -> int | None:
-    """A rate in bits/s; None where there is none."""
     return None if megabits is None else round(1e6 * megabits)
 
 
 def check_transfer(table: Table) -> None:
-    """Report keys of a transfer that contradict each other."""
+    """Report contradicting keys of a transfer."""
     if table.get("protocol") == "udp" and not table.has("rate_mbps"):
         table.problem("UDP keeps to no rate by itself; write rate_mbps = 10 (what to send)", "protocol")
     if table.get("protocol") == "udp" and table.get("zero_copy"):
@@ -186,14 +184,14 @@ def _length(test: ThroughputEntry) -> Length:
 
 
 def is_reversed(path: Path, parameters: Mapping[str, Any]) -> bool:
-    """Whether the receiver connects: as the parameters say, unless an end is behind NAT, which then connects."""
+    """Whether the receiver connects: by parameters, unless an end behind NAT must."""
     if path.source.behind_nat:
         return False
     return path.destination.behind_nat or bool(parameters.get(REVERSED_BY, False))
 
 
 def throughput_slot(slot: Slot, site: PlannedSite, secrets: Mapping[str, str | None]) -> ThroughputSlot:
-    """Slot of a throughput test. The source of a path sends; it connects too, unless `is_reversed`."""
+    """Slot of a throughput test: the source sends, and connects unless `is_reversed`."""
     path, test = slot.measurement.path, slot.measurement.test
     is_reverse = is_reversed(path, slot.parameters)
     client, server = (path.destination, path.source) if is_reverse else (path.source, path.destination)
@@ -216,7 +214,7 @@ def throughput_slot(slot: Slot, site: PlannedSite, secrets: Mapping[str, str | N
 
 
 def iperf3_servers(host: str, port: int, protocol: Protocol) -> Sequence[ListeningPort]:
-    """The server of a transfer: with UDP, it exchanges the settings by TCP on the same port."""
+    """Servers of a transfer; UDP also exchanges settings by TCP on this port."""
     return on_both_transports(host, port) if protocol == "udp" else (ListeningPort(host, "TCP", port),)
 
 

@@ -1,4 +1,4 @@
-"""Traces of mesh.toml, and their part of a plan."""
+"""Traces in mesh.toml and plans."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from probes.trace.spec import MOST_ATTEMPTS, MOST_HOPS, TraceSpec, TraceTask
 if TYPE_CHECKING:
     from monitor.mesh.plan_rows import PlannedMeasurement
 
+# Row of a trace without its hops, indexes included.
 ROW_BYTES = 260
-"""Row of a trace without its hops, indexes included."""
 USUAL_HOPS = 15
 RTT_BYTES = 4
 MOST_FLOWS = 32
@@ -50,7 +50,6 @@ class TraceEntry(TestKeys, frozen=True, tag="trace"):
 
     @property
     def parameters(self) -> dict[str, object]:
-        """Fields of the `probes.trace.spec.TraceSpec` without the targets."""
         return {
             "protocol": self.protocol,
             "max_hops": self.max_hops,

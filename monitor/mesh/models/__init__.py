@@ -1,8 +1,6 @@
-"""The mesh: sites, hosts, paths, tests, and the measurements and slots derived from them.
+"""The mesh: sites, hosts, paths, tests, and their measurements and slots.
 
-`monitor.mesh.apply` writes the rows from `mesh.toml`, `monitor.mesh.schedule.slots` writes slots. An apply deletes only
-slots that have not begun; rows no longer in the file get `retired_at`, so that their history keeps its name. The
-querysets here and the functions of `queries` read them.
+`monitor.mesh.apply` deletes only slots that have not begun; rows no longer in the file get `retired_at`.
 """
 
 from __future__ import annotations

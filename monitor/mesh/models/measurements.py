@@ -1,4 +1,4 @@
-"""Tests, the measurements that they give to paths, and the periods of their schedules."""
+"""Tests, their measurements on paths, and schedule periods."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.mesh.models.places import RETIRED_AT_HELP, InUseQuerySet, Path
 
 
 class KindName(StrEnum):
-    """Kinds that pages, alerts and reports use by name; `probes.kinds` lists all kinds."""
+    """Kinds that pages, alerts and reports use by name."""
 
     PING = "ping"
     TCP_PING = "tcp-ping"
@@ -22,18 +22,18 @@ class KindName(StrEnum):
 
     @property
     def alternatives(self) -> tuple[KindName, ...]:
-        """This kind, and those that stand in for it on paths without it."""
+        """This kind, and kinds that stand in for it."""
         return (KindName.PING, KindName.TCP_PING, KindName.STAMP) if self is KindName.PING else (self,)
 
 
 class MeasurementQuerySet(InUseQuerySet["Measurement"]):
     def with_hosts(self) -> Self:
-        """With the test, the path, both its hosts and their sites, in the same query."""
+        """Load test, path, hosts and sites in the same query."""
         return self.select_related("test", "path__source__site", "path__destination__site")
 
 
 class Test(models.Model):
-    """A kind of measurement with its schedule. `parameters` are the fields of its spec, as in mesh.toml."""
+    """Kind of measurement with its schedule; `parameters` are the spec's fields."""
 
     name = models.TextField(unique=True)
     kind = models.TextField(help_text="Name of its kind in probes.kinds.")
@@ -54,7 +54,7 @@ class Test(models.Model):
 
 
 class Measurement(models.Model):
-    """A test on a path. `started_at` is its first start; `periods` have its schedules since then."""
+    """Test on a path, first started at `started_at`."""
 
     path = models.ForeignKey(Path, on_delete=models.PROTECT, related_name="measurements")
     test = models.ForeignKey(Test, on_delete=models.PROTECT, related_name="measurements")
@@ -72,10 +72,9 @@ class Measurement(models.Model):
 
 
 class MeasurementPeriod(models.Model):
-    """A period during which a measurement ran on the same schedule, so that past schedules can be counted.
+    """Period of a measurement on the same schedule, so that past schedules can be counted.
 
-    A period begins when the measurement returns or its schedule changes. `packet_bytes` are the sizes of the bursts
-    that it gives its path: empty except for pings, and for STAMP tests of paths without pings.
+    `packet_bytes` are sizes of its path's bursts, if any.
     """
 
     measurement = models.ForeignKey(Measurement, on_delete=models.PROTECT, related_name="periods")

@@ -1,4 +1,4 @@
-"""Pings and traces that users ask for."""
+"""Pings and traces that users request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from probes.contract import Outcome
 
 
 class RequestState(StrEnum):
-    """State of pings or a trace on demand: waiting for the agent's next plan, fetched by it, running, or ended."""
+    """State of an on-demand request: waiting for the agent's plan, fetched, running, or ended."""
 
     WAITING = "waiting"
     FETCHED = "fetched"
@@ -24,7 +24,7 @@ class RequestState(StrEnum):
 
 
 class PingRequest(models.Model):
-    """On-demand pings of a path in both directions, as a user asked for them; `PingRun` is a direction."""
+    """On-demand pings of a path in both directions, each a `PingRun`."""
 
     path = models.ForeignKey(Path, on_delete=models.PROTECT, related_name="ping_requests")
     asked_at = models.DateTimeField()
@@ -40,8 +40,7 @@ class PingRequest(models.Model):
 
 
 class PingRun(models.Model):
-    """On-demand pings from the source of a path. They are no results of the archive: no summary, alert or report reads
-    them. The newest report of the agent stands here (`probes.site.wire.OnDemandPingReport`)."""
+    """On-demand pings from a path's source with the agent's newest report; no summary, alert or report reads them."""
 
     request = models.ForeignKey(PingRequest, on_delete=models.CASCADE, related_name="runs")
     path = models.ForeignKey(Path, on_delete=models.PROTECT, related_name="ping_runs")
@@ -93,7 +92,6 @@ class PingRun(models.Model):
 
     @property
     def lost(self) -> int:
-        """Requests without a reply in time; those that may still be answered are not lost."""
         return self.sent - self.received - len(self.awaited)
 
     @property
@@ -110,8 +108,6 @@ class PingRun(models.Model):
 
 
 class TraceRequest(models.Model):
-    """A trace of a path on demand, from its source; its result is a trace of the archive."""
-
     path = models.ForeignKey(Path, on_delete=models.PROTECT, related_name="trace_requests")
     reason = models.TextField(help_text="As probes.trace.spec.TraceReason.")
     asked_at = models.DateTimeField()

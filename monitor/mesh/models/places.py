@@ -1,7 +1,4 @@
-"""What is measured: the mesh with its sites, hosts and paths; and the rows that an apply retires.
-
-The rows are written by `monitor.mesh.apply`.
-"""
+"""The mesh with its sites, hosts and paths, and rows that an apply retires."""
 
 from __future__ import annotations
 
@@ -25,22 +22,20 @@ class InUseQuerySet(QuerySet[RowT, RowT]):
     """Rows that an apply retires and never deletes."""
 
     def in_use(self) -> Self:
-        """Rows that are in mesh.toml now."""
         return self.filter(retired_at=None)
 
 
 class PathQuerySet(InUseQuerySet["Path"]):
     def with_hosts(self) -> Self:
-        """With both hosts and their sites, in the same query."""
+        """Load both hosts and their sites in the same query."""
         return self.select_related("source__site", "destination__site")
 
     def in_use(self) -> Self:
-        """Paths measured now, with both hosts and their sites."""
         return super().in_use().with_hosts()
 
 
 class Mesh(models.Model):
-    """The mesh of this installation: settings of `mesh.toml` besides sites, groups and tests."""
+    """Settings of `mesh.toml` besides sites, groups and tests."""
 
     id = models.SmallIntegerField(primary_key=True, default=1)
     name = models.TextField()
@@ -70,7 +65,7 @@ class Mesh(models.Model):
 
 
 class Site(models.Model):
-    """A site. A monitoring site runs an agent (`has_agent`), a remote site only answers."""
+    """Site; without an agent (`has_agent`) it only answers."""
 
     name = models.TextField(unique=True)
     former_names = ArrayField(
@@ -96,7 +91,7 @@ class Site(models.Model):
 
 
 class Uplink(models.Model):
-    """A link shared by several hosts of a site: limited to a single throughput test at a time."""
+    """Link shared by hosts of a site, limited to a single throughput test at a time."""
 
     site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="uplinks")
     name = models.TextField()
@@ -113,7 +108,7 @@ class Uplink(models.Model):
 
 
 class HostAddresses:
-    """The addresses of a host: `address`, unless `peers` have another for the site of its peer."""
+    """Addresses of a host; `peers` override `address` by the peer's site."""
 
     __slots__ = ()
 
@@ -122,11 +117,11 @@ class HostAddresses:
     site: Any
 
     def address_for(self, peer: HostAddresses) -> str:
-        """The address at which another host reaches this one."""
+        """Address at which another host reaches this host."""
         return str(self._for_site(peer.site.name).get("address", self.address))
 
     def source_for(self, peer: HostAddresses) -> str:
-        """The address from which this host sends to another."""
+        """Address from which this host sends to another."""
         return str(self._for_site(peer.site.name).get("source", self.address_for(peer)))
 
     def _for_site(self, site: str) -> dict[str, str]:
@@ -137,7 +132,7 @@ class HostAddresses:
 
 
 class Host(HostAddresses, models.Model):
-    """An address at a site, in one address family; `address` is a literal or a name that resolves in it."""
+    """Address or resolvable name at a site, in one address family."""
 
     site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="hosts")
     uplink = models.ForeignKey(Uplink, on_delete=models.PROTECT, related_name="hosts", null=True)
@@ -170,7 +165,7 @@ class Host(HostAddresses, models.Model):
 
 
 class Path(models.Model):
-    """An ordered pair of hosts of one family: the unit of every series."""
+    """Ordered pair of hosts of one family, the unit of every series."""
 
     source = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="paths_out")
     destination = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="paths_in")
@@ -188,7 +183,7 @@ class Path(models.Model):
 
 
 class Group(models.Model):
-    """Sites measured together, for the pages: which paths a group contains follows from its sites."""
+    """Sites measured together, for the pages."""
 
     name = models.TextField(unique=True)
     shape = models.TextField()

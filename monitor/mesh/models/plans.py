@@ -1,7 +1,6 @@
-"""Versions of the sites' plans, stored so that a plan need not be built to see that it has not changed.
+"""Versions of the sites' plans, to see without building that a plan is unchanged.
 
-Triggers of the database (migration `0002_squashed_0014_plans`) write `PlanEpoch` and `SitePlanChange`, whoever changes
-a row. `monitor.mesh.stored_plans` reads them.
+Database triggers (migration `0002_squashed_0014_plans`) write `PlanEpoch` and `SitePlanChange`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from monitor.mesh.models.places import Site
 
 
 class PlanEpoch(models.Model):
-    """The single row that counts changes: of what all plans are made of, and of the reservations of slots."""
+    """Single row that counts changes: of all plans' inputs, and of slot reservations."""
 
     id = models.SmallIntegerField(primary_key=True, default=1)
     epoch = models.BigIntegerField(db_default=0, help_text="grows with each change of sites, hosts, paths and tests")
@@ -24,7 +23,7 @@ class PlanEpoch(models.Model):
 
 
 class SitePlanChange(models.Model):
-    """A transaction changed a row that the plan of this site is made of; deleted when its plan is built again."""
+    """Mark that a transaction changed an input of this site's plan, until it is rebuilt."""
 
     pk = models.CompositePrimaryKey("site_id", "xact")
     site_id = models.BigIntegerField()
@@ -35,7 +34,7 @@ class SitePlanChange(models.Model):
 
 
 class SitePlan(models.Model):
-    """Version of a site's plan. Valid at its epoch until `valid_until`, and while the site has no `SitePlanChange`."""
+    """Version of a site's plan, valid at its epoch until `valid_until`, without a `SitePlanChange`."""
 
     site = models.OneToOneField(Site, on_delete=models.CASCADE, primary_key=True, related_name="+")
     version = models.TextField(null=True, help_text="null while the plan changes with every moment")

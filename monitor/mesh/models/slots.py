@@ -1,4 +1,4 @@
-"""Slots of throughput tests, and the hosts and uplinks that they reserve; written by `monitor.mesh.schedule.slots`."""
+"""Slots of throughput tests, and their reservations of hosts and uplinks."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from probes.contract import Outcome
 
 class SlotQuerySet(QuerySet["Slot", "Slot"]):
     def of_site(self, site_id: int) -> Self:
-        """Slots that a host of this site takes part in, as client or server."""
+        """Slots with a host of this site as client or server."""
         return self.filter(Q(measurement__path__source__site=site_id) | Q(measurement__path__destination__site=site_id))
 
     def to_come(self, since: datetime, until: datetime) -> Self:
-        """Slots that have not ended at `since`, have no outcome, and start before `until`."""
+        """Slots not ended at `since`, without outcome, that start before `until`."""
         return self.filter(outcome=None, ends_at__gt=since, starts_at__lt=until)
 
 
 class Slot(models.Model):
-    """A scheduled execution of a throughput test. `outcome` is null until it has ended.
+    """Scheduled execution of a test; `outcome` is null until it ended.
 
-    The members of an aggregate test have a slot each, from one time to another; the slot of the first reserves the
-    hosts and uplinks of all. The connecting end reports the outcome; `served` is the report of the listening end.
+    Members of an aggregate test have a slot each; the first reserves all hosts and uplinks. The connecting end reports
+    the outcome, the listening end `served`.
     """
 
     measurement = models.ForeignKey(Measurement, on_delete=models.PROTECT, related_name="slots")
@@ -65,14 +65,14 @@ class Slot(models.Model):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Fields of its spec: as requested, else those of its test."""
+        """Spec fields: as requested, else the test's."""
         request: SlotRequest | None = getattr(self, "request", None)
         parameters: dict[str, Any] = self.measurement.test.parameters if request is None else request.parameters
         return parameters
 
 
 class SlotRequest(models.Model):
-    """Request of an on-demand slot: by whom, when, and with which parameters."""
+    """Request of an on-demand slot."""
 
     slot = models.OneToOneField(Slot, on_delete=models.CASCADE, related_name="request", primary_key=True)
     asked_at = models.DateTimeField()
@@ -84,8 +84,7 @@ class SlotRequest(models.Model):
 
 
 def _one_at_a_time(column: str, name: str) -> ExclusionConstraint:
-    """Exclusion constraint: no two rows with the same id in `column` overlap in time. The id is a range of length one,
-    since a GiST index takes ranges without an extension."""
+    """Rows with the same id may not overlap; range ids need no extension."""
     return ExclusionConstraint(
         name=name,
         expressions=[
@@ -96,7 +95,7 @@ def _one_at_a_time(column: str, name: str) -> ExclusionConstraint:
 
 
 class SlotHost(models.Model):
-    """Reservation of a host for the duration of a slot; a host has no overlapping reservations."""
+    """Reservation of a host for a slot, without overlaps."""
 
     slot = models.ForeignKey(Slot, on_delete=models.CASCADE, related_name="hosts")
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="+")
@@ -110,8 +109,6 @@ class SlotHost(models.Model):
 
 
 class SlotUplink(models.Model):
-    """Reservation of an uplink, as `SlotHost`."""
-
     slot = models.ForeignKey(Slot, on_delete=models.CASCADE, related_name="uplinks")
     uplink = models.ForeignKey(Uplink, on_delete=models.PROTECT, related_name="+")
     starts_at = models.DateTimeField()

@@ -1,9 +1,4 @@
-"""Tell an agent which throughput tests load the destinations of its paths: those of the destination with other sites.
-
-In: the paths that a site measures. Out: begin and end of the tests, by path. Slots are planned before they begin, so
-that the agent can tell its packets apart whenever a result of either arrives. A slot counts whether or not its test
-ran; tests of the site itself are left out, since its agent knows when they ran.
-"""
+"""Tell an agent which throughput tests of other sites load its paths' destinations, whether or not they ran."""
 
 from __future__ import annotations
 
@@ -18,20 +13,19 @@ from monitor.mesh.models import SlotHost
 if TYPE_CHECKING:
     from monitor.mesh.plan_rows import PlannedPath
 
+# A plan has tests of this window and both neighbours: results of a cycle take a window at most.
 WINDOW_S = 600
-"""The plan has the tests of the current window of this length, and of the windows before and after: the result of a
-cycle takes a window at most, and the plan changes only where a slot is planned late, or another window begins."""
+# An agent's clock may be ahead by this much (`probes.site.runner.slot.CLOCKS_APART_S`): its tests begin earlier.
 AHEAD_S = 1
-"""An agent's clock may be ahead by this much (`probes.site.runner.slot.CLOCKS_APART_S`): its tests begin earlier."""
 
 Period = tuple[int, int]
+# A site and the uplink of a host there: hosts with the same share a test's load.
 Link = tuple[int, int | None]
-"""A site and the uplink of a host there: hosts with the same share what a test loads."""
 
 
 @dataclass(frozen=True, slots=True)
 class _TestsOfWindow:
-    """The slots of the whole mesh in three windows: their periods by link, and the sites of each."""
+    """Slots of the mesh in three windows, by link and site."""
 
     window: int
     slots_epoch: int
@@ -39,16 +33,16 @@ class _TestsOfWindow:
     sites: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
 
 
+# Of this process: all agents fetch the same slots, every few seconds each.
 _kept: _TestsOfWindow | None = None
-"""Of this process: all agents fetch the same slots, every few seconds each."""
 
 
 def destination_tests(
     site_id: int, paths: Iterable[PlannedPath], slots_epoch: int | None, now: datetime
 ) -> dict[int, tuple[Period, ...]]:
-    """Periods in whole seconds since the epoch, by path, oldest first; paths without any are left out.
+    """Periods in whole seconds since the epoch, by path, oldest first.
 
-    No query, unless slots changed since the last call or it is another window.
+    No query, unless slots changed since the last call or the window is new.
     """
     if not slots_epoch:  # nothing was ever reserved
         return {}

@@ -1,8 +1,4 @@
-"""Close slots with an outcome: from the reports of both ends, or as missed without any.
-
-`close_slot` stores the report of the connecting end, `note_served` that of the listening end, `expire_slots` closes
-slots without a report. Each change is a conditional update. `slots` plans slots.
-"""
+"""Close slots with an outcome, from the reports of both ends, or as missed. Each change is a conditional update."""
 
 from __future__ import annotations
 
@@ -18,8 +14,8 @@ from monitor.mesh.models import Slot
 from probes.contract import Outcome
 from probes.free_text import cleaned
 
+# Time after the end of a slot without a report until it counts as missed.
 GRACE_S = 600
-"""Time after the end of a slot without a report until it counts as missed."""
 
 NOT_REPORTED = "neither agent reported within 10 minutes of its end"
 ONE_REPORTED = "the agent that connects did not report within 10 minutes of its end; the other one: "
@@ -29,10 +25,9 @@ FAR_END = "the other end: "
 def close_slot(
     slot_id: int, outcome: Outcome | str, detail: str | None = None, carried_bytes: int | None = None
 ) -> bool:
-    """Store the outcome of a slot and its bytes; false if it was closed before or does not exist.
+    """Store the outcome of a slot and its bytes; False if already closed or unknown.
 
-    The first report counts, with two exceptions: any outcome replaces `missed`, since an agent that was offline
-    delivers its results later; and the reason reported by the other end replaces `refused`.
+    The first report counts, but any outcome replaces `missed`, and the other end's reason replaces `refused`.
     """
     outcome = Outcome(outcome)
     open_or_missed = Q(outcome=None)
@@ -53,7 +48,6 @@ def note_served(slot_id: int, served: Mapping[str, Any]) -> None:
 
 
 def _apply_far_end_outcome(slot_id: int) -> None:
-    """Replace the outcome of a refused slot by that of the listening end, if that could not or would not listen."""
     Slot.objects.filter(_could_not_listen(), pk=slot_id, outcome=Outcome.REFUSED).update(
         outcome=KT("served__outcome"), detail=Concat(Value(FAR_END), KT("served__detail"), output_field=TextField())
     )
@@ -64,8 +58,8 @@ def _could_not_listen() -> Q:
 
 
 def expire_slots(now: datetime) -> int:
-    """Close the slots that ended more than `GRACE_S` seconds ago without a report of the connecting agent; returns the
-    number. They are `missed`, unless the listening end reported a failure."""
+    """Close slots unreported `GRACE_S` after their end as `missed`, or as the listening end's failure; return their
+    number."""
     over = Slot.objects.filter(outcome=None, ends_at__lt=now - timedelta(seconds=GRACE_S))
     said = Concat(Value(ONE_REPORTED), KT("served__detail"), output_field=TextField())
     return (

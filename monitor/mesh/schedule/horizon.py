@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
+# Planning horizon: agents that cannot reach the centre have tests for this long.
 HORIZON_S = 3600
-"""Planning horizon: agents that cannot reach the centre have tests for this long."""

@@ -1,9 +1,6 @@
-"""Throughput and aggregate tests on demand: slots as for scheduled tests, at the next free time.
+"""Throughput and aggregate tests on demand: slots at the next free time, under the usual limits and budgets.
 
-`ask` and `ask_aggregate` return the slot, of an aggregate test that of its first member, whose id identifies the test
-everywhere. Hosts, uplinks, keys, site limits and budgets apply as for every slot. A test begins `ON_DEMAND_LEAD_S`
-seconds later, or as soon as all hosts are free; scheduled slots that no agent has fetched yet are postponed.
-`monitor.archive.queries.throughput.on_demand` has the results.
+Scheduled slots not yet fetched by an agent are postponed. An aggregate test is identified by its first member's slot.
 """
 
 from __future__ import annotations
@@ -28,29 +25,28 @@ from monitor.mesh.schedule.spending import Spending
 from monitor.mesh.schedule.timetable import ExistingSlot
 from probes.toml.keys import InvalidValue, keys_of
 
+# Agents poll the plan every 10 s, and the server starts 2 s before. Aggregate tests use `slots.LEAD_S`.
 ON_DEMAND_LEAD_S = 15
-"""Time from request to start: agents poll the plan every 10 s, and the server starts 2 s before. That of aggregate
-tests is `slots.LEAD_S`."""
 
+# Maximum delay of the start; beyond it a test is rejected.
 PATIENCE_S = 3600
-"""Maximum delay of the start; beyond it a test is rejected."""
 
+# Duration and omitted time of an aggregate test together: it loads many sites at once.
 MOST_SECONDS = 300
-"""Duration and omitted time of an aggregate test together: it loads many sites at once."""
+# Sent by all members together, where their rate is given: ten minutes of a link of 16 Gbit/s.
 MOST_BITS = 10 * 10**12
-"""Sent by all members together, where their rate is given: ten minutes of a link of 16 Gbit/s."""
+# Aggregate tests planned or running in the whole mesh.
 MOST_AT_A_TIME = 3
-"""Aggregate tests planned or running in the whole mesh."""
 FIRST_PORT, LAST_PORT = 5201, 65_535
 
 Settings = ThroughputSettings
 
+# Kind of the tests in the database that on-demand slots belong to.
 _KINDS: dict[str, str] = {ON_DEMAND: KindName.THROUGHPUT, ON_DEMAND_AGGREGATE: slots.AGGREGATE}
-"""The kind of the tests in the database that on-demand slots belong to."""
 
 
 class OnDemandError(Exception):
-    """A request that cannot be met: the problem and the fix. `status` is that of the answer to it."""
+    """A request cannot be met: problem, fix, and HTTP `status`."""
 
     status: ClassVar[int] = 422
 
@@ -66,7 +62,7 @@ class NoFreeSlot(OnDemandError):
 
 
 def find_path(source: str, destination: str, family: int | None = None) -> Path:
-    """Path in use between hosts or sites that allows throughput tests. Raises `UnknownPath`."""
+    """Path in use that allows throughput tests. Raises `UnknownPath`."""
     paths = [
         path
         for path in Path.objects.in_use().order_by("family", "pk")
@@ -99,7 +95,7 @@ def fault_of(path: Path) -> str | None:
 
 
 def faults(settings: Settings) -> list[str]:
-    """Problems of settings, each with the fix; empty if valid."""
+    """Problems of settings, each with the fix."""
     problems = []
     for key in keys_of(ThroughputSettings).values():
         try:
@@ -120,8 +116,7 @@ def faults(settings: Settings) -> list[str]:
 
 
 def ask(path: Path, settings: Settings, *, by: str, now: datetime, lead_s: int = ON_DEMAND_LEAD_S) -> Slot:
-    """Plan a test of `path` with these settings as soon as possible, `lead_s` from now at the earliest. Raises
-    `OnDemandError`."""
+    """Plan a test as soon as possible after `lead_s`. Raises `OnDemandError`."""
     wrong = faults(settings)
     if wrong:
         raise OnDemandError("; ".join(wrong))
@@ -140,8 +135,7 @@ def ask(path: Path, settings: Settings, *, by: str, now: datetime, lead_s: int =
 
 @dataclass(frozen=True, slots=True)
 class AggregateSettings:
-    """An aggregate test as asked for; `settings` are those of each member. Without `has_port` the first free ports of
-    the receivers are taken."""
+    """Requested aggregate test; `settings` are each member's. Without `has_port`, free ports are chosen."""
 
     shape: Shape
     senders: tuple[str, ...]
@@ -155,18 +149,16 @@ class AggregateSettings:
 
     @property
     def parameters(self) -> dict[str, object]:
-        """As those of `monitor.mesh.kinds.aggregate.AggregateEntry`."""
         hosts = {"senders": list(self.senders), "receivers": list(self.receivers)}
         return {**self.settings.parameters, "shape": self.shape, **hosts}
 
 
 def planned_tests() -> list[Test]:
-    """The aggregate tests of mesh.toml, by name."""
     return list(Test.objects.in_use().filter(kind=slots.AGGREGATE).order_by("name"))
 
 
 def settings_of(test_name: str) -> AggregateSettings:
-    """The settings of an aggregate test of mesh.toml. Raises `UnknownPath`."""
+    """Settings of a mesh.toml aggregate test. Raises `UnknownPath`."""
     test = next((test for test in planned_tests() if test.name == test_name), None)
     if test is None:
         names = ", ".join(test.name for test in planned_tests()) or "none"
@@ -182,7 +174,7 @@ def settings_of(test_name: str) -> AggregateSettings:
 
 
 def aggregate_faults(request: AggregateSettings) -> list[str]:
-    """Problems of a test that need no look at the mesh, each with the fix; empty if valid."""
+    """Problems of a test, each with the fix, without looking at the mesh."""
     problems = faults(request.settings)
     if request.settings.reverse or request.settings.capture_packets is not None:
         problems.append("members of an aggregate test have no reverse connection and no capture; leave them out")
@@ -213,8 +205,7 @@ def aggregate_faults(request: AggregateSettings) -> list[str]:
 
 
 def ask_aggregate(request: AggregateSettings, *, by: str, now: datetime) -> Slot:
-    """Plan a test as soon as all its hosts are free, `slots.LEAD_S` from now at the earliest. Raises
-    `OnDemandError`."""
+    """Plan a test once all hosts are free, after `slots.LEAD_S`. Raises `OnDemandError`."""
     wrong = aggregate_faults(request)
     if wrong:
         raise OnDemandError("; ".join(wrong))
@@ -232,7 +223,6 @@ def ask_aggregate(request: AggregateSettings, *, by: str, now: datetime) -> Slot
 
 
 def _paths(pairs: Sequence[tuple[str, str]]) -> list[Path]:
-    """The path of each member. Raises `UnknownPath`."""
     rows = Path.objects.in_use().filter(
         source__name__in={sender for sender, _ in pairs}, destination__name__in={receiver for _, receiver in pairs}
     )
@@ -260,7 +250,7 @@ def _paths(pairs: Sequence[tuple[str, str]]) -> list[Path]:
 
 
 def _with_ports(request: AggregateSettings, paths: Sequence[Path]) -> AggregateSettings:
-    """With the port that its servers begin at. Raises `OnDemandError` where a given one is not free."""
+    """Choose the servers' first port. Raises `OnDemandError` if not free."""
     sites = list(dict.fromkeys(path.destination.site.name for path in paths))
     taken, protocol = lasting_servers(sites), request.settings.protocol
 
@@ -284,8 +274,7 @@ def _with_ports(request: AggregateSettings, paths: Sequence[Path]) -> AggregateS
 
 
 def cancel(slot_id: int, now: datetime) -> bool:
-    """Cancel a test that no agent has fetched yet, of an aggregate test by its first slot; return whether it was
-    cancelled."""
+    """Cancel a test not yet fetched by an agent, by its first slot; False if not cancelled."""
     in_hand_until = now + timedelta(seconds=slots.IN_HAND_S)
     cancellable = Slot.objects.filter(pk=slot_id, starts_at__gt=in_hand_until, outcome=None, lead=None)
     cancellable = cancellable.exclude(request=None)
@@ -295,8 +284,7 @@ def cancel(slot_id: int, now: datetime) -> bool:
 def _plan_together(
     paths: Sequence[Path], test: str, parameters: Mapping[str, Any], by: str, now: datetime, lead_s: int
 ) -> Slot:
-    """Plan a test on these paths at the same time, with the lock held; returns its first slot, which reserves the hosts
-    and uplinks of all and leads the others. Raises `NoFreeSlot`."""
+    """With the lock held; return the leading slot. Raises `NoFreeSlot`."""
     kind, length_s = _KINDS[test], slot_s(_KINDS[test], parameters)
     names = str(paths[0]) if len(paths) == 1 else f"{len(paths)} members"
     host_ids = tuple(dict.fromkeys(host_id for path in paths for host_id in (path.source_id, path.destination_id)))
@@ -337,7 +325,6 @@ def _plan_together(
 
 
 def _owed(moved: Iterable[ExistingSlot]) -> slots.Owed:
-    """Periods that these slots were for."""
     starts = [(slot.measurement_id, slot.start_s) for slot in moved]
     periods = MeasurementPeriod.objects.filter(ended_at=None, measurement__in={pk for pk, _ in starts})
     every_s = dict(periods.values_list("measurement_id", "every_s"))
@@ -345,8 +332,6 @@ def _owed(moved: Iterable[ExistingSlot]) -> slots.Owed:
 
 
 def _measurement(path: Path, test: str, now: datetime) -> Measurement:
-    """Measurement that the on-demand slots of a path belong to; retired from the start, since it is not in
-    mesh.toml."""
     row, _ = Test.objects.get_or_create(name=test, defaults={"kind": _KINDS[test], "every_s": 0, "retired_at": now})
     measurement, _ = Measurement.objects.get_or_create(
         path=path, test=row, defaults={"started_at": now, "retired_at": now}

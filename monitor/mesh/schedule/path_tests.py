@@ -1,9 +1,4 @@
-"""The times during which the packets of a path do not count, since a test runs: as planned.
-
-In: a path and a period. Out: begin and end of the tests of the source's site, whose agent measures and knows when they
-end, and the slots of those that load the destination (`destination_tests`). `probes.site.runner.cycle` tells the
-packets apart when they are sent.
-"""
+"""Planned times when tests load a path, so that its packets do not count."""
 
 from __future__ import annotations
 
@@ -17,15 +12,14 @@ from monitor.mesh.models import Host, Measurement, Path, Slot, SlotHost
 from monitor.mesh.schedule.destination_tests import AHEAD_S
 from monitor.mesh.schedule.slots import arrangement_at
 
+# To connect and to exchange results, beside the time that a test fills its path (`probes.site.runner.slot`).
 SET_UP_S = 2
-"""To connect and to exchange results, beside the time that a test fills its path (`probes.site.runner.slot`)."""
 
 Period = tuple[datetime, datetime]
 
 
 def path_tests(path_id: int, since: datetime, until: datetime) -> list[Period]:
-    """Those in [since, until), oldest first: of the tests that are planned, and of those that would be planned at
-    `since`. So a new mesh has its first tests before its agents have come."""
+    """Times in [since, until), oldest first, of planned tests, and of tests that would be planned at `since`."""
     path = Path.objects.select_related("source", "destination").get(pk=path_id)
     there = Q(site=path.destination.site_id, uplink=path.destination.uplink_id)
     hosts = dict(Host.objects.filter(Q(site=path.source.site_id) | there).values_list("pk", "site"))
@@ -48,7 +42,6 @@ def _planned(since: datetime, until: datetime) -> Iterator[tuple[Slot, Iterable[
 
 
 def _to_plan(now: datetime) -> Iterator[tuple[Slot, Iterable[int]]]:
-    """Unsaved slots that would be planned now."""
     placements = [placement for placement in arrangement_at(now).placements if placement.fits]
     measurement_ids = {placement.job.measurement_id for placement in placements}
     measurements = Measurement.objects.select_related("test").in_bulk(measurement_ids)

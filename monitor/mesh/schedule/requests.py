@@ -1,9 +1,6 @@
-"""Pings and traces on demand, which agents get with their plan.
+"""Pings and traces on demand, requested for each direction with an agent at its source, and handed out with plans.
 
-`ask_pings` and `ask_traces` make a request for each direction whose source has an agent, `HANDED_OUT` has the part of a
-site's plan with its requests, `record` stores an agent's reports of pings, and `pings_of` reads them: no summary, alert
-or report does. A trace is a result like any other, with the reason of its request. A request that no agent takes up in
-time is over; agents of the first versions know neither.
+Requests not taken up in time are over.
 """
 
 from __future__ import annotations
@@ -27,22 +24,21 @@ COUNT = 20
 SPACING_S = 0.2
 TIMEOUT_S = 2.0
 PACKET_BYTES = 100
+# An agent asks for its plan every 10 s; this allows for two requests that fail.
 PINGS_TAKE_UP_S = 30
-"""An agent asks for its plan every 10 s; this allows for two requests that fail."""
 FIRST_REPORT_S = 10
+# Deadline of the last report: taken up late, all sent and timed out, and retried for 30 s.
 REPORTED_BY_S = 80
-"""When the last report must have come, from the request: taken up late, all sent and timed out, and the last report
-retried for 30 s."""
 NOT_TAKEN_UP = "not_taken_up"
 NOT_REPORTED = "not_reported"
 TOO_OLD = "its agent is too old for on-demand pings; upgrade it"
 
+# An agent asks for its plan every 10 s; with a slow centre, later.
 TRACES_TAKE_UP_S = 60
-"""An agent asks for its plan every 10 s; one whose centre is slow may ask later."""
+# Minimum time between on-demand traces of a path: incidents may open on several figures at once.
 REPEAT_S = 60
-"""A path is traced on demand at most once within this time: incidents may open on several of its figures at once."""
+# Maximum paths of a request: many traces delay the agent's scheduled traces.
 MOST_PATHS = 200
-"""Of one occasion: a trace of many takes the agent's time from the scheduled ones."""
 
 _HOSTS = ("path__source__site", "path__destination__site")
 
@@ -58,14 +54,14 @@ class UnknownRun(Exception):
 
 
 def fault_at_source(path: Path, verb: str) -> str | None:
-    """Reason why the source of a path cannot `verb` on demand, or None."""
+    """Reason why the source cannot `verb` on demand, or None."""
     if path.retired_at is not None:
         return f"path {path} is retired; put it back into mesh.toml"
     return None if path.source.site.has_agent else f"site {path.source.site} has no agent to {verb} from"
 
 
 def fault_of(path: Path) -> str | None:
-    """Reason why a path cannot be pinged on demand, nor traced, or None."""
+    """Reason why a path cannot be pinged or traced on demand, or None."""
     fault = fault_at_source(path, "ping")
     if fault is None and path.destination.behind_nat:
         return f"host {path.destination} is behind NAT, where no ping arrives; ping from there"
@@ -73,12 +69,12 @@ def fault_of(path: Path) -> str | None:
 
 
 def reverse_of(path: Path) -> Path | None:
-    """The path back between the same hosts, if it is in use."""
+    """Reverse path between the same hosts, if in use."""
     return Path.objects.in_use().filter(source=path.destination_id, destination=path.source_id).first()
 
 
 def ask_pings(path: Path, *, by: str, now: datetime) -> PingRequest:
-    """Request pings of a path and, where the other end has an agent, of the reverse path. Raises `OnDemandError`."""
+    """Request pings of a path and, with a far agent, its reverse. Raises `OnDemandError`."""
     fault = fault_of(path)
     if fault is not None:
         raise OnDemandError(fault)
@@ -102,16 +98,15 @@ def ask_pings(path: Path, *, by: str, now: datetime) -> PingRequest:
 
 
 def ask_traces(paths: Sequence[Path], reason: TraceReason, *, by: str, now: datetime) -> list[TraceRequest]:
-    """Request traces of these paths and of their reverse paths; returns the requests, none for a path without an agent
-    at its source or with a request within `REPEAT_S`."""
+    """Request traces of paths and their reverses, except without a source agent or within `REPEAT_S` of another
+    request."""
     return _request_traces(_both_directions(paths[:MOST_PATHS]), reason, by, now)
 
 
 def ask_where_scheduled(
     path_ids: Iterable[int], reason: TraceReason, *, by: str, now: datetime, only_reverse: bool = False
 ) -> list[TraceRequest]:
-    """As `ask_traces`, for paths that mesh.toml has traced: nobody who did not ask for traces gets any. `only_reverse`
-    requests those back: the agent at the other end need not have seen the occasion."""
+    """As `ask_traces`, only for paths with traces in mesh.toml; `only_reverse` requests the reverse paths."""
     ids = set(path_ids) if only_reverse else set(_trace_settings(path_ids))
     forward = list(Path.objects.in_use().filter(pk__in=ids).order_by("pk")[:MOST_PATHS])
     paths = _both_directions(forward)[len(forward) if only_reverse else 0 :]
@@ -133,7 +128,6 @@ def _request_traces(paths: Iterable[Path], reason: TraceReason, by: str, now: da
 
 
 def _both_directions(paths: Sequence[Path]) -> list[Path]:
-    """The paths, and the reverse paths that are not among them."""
     hosts = {(path.destination_id, path.source_id) for path in paths}
     candidates = Path.objects.in_use().filter(
         source__in={source for source, _ in hosts}, destination__in={destination for _, destination in hosts}
@@ -142,13 +136,12 @@ def _both_directions(paths: Sequence[Path]) -> list[Path]:
 
 
 def _trace_settings(path_ids: Iterable[int]) -> dict[int, dict[str, Any]]:
-    """The settings of the scheduled trace of each of these paths that mesh.toml has traced."""
     rows = Measurement.objects.in_use().filter(path__in=set(path_ids), test__kind="trace").select_related("test")
     return {row.path_id: row.test.parameters for row in rows.order_by("-test__name")}
 
 
 def hand_out_pings(site_id: int, now: datetime, *, is_able: bool = True) -> tuple[OnDemandPing, ...]:
-    """The pings for a site's agent, noted as fetched. For an agent that does not know them they end here."""
+    """Fetched pings for a site's agent; ended for an unable agent."""
     asked_after = now - timedelta(seconds=PINGS_TAKE_UP_S)
     rows = PingRun.objects.filter(path__source__site=site_id, ended_at=None, request__asked_at__gt=asked_after)
     if not is_able:
@@ -174,7 +167,7 @@ def hand_out_pings(site_id: int, now: datetime, *, is_able: bool = True) -> tupl
 
 
 def hand_out_traces(site_id: int, now: datetime, *, is_able: bool = True) -> tuple[OnDemandTrace, ...]:
-    """The traces for a site's agent, noted as fetched; none for an agent that does not know them."""
+    """Fetched traces for a site's agent; none for an unable agent."""
     asked_after = now - timedelta(seconds=TRACES_TAKE_UP_S)
     rows = TraceRequest.objects.filter(path__source__site=site_id, asked_at__gt=asked_after)
     requests = list(rows.select_related(*_HOSTS).order_by("pk")) if is_able else []
@@ -196,23 +189,22 @@ def hand_out_traces(site_id: int, now: datetime, *, is_able: bool = True) -> tup
 
 @dataclass(frozen=True, slots=True)
 class HandedOut:
-    """A part of the plan with requests: its field, the column of the mesh that says until when there are any, and how
-    they are handed out."""
+    """Plan field with requests, the mesh column of their end, and the function that hands them out."""
 
     field: str
     until: str
     hand_out: Callable[..., tuple[OnDemandPing | OnDemandTrace, ...]]
 
 
+# By the ability of the agent.
 HANDED_OUT = {
     ON_DEMAND_PINGS: HandedOut("on_demand_pings", "pings_until", hand_out_pings),
     ON_DEMAND_TRACES: HandedOut("on_demand_traces", "traces_until", hand_out_traces),
 }
-"""By the ability of the agent."""
 
 
 def record(site_id: int, report: OnDemandPingReport, now: datetime) -> None:
-    """Store the newest report of a run. Raises `UnknownRun` where no such run of the site is running."""
+    """Store a run's newest report. Raises `UnknownRun` where it is not running."""
     asked_after = now - timedelta(seconds=REPORTED_BY_S)
     running = PingRun.objects.filter(
         pk=report.run_id, path__source__site=site_id, ended_at=None, request__asked_at__gt=asked_after
@@ -230,13 +222,12 @@ def record(site_id: int, report: OnDemandPingReport, now: datetime) -> None:
 
 
 def pings_of(request_id: int, now: datetime) -> PingRequest | None:
-    """Load on-demand pings with their runs; None where there are none of this number."""
     request = PingRequest.objects.filter(pk=request_id).first()
     return None if request is None else _with_runs(request, now)
 
 
 def latest_pings(path_id: int, now: datetime, since: datetime) -> PingRequest | None:
-    """The newest on-demand pings requested since then that cover this path: requested for it, or for the path back."""
+    """Newest on-demand pings of this path or its reverse, requested since."""
     runs = PingRun.objects.filter(path=path_id, request__asked_at__gte=since).select_related("request")
     run = runs.order_by("request__asked_at", "pk").last()
     return None if run is None else _with_runs(run.request, now)
@@ -250,10 +241,7 @@ def _with_runs(request: PingRequest, now: datetime) -> PingRequest:
 
 
 def _end_if_overdue(run: PingRun, now: datetime) -> None:
-    """End a run whose agent has missed a deadline, without storing it.
-
-    A report that comes later, but before `REPORTED_BY_S`, still counts.
-    """
+    """Mark as ended, unsaved: reports before `REPORTED_BY_S` still count."""
     age_s = (now - run.asked_at).total_seconds()
     if run.outcome is None and run.fetched_at is None and age_s > PINGS_TAKE_UP_S:
         run.outcome, run.detail = NOT_TAKEN_UP, f"the agent did not ask for its plan within {PINGS_TAKE_UP_S} s"

@@ -1,7 +1,4 @@
-"""Ports on which agents listen all the time, so that no on-demand test can listen there.
-
-`monitor.mesh.kinds.server_rules` checks those of tests of mesh.toml.
-"""
+"""Ports on which agents listen permanently, closed to on-demand tests."""
 
 from __future__ import annotations
 
@@ -14,14 +11,12 @@ from monitor.mesh.models import Measurement
 
 _LASTING = tuple(name for name, mesh_kind in MESH_KINDS.items() if mesh_kind.server_name)
 
+# Site, transport (`TCP` or `UDP`) and number.
 PortKey = tuple[str, str, int]
-"""Site, transport (`TCP` or `UDP`) and number."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastingServer:
-    """A server that listens all the time for a test."""
-
     name: str
     test: str
 
@@ -32,7 +27,7 @@ class _StoredTest:
 
 
 def lasting_servers(sites: Collection[str]) -> dict[PortKey, LastingServer]:
-    """Servers of these sites' agents. Those in a host's namespace are in no slot's way."""
+    """Servers of these sites' agents, except in a host's namespace."""
     rows: Any = Measurement.objects.in_use().filter(
         test__kind__in=_LASTING, path__destination__site__name__in=sites, path__destination__namespace=None
     )
@@ -45,7 +40,7 @@ def lasting_servers(sites: Collection[str]) -> dict[PortKey, LastingServer]:
 
 
 def clash(site: str, port: int, protocol: str, taken: dict[PortKey, LastingServer]) -> str | None:
-    """The problem of an iperf3 server of a site on this port, or None. With UDP it listens for TCP too."""
+    """Problem of an iperf3 server on this port, or None. UDP also needs TCP."""
     for transport in ("TCP", "UDP") if protocol == "udp" else ("TCP",):
         server = taken.get((site, transport, port))
         if server is not None:

@@ -1,8 +1,4 @@
-"""Schedule throughput tests: `plan_slots` creates the slots of the next hour for every measurement in use.
-
-Database constraints ensure that no host or uplink has two slots at a time; `timetable` finds the times, `spending`
-checks budgets, `on_demand` handles requested tests, `endings` closes slots.
-"""
+"""Schedule throughput tests for the next hour; database constraints prevent overlaps on hosts and uplinks."""
 
 from __future__ import annotations
 
@@ -27,30 +23,27 @@ from probes.contract import Outcome
 
 log = logging.getLogger(__name__)
 
+# Minimum lead time of a slot: both agents must have fetched their plans by then.
 LEAD_S = 30
-"""Minimum lead time of a slot: both agents must have fetched their plans by then."""
 
+# Slots this close stay when their measurement is removed: agents have queued them.
 IN_HAND_S = 75
-"""Slots starting within this time stay when their measurement is removed: agents queue a slot a minute before it starts
-and fetch the plan every few seconds, so it will run."""
 
+# New measurements wait this long for agents, since tests would be refused; later tests show their absence.
 AGENTS_AWAITED_FOR = timedelta(hours=1)
-"""A new measurement gets no slots for so long at most while the agent of an end has not come: its tests would be
-refused. After that they show that it is not there."""
 
 NO_ROOM = "no free time on both hosts in this period; test less often, shorter, or fewer pairs"
 TOO_LATE = "no free time on both hosts within its slip_s; let it slip further, or test fewer pairs"
 
 AGGREGATE = AGGREGATE_KIND.kind.name
 
+# Periods that lost their slot: measurement and number of the period.
 Owed = frozenset[tuple[int, int]]
-"""Periods whose slot was taken away: measurement and number of the period."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotPlan:
-    """Result of a planning run: slots created, tests without room or budget, slots postponed, and collisions with
-    another planner, which are retried in the next run."""
+    """Result of a planning run. Collisions with another planner are retried in the next run."""
 
     slots: int = 0
     no_room: int = 0
@@ -60,12 +53,10 @@ class SlotPlan:
 
 
 def plan_slots(now: datetime, *, waits_for_agents: bool = False) -> SlotPlan:
-    """Create the slots of the next `HORIZON_S` seconds. Existing slots stay unless a test of higher priority needs
-    their time; then they are postponed.
+    """Create the slots of the next `HORIZON_S` seconds; higher priorities may postpone existing slots.
 
-    With `waits_for_agents` a new measurement waits until the agents of both ends have come to the centre.
-
-    A test without room in its period gets an ended slot with outcome `busy`; a test over its budget `not_permitted`.
+    Tests without room get an ended slot `busy`, over budget `not_permitted`. With `waits_for_agents`, new measurements
+    wait for both agents.
     """
     with transaction.atomic():
         lock.hold_until_commit()
@@ -74,8 +65,7 @@ def plan_slots(now: datetime, *, waits_for_agents: bool = False) -> SlotPlan:
 
 
 def plan_locked(now: datetime, owed: Owed = frozenset(), awaited: Collection[int] = frozenset()) -> SlotPlan:
-    """As `plan_slots`, with the lock held; `owed` are periods whose slots were taken away before, `awaited` the sites
-    whose agents have not come yet."""
+    """As `plan_slots`, with the lock held; `owed` periods lost their slots, `awaited` sites' agents never came."""
     arrangement = arrangement_at(now, owed, awaited)
     if not arrangement.placements and not arrangement.moved:
         return SlotPlan()
@@ -98,7 +88,7 @@ def plan_locked(now: datetime, owed: Owed = frozenset(), awaited: Collection[int
 
 
 def arrangement_at(now: datetime, owed: Owed = frozenset(), awaited: Collection[int] = frozenset()) -> Arrangement:
-    """The slots that `plan_locked` would create at `now`, and those that it would postpone; nothing is stored."""
+    """Slots that `plan_locked` would create and postpone; nothing is stored."""
     jobs = _jobs(now, owed, awaited)
     if not jobs:
         return Arrangement()
@@ -121,7 +111,7 @@ def _time(seconds: int) -> datetime:
 
 
 def _sites_awaited() -> frozenset[int]:
-    """The sites with an agent that has never come to the centre."""
+    """Sites with an agent that has never come."""
     came = Q(agent_tokens__held_since__isnull=False)
     return frozenset(Site.objects.in_use().filter(has_agent=True).exclude(came).values_list("pk", flat=True))
 
@@ -133,7 +123,6 @@ def _is_awaited(period: MeasurementPeriod, awaited: Collection[int], now: dateti
 
 
 def _jobs(now: datetime, owed: Owed, awaited: Collection[int]) -> list[Job]:
-    """Jobs of all measurements in use with slots, with their scheduled slots."""
     slots_since = Slot.objects.filter(measurement=OuterRef("measurement"), starts_at__gte=OuterRef("started_at"))
     periods = list(
         MeasurementPeriod.objects.filter(ended_at=None, measurement__test__kind__in=WITH_SLOTS)
@@ -153,7 +142,6 @@ def _jobs(now: datetime, owed: Owed, awaited: Collection[int]) -> list[Job]:
 
 
 def _together(periods: Iterable[MeasurementPeriod]) -> list[list[MeasurementPeriod]]:
-    """The measurements of each job: all those of an aggregate test, else a single measurement."""
     jobs: dict[tuple[str, int], list[MeasurementPeriod]] = defaultdict(list)
     for period in periods:
         test = period.measurement.test
@@ -185,7 +173,6 @@ def _job(
 
 
 def _planned(periods: Sequence[MeasurementPeriod], now: datetime) -> dict[int, list[int]]:
-    """Starts of the slots of the current and later periods, by measurement."""
     longest_s = max((period.every_s for period in periods), default=0)
     starts: dict[int, list[int]] = defaultdict(list)
     rows = Slot.objects.filter(
@@ -198,14 +185,12 @@ def _planned(periods: Sequence[MeasurementPeriod], now: datetime) -> dict[int, l
 
 
 def uplinks_of(path: Path) -> tuple[int, ...]:
-    """Uplinks of a path, without duplicates."""
     ids = (path.source.uplink_id, path.destination.uplink_id)
     return tuple(dict.fromkeys(uplink for uplink in ids if uplink is not None))
 
 
 def taken(now: datetime, priorities: Mapping[int, int]) -> tuple[Timetable, list[ExistingSlot]]:
-    """Timetable of fixed slots from now on, and the slots that a higher priority can postpone. `priorities` has those
-    of the measurements; on-demand slots and slots fetched by agents are fixed."""
+    """Timetable of fixed slots (on demand, or fetched), and slots that a higher priority can postpone."""
     columns = ("slot_id", "slot__measurement_id", "slot__request", "starts_at", "ends_at")
     rows = [
         *SlotHost.objects.filter(ends_at__gt=now).values_list(*columns, "host_id"),
@@ -230,7 +215,6 @@ def taken(now: datetime, priorities: Mapping[int, int]) -> tuple[Timetable, list
 
 
 def _slots(placement: Placement, outcome: Outcome | None = None, detail: str = "") -> list[Slot]:
-    """Unsaved slots of a placement, one for each measurement of its job."""
     return [
         Slot(
             measurement_id=measurement_id,
@@ -244,7 +228,6 @@ def _slots(placement: Placement, outcome: Outcome | None = None, detail: str = "
 
 
 def _create(placed: Collection[Sequence[Slot]]) -> None:
-    """Store the slots of placements; the first slot of each leads the others."""
     Slot.objects.bulk_create([slots[0] for slots in placed], batch_size=2000)
     for lead, *others in placed:
         for slot in others:
@@ -253,7 +236,7 @@ def _create(placed: Collection[Sequence[Slot]]) -> None:
 
 
 def _insert(placements: Sequence[Placement]) -> int:
-    """Store slots; returns the number. Slots that collide with others created meanwhile are skipped."""
+    """Store slots, skipping collisions; return their number."""
     try:
         with transaction.atomic():
             _insert_all(placements)
@@ -279,7 +262,7 @@ def _insert_all(placements: Iterable[Placement]) -> None:
 
 
 def take(slots: Collection[tuple[Slot, Iterable[int], Iterable[int]]]) -> None:
-    """Reserve the hosts and uplinks of slots. Raises `IntegrityError` where a reservation overlaps."""
+    """Reserve hosts and uplinks. Raises `IntegrityError` for overlaps."""
     SlotHost.objects.bulk_create(
         [
             SlotHost(slot=slot, host_id=host_id, starts_at=slot.starts_at, ends_at=slot.ends_at)

@@ -1,8 +1,6 @@
-"""Usage of throughput tests per day, checked against the budgets of mesh.toml.
+"""Daily usage of throughput tests, checked against the budgets of mesh.toml.
 
-In: slots of the database, and placements or a path with parameters. Out: violated rules of `budgets`. A completed test
-counts with the bytes it carried; a future test with its length, and the bytes expected from its rate or the fastest
-recent test of its path. Without [budget] in mesh.toml nothing is read.
+Future tests count with the bytes of their rate or their path's fastest recent test.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ class Spending:
 
     @classmethod
     def between(cls, since: datetime, until: datetime) -> Spending:
-        """Usage of all UTC days that overlap this span."""
+        """Usage of UTC days that overlap this span."""
         mesh = Mesh.objects.first()
         spending = cls({} if mesh is None else mesh.budgets)
         if spending.is_bounded:
@@ -41,7 +39,7 @@ class Spending:
         return spending
 
     def refusals(self, placements: Collection[Placement]) -> dict[Placement, str]:
-        """Placements over a budget, with the rule; by priority, then time."""
+        """Placements over a budget with the rule, by priority, then time."""
         if not self.is_bounded:
             return {}
         ids = {pk for placement in placements for pk in placement.job.measurement_ids}
@@ -56,8 +54,6 @@ class Spending:
         return refused
 
     def _take_all(self, members: Collection[Measurement], start_s: int) -> str | None:
-        """Count the future tests of all members, each as a test of its own; or return the first violated rule and count
-        none."""
         counted = list[Measurement]()
         for row in members:
             rule = self.take(row.path, row.test.kind, row.test.parameters, start_s)
@@ -73,7 +69,7 @@ class Spending:
             self._budgets.spend(_accounts(row.path), start_s, Cost(-cost.seconds, -cost.carried_bytes))
 
     def take(self, path: Path, kind: str, parameters: Mapping[str, Any], start_s: int) -> str | None:
-        """Count a future test; or return the violated rule without counting it."""
+        """Count a future test, or return the violated rule."""
         cost, accounts = self._expected(path.pk, kind, parameters), _accounts(path)
         rule = self._budgets.forbids(accounts, start_s, cost)
         if rule is None:
@@ -87,7 +83,6 @@ class Spending:
         return Cost(length_s, bytes_per_s * length_s)
 
     def _learn_rates(self, now: datetime) -> None:
-        """Load the highest rate of each path within a day."""
         rows = Slot.objects.filter(starts_at__gt=now - DAY, carried_bytes__isnull=False)
         for slot in rows.select_related("measurement__test", "measurement__path", "request"):
             rate = (slot.carried_bytes or 0) / filling_s(slot.measurement.test.kind, slot.parameters)
@@ -95,7 +90,6 @@ class Spending:
             self._bytes_per_s[path_id] = max(rate, self._bytes_per_s.get(path_id, 0.0))
 
     def _count(self, since: datetime, until: datetime) -> None:
-        """Count the slots that ran, may have run, or will run."""
         ran = Q(outcome=None) | Q(outcome__in=[Outcome.MEASURED, Outcome.TOOL_FAILURE])
         rows = Slot.objects.filter(ran, starts_at__gte=since, starts_at__lt=until)
         ends = [f"measurement__{end}" for end in _ENDS]

@@ -1,9 +1,7 @@
-"""Schedule throughput tests so that no host and no uplink has two at once. Pure: whole seconds in and out.
+"""Place throughput tests so that no host or uplink has two at once. Pure, in whole seconds.
 
-Every job runs in each period of `every_s` seconds since the epoch. Preferred times are spread over all jobs of that
-period length; where a host or uplink is busy, the job slips to the next free time, within the period or within
-`slip_s`. Existing slots give way to jobs of higher priority and are placed again. Resources are numbers: a host's id,
-and an uplink's negative id. `slots` has rows, clocks and locks.
+Jobs run once in each period of `every_s` since the epoch; higher priorities move existing slots. Resources are host ids
+and negative uplink ids.
 """
 
 from __future__ import annotations
@@ -16,29 +14,21 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A throughput measurement. `planned` are the numbers of the periods that have a slot, `owed` those that lost it
-    and must get another or be reported as without room; `is_new` requests a first slot as early as possible.
-
-    An aggregate test is a job with all its hosts: those of its first member, and `other_host_ids`. `member_ids` are the
-    measurements of all its members, that of the job first.
-
-    `slip_s` is the maximum delay after its preferred time, None for anywhere in its period. On a conflict the greater
-    `priority` wins.
-    """
+    """Throughput measurement, or aggregate test with all its hosts."""
 
     measurement_id: int
     source_id: int
     destination_id: int
     every_s: int
     length_s: int
-    planned: frozenset[int] = frozenset()
-    is_new: bool = False
+    planned: frozenset[int] = frozenset()  # numbers of periods with a slot
+    is_new: bool = False  # first slot as early as possible
     uplink_ids: tuple[int, ...] = ()
-    priority: int = 0
-    slip_s: int | None = None
-    owed: frozenset[int] = frozenset()
-    other_host_ids: tuple[int, ...] = ()
-    member_ids: tuple[int, ...] = ()
+    priority: int = 0  # the greater wins on a conflict
+    slip_s: int | None = None  # maximum delay after the preferred time; None: anywhere in the period
+    owed: frozenset[int] = frozenset()  # periods that lost their slot: placed again, or reported without room
+    other_host_ids: tuple[int, ...] = ()  # hosts of an aggregate test's other members
+    member_ids: tuple[int, ...] = ()  # measurements of all members, the job's first
 
     @property
     def hosts(self) -> tuple[int, ...]:
@@ -46,23 +36,21 @@ class Job:
 
     @property
     def measurement_ids(self) -> tuple[int, ...]:
-        """The measurements that get a slot."""
         return self.member_ids or (self.measurement_id,)
 
     @property
     def takes(self) -> tuple[int, ...]:
-        """Hosts and uplinks of the job, as numbers of a `Timetable`."""
+        """Hosts and uplinks as `Timetable` numbers."""
         return *self.hosts, *(-uplink_id for uplink_id in self.uplink_ids)
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A job scheduled from `start_s` to `end_s`; without `fits`, its period has no free time, and `start_s` is the
-    preferred time."""
+    """Job with its start time."""
 
     job: Job
     start_s: int
-    fits: bool = True
+    fits: bool = True  # False: no free time in the period; `start_s` is preferred
 
     @property
     def end_s(self) -> int:
@@ -71,7 +59,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class ExistingSlot:
-    """An existing slot that a job of higher priority can postpone."""
+    """Existing slot that a job of higher priority can postpone."""
 
     slot_id: int
     measurement_id: int
@@ -83,14 +71,14 @@ class ExistingSlot:
 
 @dataclass(slots=True)
 class Arrangement:
-    """Result: `placements` are new, `moved` are the postponed slots."""
+    """New placements, and moved (postponed) slots."""
 
     placements: list[Placement] = field(default_factory=list)
     moved: list[ExistingSlot] = field(default_factory=list)
 
 
 class Timetable:
-    """Busy intervals of each host and uplink: sorted starts and ends of intervals that do not overlap."""
+    """Sorted disjoint busy intervals of each host and uplink."""
 
     def __init__(self) -> None:
         self._starts: dict[int, list[int]] = defaultdict(list)
@@ -102,7 +90,7 @@ class Timetable:
             insort(self._ends[resource], end_s)
 
     def earliest(self, takes: Collection[int], start_s: int, latest_s: int, length_s: int) -> int | None:
-        """Earliest time from `start_s` to `latest_s` at which all are free for `length_s`; None if never."""
+        """Earliest start when all are free for `length_s`, or None."""
         at = start_s
         while at <= latest_s:
             free = max(self._free_from(resource, at, length_s) for resource in takes)
@@ -115,7 +103,7 @@ class Timetable:
         return self.earliest(takes, start_s, start_s, end_s - start_s) is not None
 
     def _free_from(self, resource: int, at: int, length_s: int) -> int:
-        """`at` where a host or uplink is free for `length_s`, else the end of the last interval in the way."""
+        """`at` if free, else the end of the last interval in the way."""
         ends = self._ends[resource]
         in_the_way = bisect_left(self._starts[resource], at + length_s)
         if in_the_way > bisect_right(ends, at):
@@ -124,17 +112,15 @@ class Timetable:
 
 
 def place(jobs: Collection[Job], timetable: Timetable, from_s: int, until_s: int) -> list[Placement]:
-    """Placements of `arrange` without slots that could be postponed."""
+    """Call `arrange` without postponable slots."""
     return arrange(jobs, timetable, from_s, until_s).placements
 
 
 def arrange(
     jobs: Collection[Job], timetable: Timetable, from_s: int, until_s: int, standing: Collection[ExistingSlot] = ()
 ) -> Arrangement:
-    """Place each job in each of its periods between `from_s` and `until_s` that has no slot.
-
-    Nothing starts before `from_s`. Adds the placements to `timetable`, which has all fixed slots.
-    """
+    """Place each job in its periods without a slot, not before `from_s`, adding to `timetable`, which has all fixed
+    slots."""
     arrangement = Arrangement()
     ordered = _in_rotation(jobs)
     offsets_s = dict(zip((job.measurement_id for job in ordered), _offsets(ordered), strict=True))
@@ -165,7 +151,6 @@ def _place_level(
     planned: dict[int, set[int]],
     owed: set[tuple[int, int]],
 ) -> list[Placement]:
-    """Placements of the jobs of a priority: first slots of new jobs, then period by period."""
     placements = []
     for job in jobs:
         first = _first(job, timetable, from_s) if job.is_new else None
@@ -188,8 +173,7 @@ def _place_level(
 
 
 def _in_rotation(jobs: Collection[Job]) -> list[Job]:
-    """Order jobs so that neighbours have different hosts where possible: as in a round-robin tournament, by the
-    distance from source to destination in a circle of all hosts."""
+    """Order jobs as in a round-robin tournament, so neighbours differ in hosts."""
     hosts = sorted({host for job in jobs for host in job.hosts})
     seat = {host: index for index, host in enumerate(hosts)}
 
@@ -201,7 +185,6 @@ def _in_rotation(jobs: Collection[Job]) -> list[Job]:
 
 
 def _offsets(ordered: list[Job]) -> list[int]:
-    """Preferred second of each job within its period: spread evenly, separately for each period length."""
     totals: dict[int, int] = defaultdict(int)
     ranks = []
     for job in ordered:
@@ -213,12 +196,11 @@ def _offsets(ordered: list[Job]) -> list[int]:
 
 
 def _wanted(job: Job, offset_s: int, from_s: int, until_s: int) -> Iterator[int]:
-    """Preferred times of the periods from that of `from_s` on, before `until_s`."""
     return iter(range(from_s // job.every_s * job.every_s + offset_s, until_s, job.every_s))
 
 
 def _first(job: Job, timetable: Timetable, from_s: int) -> Placement | None:
-    """First slot of a new job: as early as possible, at most a period away."""
+    """First slot of a new job, at most a period away."""
     start_s = timetable.earliest(job.takes, from_s, from_s + job.every_s, job.length_s)
     if start_s is None:
         return None
@@ -229,8 +211,7 @@ def _first(job: Job, timetable: Timetable, from_s: int) -> Placement | None:
 def _in_period(
     job: Job, timetable: Timetable, preferred_s: int, from_s: int, *, is_owed: bool = False
 ) -> Placement | None:
-    """Free time nearest after the preferred time, else, if it may slip that far, the first of the period. None for a
-    period begun before `from_s` without room left, unless it is owed a slot."""
+    """Nearest free time after the preferred time, else in the period."""
     begin_s = preferred_s // job.every_s * job.every_s
     latest_s = begin_s + job.every_s - job.length_s
     wanted_s = max(preferred_s, from_s)

@@ -1,8 +1,5 @@
-"""Annotations that operators make on paths and sites, each with the figures of a path before and after.
-
-In: a path, a period, a packet size. Out: `ComparedAnnotation`s, newest first. The comparison itself is
-`monitor.analysis.changes.before_after`.
-"""
+"""Operators' annotations on a path, newest first, with its figures before and after
+(`monitor.analysis.changes.before_after`)."""
 
 from __future__ import annotations
 
@@ -19,17 +16,17 @@ from monitor.archive.queries.paths import path_series
 from monitor.archive.queries.throughput.series import throughput_series
 from monitor.mesh.document.entries import ON_DEMAND
 
+# Annotations with figures, the newest; older ones are listed without.
 MOST_COMPARED = 8
-"""Annotations with figures, the newest; older ones are listed without."""
 MARGIN = timedelta(days=1, hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedAnnotation:
-    """An annotation with the figures of a path before and after; none for all but the newest `MOST_COMPARED`."""
+    """An annotation on a path."""
 
     annotation: Annotation
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[Comparison, ...]  # before and after; none beyond the newest MOST_COMPARED
 
 
 def compared_annotations(
@@ -61,7 +58,6 @@ def before_and_after(path_id: int, packet_bytes: int, at: datetime, now: datetim
 
 
 def _hours(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> HourCounts:
-    """The hours of a period of more than a day."""
     points = path_series(path_id, packet_bytes, since, until).points
     lost = [float(point.sent - point.received) for point in points]
     return HourCounts(

@@ -1,8 +1,4 @@
-"""Annotations that concern a site, each with the verdict on the paths that it concerns: proven or not.
-
-In: a site, a period, a packet size. Out: `SiteAnnotation`s, newest first. Every path is compared by itself, as on its
-own page, with intervals that hold for all of them together.
-"""
+"""Annotations of a site, newest first, with the verdict on each path; the intervals hold for all paths together."""
 
 from __future__ import annotations
 
@@ -21,14 +17,14 @@ from monitor.archive.queries.throughput.series import rates_of_paths
 from monitor.mesh.models import Path, Site
 from monitor.overview.annotations.compared import MARGIN
 
+# Annotations with a verdict, the newest: each reads two weeks of hours of all its paths.
 MOST_COMPARED = 3
-"""Annotations with a verdict, the newest: each reads two weeks of hours of all paths that it concerns."""
 PERIOD = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
 class FigureVerdict:
-    """The number of paths on which a figure is proven higher or lower, has no proven change, or cannot be told."""
+    """Number of paths with a proven higher or lower figure, no proven change, or unknown."""
 
     figure: str
     higher: int
@@ -38,7 +34,6 @@ class FigureVerdict:
 
     @property
     def words(self) -> str:
-        """The verdict as on the page."""
         paths = self.higher + self.lower + self.unproven + self.unknown
         if self.unknown == paths:
             return f"{self.figure}: cannot tell"
@@ -51,14 +46,14 @@ class FigureVerdict:
 
 @dataclass(frozen=True, slots=True)
 class SiteAnnotation:
-    """An annotation, with its verdict unless older than the newest `MOST_COMPARED`."""
+    """An annotation of a site."""
 
     annotation: Annotation
-    verdicts: tuple[FigureVerdict, ...]
+    verdicts: tuple[FigureVerdict, ...]  # none beyond the newest MOST_COMPARED
 
 
 def site_annotations(site: Site, paths: Sequence[Path], packet_bytes: int, now: datetime) -> tuple[SiteAnnotation, ...]:
-    """The annotations of the last `PERIOD` that concern a site; `paths` are those from and to it."""
+    """The annotations of the last `PERIOD` that concern a site; `paths` are from and to it."""
     annotations = annotations_of_site(site, now - PERIOD, now + MARGIN)
     return tuple(
         SiteAnnotation(noted, _verdicts(noted, paths, packet_bytes, now) if place < MOST_COMPARED else ())

@@ -1,8 +1,4 @@
-"""The use of links by the counters of their interfaces, or by throughput tests, and when they are full.
-
-In: paths, a time, service levels. Out: a `LinkUse` for each interface test of a path, and for each path with a promised
-rate and tests but without counters. The pages, the API, the report and Prometheus show the same.
-"""
+"""The use of links by interface counters, or by tests of paths with a promised rate, and when they are full."""
 
 from __future__ import annotations
 
@@ -26,14 +22,14 @@ from monitor.mesh.queries import groups_of_sites, place_of
 
 WEEK = timedelta(days=7)
 NEWEST_WITHIN = timedelta(hours=1)
+# A link without readings is shown until its newest week began this long ago: its test may be gone.
 SHOWN_AFTER = timedelta(weeks=5)
-"""A link without readings is shown until its newest week began this long ago: its test may be gone for good."""
+# Half of a week.
 LEAST_FIVE_MINUTES = 1008
-"""Half of a week."""
+# In a week; of fewer a percentile is just the slowest.
 LEAST_TESTS = 20
-"""In a week; a percentile of fewer is that of the slowest."""
+# Share of the capacity reached by the fastest test; slower tests have another limit than others' traffic.
 REACHED_RATIO = 0.8
-"""Of the capacity, by the fastest test: slower tests are limited by something else than the traffic of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +42,18 @@ class WeekOfUse:
 
 @dataclass(frozen=True, slots=True)
 class LinkUse:
-    """The use of a link. `test` is None where it comes from throughput tests.
-
-    `weeks` are those of `direction`, the one that is fuller: "in" or "out", as seen from the interface. `newest` is the
-    newest reading of the last hour.
-    """
+    """The use of a link."""
 
     path_id: int
-    test: str | None
-    direction: str
-    newest: InterfaceReading | None
-    weeks: tuple[WeekOfUse, ...]
+    test: str | None  # None with use from throughput tests
+    direction: str  # the fuller: "in" or "out" of the interface
+    newest: InterfaceReading | None  # of the last hour
+    weeks: tuple[WeekOfUse, ...]  # in this direction
     forecast: FullForecast
 
     @property
     def name(self) -> str:
-        """The interface in words: `eth0`, or `xe-0/0/1 (transit) of 192.0.2.1`."""
+        """The interface: `eth0`, or `xe-0/0/1 (transit) of 192.0.2.1`."""
         if self.test is None:
             return "by throughput tests"
         if self.newest is None or self.newest.interface is None:
@@ -72,18 +64,17 @@ class LinkUse:
 
     @property
     def statement(self) -> str:
-        """The forecast, and what it is from where that is not the counters."""
+        """The forecast, with its source if not the counters."""
         late = self.test is None and self.forecast.verdict is not FullVerdict.CANNOT_TELL
         return f"{self.forecast.words}{', by throughput tests' if late else ''}"
 
     @property
     def as_of(self) -> date | None:
-        """The last day of the last week."""
         return self.weeks[-1].week + timedelta(days=6) if self.weeks else None
 
 
 def link_uses(path_ids: Sequence[int] | None, levels: Mapping[int, ServiceLevel], now: datetime) -> list[LinkUse]:
-    """The links of these paths (all if None), those with counters by path and test, then those by throughput tests."""
+    """The links of these paths (all if None): with counters by path and test, then by throughput tests."""
     by_test = defaultdict(list)
     for week in interface_weeks(path_ids, now - MOST_WEEKS * WEEK, now):
         by_test[week.path_id, week.test].append(week)
@@ -105,7 +96,6 @@ def link_uses(path_ids: Sequence[int] | None, levels: Mapping[int, ServiceLevel]
 
 
 def links_of_path(path: Path, now: datetime) -> list[LinkUse]:
-    """The links of a path."""
     levels = Mesh.objects.values_list("service_levels", flat=True).first()
     level = settings_for(levels, place_of(path, groups_of_sites())) if levels else None
     return link_uses([path.pk], {} if level is None else {path.pk: level}, now)
@@ -141,7 +131,7 @@ def _by_counters(
 
 
 def _by_tests(promises: Mapping[int, float], now: datetime) -> list[LinkUse]:
-    """The least use of links without counters: the promised rate less the rate that tests still reach."""
+    """The promised rate less the rate that tests still reach."""
     if not promises:
         return []
     by_path: dict[int, list[WeeklyRates]] = defaultdict(list)

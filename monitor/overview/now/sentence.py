@@ -1,8 +1,4 @@
-"""The sentence on the state of the mesh: the first of eight forms that applies, and the other paths by their number.
-
-In: a `Tally` of the paths by what they are now, the open incidents in their order, and what the worst path is like that
-is being checked. Out: the title and the rest. The forms, with what to do, are in docs/pages.md.
-"""
+"""The sentence on the mesh: the first applicable of eight forms (docs/pages.md), and counts of the other paths."""
 
 from __future__ import annotations
 
@@ -16,22 +12,20 @@ from monitor.alerts.models import Incident
 from monitor.analysis import figures
 from monitor.archive.queries.path_states import not_permitted
 
+# Without an open incident, the last one is named if it ended within this time.
 RECENTLY_ENDED = timedelta(hours=1)
-"""Without an open incident, the last one is named if it ended within this time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Watched paths by what they are now; they add up to `paths`. Those `over` are in open incidents, and all normal
-    again; those `checked` have a trouble without an open incident; those `overdue` lack newer results, those `silent`
-    any results of the last minutes."""
+    """Counts of watched paths by condition; they add up to `paths`."""
 
     paths: int
     with_problems: int = 0
-    over: int = 0
-    checked: int = 0
-    overdue: int = 0
-    silent: int = 0
+    over: int = 0  # in open incidents, and all normal again
+    checked: int = 0  # in trouble without an open incident
+    overdue: int = 0  # without newer results
+    silent: int = 0  # without any results of the last minutes
     not_permitted: int = 0
     awaited: int = 0
     in_maintenance: int = 0
@@ -49,7 +43,7 @@ def unknown(tally: Tally, why: str) -> tuple[str, str]:
 
 
 def judged(tally: Tally, incidents: Sequence[Incident], checked: str, now: datetime) -> tuple[str, str]:
-    """The title and the rest; `checked` is what the worst path that is being checked is like."""
+    """The title and the rest; `checked` is the clause of the worst path being checked."""
     lasting = [incident for incident in incidents if incident.over_since is None]
     of_all = f" of {count_of_paths(tally.paths)}" if tally.paths > 1 else ""
     if tally.with_problems and lasting:
@@ -83,7 +77,7 @@ def judged(tally: Tally, incidents: Sequence[Incident], checked: str, now: datet
 
 
 def rest(tally: Tally, but: Sequence[str] | set[str] = ()) -> str:
-    """The paths by what they are, without these: `18 normal, 3 without newer results.`"""
+    """Counts by condition, without these: `18 normal, 3 without newer results.`"""
     words = {
         "with_problems": "with problems",
         "over": "over, waiting to close",
@@ -104,13 +98,12 @@ def _number(number: int, of_all: str) -> str:
 
 
 def _first(incidents: Sequence[Incident]) -> str:
-    """The title of the first incident, and the number of the others."""
     others = len(incidents) - 1
     more = f", and {others} other incident{'s' if others > 1 else ''}" if others else ""
     return f"{incidents[0].title or place_of(incidents[0])}{more}"
 
 
 def _ended(now: datetime) -> str:
-    """The incident that ended last, if lately, by its title, which has its times: an age would change at each look."""
+    """Title of the last recently ended incident, without an age, which would change."""
     ended = last_ended(now - RECENTLY_ENDED, now)
     return "" if ended is None else f"Last incident: {ended.title}."

@@ -1,9 +1,5 @@
-"""The paths of a mesh of many sites by pairs of places, and worst first.
-
-In: the places, a metric, a packet size and the time. Out: a `PlaceGrid` or a `PathList`, both with the `Grid` of their
-worst paths. A loss is that of now, by the stored conditions of all paths; other metrics are of the last hour, by hourly
-summaries. The database chooses the paths, and all readers share what it has chosen for some seconds.
-"""
+"""Paths of a mesh of many sites by pairs of places, and worst first. Loss is of now by stored conditions, other metrics
+of the last hour; readers share results for seconds."""
 
 from __future__ import annotations
 
@@ -26,68 +22,64 @@ from monitor.overview.wide.places import SitePlaces
 from monitor.overview.wide.shared import SharedResults
 from monitor.present.track import TROUBLE, Condition
 
+# Value from which a path is bad; MOS below which, as many users are dissatisfied (ITU-T G.107).
 BAD_FROM = {Metric.UNREACHABILITY: 0.01, Metric.MOS: 3.6}
-"""From which value on a path is counted as bad, or below it: MOS at which many are dissatisfied (ITU-T G.107)."""
 UNMEASURED = (Condition.OVERDUE, Condition.NOT_PERMITTED)
+# Others an hour, as all packets take long to read; throughput has few tests a day.
 PERIODS = {Metric.LOSS: GridPeriod.NOW, Metric.THROUGHPUT: GridPeriod.DAY}
-"""Of the others an hour: the packets of all paths take long to read. For throughput a path has only a few tests a
-day."""
 SHARED_FROM_SITES = 100
 NEW_FOR, SHOWN_FOR = timedelta(seconds=10), timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
 class PairCell:
-    """The paths from a place to another. `bad` counts those in trouble, of other metrics those beyond its bound;
-    `with_incident` those with an open incident, `incident_id` is that of one of them; `worst` is the worst."""
+    """The paths from a place to another."""
 
     paths: int
     measured: int
-    bad: int
+    bad: int  # in trouble, or beyond the metric's bound
     with_incident: int
-    incident_id: int | None
+    incident_id: int | None  # of one path with_incident
     worst: PathFigures
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceGrid:
-    """The figures between places, by their numbers, and the `grid` that has the worst path of each pair. `at` is when
-    it was counted. Without `counts_bad` a path is neither good nor bad: by its metric, or while nobody decides."""
+    """The figures between places, by their numbers."""
 
     places: SitePlaces
     cells: dict[tuple[int, int], PairCell]
-    grid: Grid
-    at: datetime
-    counts_bad: bool
+    grid: Grid  # the worst path of each pair
+    at: datetime  # time of counting
+    counts_bad: bool  # False: no path is classed as good or bad
 
 
 @dataclass(frozen=True, slots=True)
 class PathChoice:
-    """Which paths a list has: from and to the sites of a place, with a text in the name of an end, only bad ones."""
+    """Selection of a list's paths."""
 
-    sources: str | None = None
-    destinations: str | None = None
-    name: str = ""
+    sources: str | None = None  # place
+    destinations: str | None = None  # place
+    name: str = ""  # text in the name of an end
     only_bad: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PathList:
-    """A page of paths, worst first, of so many, in the `grid` of its paths."""
+    """A page of paths, worst first."""
 
-    total: int
+    total: int  # of all pages
     grid: Grid
     at: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """What the database has chosen at a time in a mesh of so many sites: pairs of places, or a page of so many paths,
-    with the grid of the worst paths."""
+    """The database's selection: pairs of places, or a page of paths."""
 
     at: datetime
-    sites: int
-    grid: Grid
+    sites: int  # of the mesh
+    grid: Grid  # of the worst paths
     paths: int = 0
     pairs: tuple[PlacePair, ...] = ()
     is_judged: bool = True
@@ -101,7 +93,7 @@ _chosen: SharedResults[tuple[object, ...], _Chosen] = SharedResults(
 def load_place_grid(
     places: SitePlaces, packet_bytes: int | None, now: datetime, metric: Metric = Metric.LOSS
 ) -> PlaceGrid:
-    """The metric between all places. Raises `UnknownChoice` for a packet size that is not measured."""
+    """The metric between all places. Raises `UnknownChoice` for an unmeasured packet size."""
 
     def choose() -> _Chosen:
         if metric is Metric.THROUGHPUT:
@@ -137,8 +129,8 @@ def load_place_grid(
 def load_path_list(
     places: SitePlaces, choice: PathChoice, packet_bytes: int | None, now: datetime, *, limit: int, offset: int
 ) -> PathList:
-    """A page of the paths of the choice: those with an open incident, then those in trouble, then the others by their
-    loss. Raises `UnknownChoice` for a packet size that is not measured."""
+    """A page of the selected paths: with an open incident, in trouble, then by loss. Raises `UnknownChoice` for an
+    unmeasured packet size."""
     lasting = lasting_incidents()
     troubled = _open_paths(lasting)
 
@@ -173,7 +165,6 @@ def _period(metric: Metric) -> GridPeriod:
 
 
 def _ranking(metric: Metric, packet_bytes: int, now: datetime, *, is_judged: bool) -> Ranking:
-    """How the paths are in order: a loss by the conditions now."""
     if metric is not Metric.LOSS:
         since = now - _period(metric).history.length
         return ranking.by_value(metric, packet_bytes, since, now, bad_from=BAD_FROM.get(metric))
@@ -187,7 +178,7 @@ def _ranking(metric: Metric, packet_bytes: int, now: datetime, *, is_judged: boo
 
 
 def _choose_by_tests(places: SitePlaces, now: datetime) -> _Chosen:
-    """The pairs of places with throughput tests. Each takes a link for seconds, so that few paths have any."""
+    """Few paths have throughput tests, each taking a link for seconds."""
     grid = load_grid(Metric.THROUGHPUT, _period(Metric.THROUGHPUT), now, lasting=())
     number_of = {site.name: places.number_of[site.id] for site in (*grid.sources, *grid.destinations)}
     between: dict[tuple[int, int], list[PathFigures]] = defaultdict(list)
@@ -202,7 +193,6 @@ def _choose_by_tests(places: SitePlaces, now: datetime) -> _Chosen:
 
 
 def _is_judged(now: datetime) -> bool:
-    """Whether the conditions of paths are kept current."""
     return freshness.load().is_evaluated(now)
 
 
@@ -211,7 +201,6 @@ def _size(wanted: int | None) -> int:
 
 
 def _open_paths(lasting: Iterable[Incident]) -> dict[int, int]:
-    """The open incident of each path with one."""
     return {
         row.path_id: incident.pk
         for incident in lasting
@@ -222,7 +211,6 @@ def _open_paths(lasting: Iterable[Incident]) -> dict[int, int]:
 
 
 def _by_pair(troubled: Mapping[int, int], places: SitePlaces) -> dict[tuple[int, int], list[int]]:
-    """The open incident of each path with one, by the pair of places that it is between."""
     of_pair: dict[tuple[int, int], list[int]] = defaultdict(list)
     if troubled:
         paths = Path.objects.filter(retired_at=None, id__in=list(troubled))
@@ -232,6 +220,5 @@ def _by_pair(troubled: Mapping[int, int], places: SitePlaces) -> dict[tuple[int,
 
 
 def _with_incidents(grid: Grid, lasting: Sequence[Incident], troubled: Mapping[int, int]) -> Grid:
-    """The grid with the incidents that are open now."""
     figures = tuple(replace(path, incident_id=troubled.get(path.path_id)) for path in grid.figures)
     return replace(grid, figures=figures, lasting_incidents=tuple(lasting))

@@ -1,7 +1,4 @@
-"""Results that change only with the mesh, loaded once for all readers of a process.
-
-Only large results are kept: those of a small mesh cost less than to look whether the mesh has changed.
-"""
+"""Results that change only with the mesh, cached for all readers of a process if large."""
 
 from __future__ import annotations
 
@@ -18,13 +15,13 @@ _every: list[MeshResult[Any]] = []
 
 
 def load_early() -> None:
-    """Load what a large mesh has kept, before the first readers, who would wait for it."""
+    """Load a large mesh's results before the first readers."""
     for result in _every:
         result.load_early()
 
 
 class MeshResult(Generic[Result]):
-    """What `load` returns, kept until sites, hosts, paths, tests or measurements change."""
+    """Result of `load`, kept until sites, hosts, paths, tests or measurements change."""
 
     def __init__(self, load: Callable[[], Result], *, is_large: Callable[[Result], bool]) -> None:
         self.load = load
@@ -51,6 +48,5 @@ class MeshResult(Generic[Result]):
         return result
 
     def load_early(self) -> None:
-        """Load the result of a mesh that is known to be large."""
         self._was_large = True
         self.get()

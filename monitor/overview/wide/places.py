@@ -1,8 +1,4 @@
-"""The places of a mesh of many sites: its groups or, where all sites are in one, its regions.
-
-In: the sites in use and their groups. Out: `SitePlaces`, with each site in a single place, or None for a mesh whose
-sites fit into a grid.
-"""
+"""The places of a mesh of many sites: groups, or regions where all sites are in one group."""
 
 from __future__ import annotations
 
@@ -12,26 +8,24 @@ from dataclasses import dataclass
 from monitor.mesh.models import Group, Site
 from monitor.overview.grid_layout import NO_PLACE
 
+# Sites with a row and a column each; a larger grid fits on no screen.
 MOST_SITES = 40
-"""Sites with a row and a column each; of more, a grid of figures fits on no screen."""
 
 
 @dataclass(frozen=True, slots=True)
 class SitePlaces:
-    """Names of the places, in order, and the number of the place of each site by its id. `kind` is `group` or
-    `region`."""
+    """Places of the sites."""
 
-    kind: str
+    kind: str  # group or region
     names: tuple[str, ...]
-    number_of: dict[int, int]
+    number_of: dict[int, int]  # place number by site id
 
     @property
     def sites(self) -> Counter[int]:
-        """Number of sites of each place."""
         return Counter(self.number_of.values())
 
     def sites_of(self, name: str) -> list[int] | None:
-        """The sites of the place of this name; None without such a place."""
+        """None without such a place."""
         if name not in self.names:
             return None
         wanted = self.names.index(name)
@@ -39,7 +33,7 @@ class SitePlaces:
 
 
 def load_places(*, more_than: int = MOST_SITES) -> SitePlaces | None:
-    """The places of a mesh with more sites than that, else None."""
+    """The places of a mesh with more sites, else None."""
     regions = dict(Site.objects.in_use().values_list("id", "region"))
     if len(regions) <= more_than:
         return None
@@ -52,7 +46,7 @@ def load_places(*, more_than: int = MOST_SITES) -> SitePlaces | None:
 
 
 def _smallest_groups(site_ids: dict[int, str]) -> dict[int, str]:
-    """The smallest group of each site, the first by name of several; empty for a site without."""
+    """The smallest group of each site, first by name; empty without."""
     rows = Group.objects.in_use().filter(sites__isnull=False).values_list("name", "sites")
     members = [(name, site_id) for name, site_id in rows if site_id in site_ids]
     sizes = Counter(name for name, _ in members)

@@ -1,8 +1,5 @@
-"""Results that take the database long, loaded once for all readers of a process.
-
-A reader has a result of the last seconds at once, and an older one too, up to a limit, while a thread loads a newer.
-Only large results are kept, so that those of a small mesh are always those of now.
-"""
+"""Slow results, loaded once for all readers of a process: fresh ones at once, older ones while a thread reloads. Only
+large results are kept."""
 
 from __future__ import annotations
 
@@ -24,8 +21,7 @@ Result = TypeVar("Result")
 
 
 class SharedResults(Generic[Key, Result]):
-    """Results by key. `new_for` is how long a result is not loaded again, `shown_for` how long readers get it while it
-    is."""
+    """Results by key: reloaded after `new_for`, served until `shown_for` while reloading."""
 
     def __init__(self, *, new_for: timedelta, shown_for: timedelta, is_large: Callable[[Result], bool]) -> None:
         self.new_for = new_for
@@ -56,7 +52,6 @@ class SharedResults(Generic[Key, Result]):
         self._load_beside(key, now, load)
 
     def clear(self) -> None:
-        """Forget all results."""
         with self._lock:
             self._kept.clear()
 
@@ -76,7 +71,7 @@ class SharedResults(Generic[Key, Result]):
         return result
 
     def _load_beside(self, key: Key, now: datetime, load: Callable[[], Result]) -> None:
-        """Load a newer result in a thread, unless one is on its way."""
+        """Load a newer result in a thread, unless one is loading."""
         with self._lock:
             if key in self._loading:
                 return

@@ -1,7 +1,4 @@
-"""The grid a sheet of paths at a time, for programs that read it of a mesh of any size.
-
-In: the choices of a grid, and which paths of it, by their ids. Out: a `GridSheet`.
-"""
+"""The grid in sheets of paths, for programs, at any mesh size."""
 
 from __future__ import annotations
 
@@ -17,10 +14,10 @@ from monitor.overview.grid import ComparedPeriod, Grid, GridPeriod, load_grid
 
 @dataclass(frozen=True, slots=True)
 class GridSheet:
-    """The grid of some paths, and how many there are in all."""
+    """The grid of some paths."""
 
     grid: Grid
-    paths_in_all: int
+    paths_in_all: int  # number of all
 
 
 def load_grid_sheet(
@@ -34,7 +31,7 @@ def load_grid_sheet(
     limit: int,
     offset: int,
 ) -> GridSheet:
-    """At most `limit` paths after the first `offset` in the order of their ids. Raises `UnknownChoice`."""
+    """At most `limit` paths after `offset`, by id. Raises `UnknownChoice`."""
     kind = KindName.THROUGHPUT if metric is Metric.THROUGHPUT else KindName.PING
     measured = Measurement.objects.filter(path=OuterRef("pk"), retired_at=None, test__kind__in=kind.alternatives)
     paths = Path.objects.filter(Exists(measured), retired_at=None).order_by("id")

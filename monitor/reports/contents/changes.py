@@ -1,8 +1,6 @@
-"""Significant changes of paths. In: daily figures. Out: `FigureChanges`, the largest first.
+"""Find significant changes of paths against the eight weeks before (`monitor.analysis.noise`).
 
-The tests are in `monitor.analysis.noise`: the days of the period against the eight weeks before it. A change is
-reported if its p-value, corrected for the number of tests of the whole report, is at most `FALSE_SHARE`, and it is
-large enough to matter. All three figures of all paths are corrected together.
+P-values of the whole report are corrected together.
 """
 
 from __future__ import annotations
@@ -21,8 +19,8 @@ from monitor.reports.contents.report import ComparedFigure, FigureChange, Figure
 FALSE_SHARE = 0.05
 LEAST_LOSS_RATIO = 0.0002
 LEAST_RTT_SHARE, LEAST_RTT_MS = 0.02, 0.1
+# Smaller changes are not reported, however significant.
 LEAST_THROUGHPUT_SHARE = 0.1
-"""Smaller changes are not reported, however significant."""
 
 Floats = NDArray[np.float64]
 
@@ -35,7 +33,7 @@ def find(
     first: datetime,
     last: datetime,
 ) -> FigureChanges:
-    """The changes of the days in [first, last) against those in [since, first), all three UTC midnights."""
+    """Compare the days in [first, last) with those in [since, first), all three UTC midnights."""
     if not paths or last <= first:
         return FigureChanges(0, 0, (), ())
     before, every = (first - since).days, (last - since).days
@@ -81,8 +79,7 @@ def _matters(figure: ComparedFigure, now: float, before: float) -> bool:
 
 
 def _size(change: FigureChange) -> float:
-    """The size of a change, comparable between figures: 0.1 percentage points of loss count as much as a factor of
-    two."""
+    """Comparable size: 0.1 percentage points of loss equal a factor of two."""
     if change.figure is ComparedFigure.LOSS:
         return abs(change.now - change.before) / 0.001
     return abs(math.log2(change.now / change.before))

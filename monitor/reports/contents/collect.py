@@ -1,8 +1,4 @@
-"""Load the data of a report. In: a scope and a period. Out: `Material`. Nothing is computed here.
-
-Measurements come from the archive's named queries, the plan and names from the mesh, incidents from the alerts. The
-number of queries does not depend on the number of paths.
-"""
+"""Load the data of a report; nothing is computed here. The number of queries does not depend on the number of paths."""
 
 from __future__ import annotations
 
@@ -43,16 +39,16 @@ from monitor.reports.contents.report import ReportScope
 from monitor.reports.periods import Period
 from monitor.routes.places import HopName, TableSource, of_addresses, sources
 
+# Days before a period that define a path's noise: eight weeks.
 DAYS_BEFORE = 56
-"""The days before a period that define a path's noise: eight weeks."""
 
 SPARKLINE_DAYS = 28
 
+# Paths with scored forecasts: 12,000 forecasts at most, which show the same as more.
 MOST_FORECAST_PATHS = 200
-"""Paths whose forecasts are scored: 12,000 forecasts at most, which show the same as more."""
 
+# Path and packet size.
 Key = tuple[int, int]
-"""Path and packet size."""
 
 Row = TypeVar("Row", PathThroughput, for_reports.TargetCounts, for_reports.TransferVerdict)
 SizedRow = TypeVar("SizedRow", PathSummary, LatencyUnderLoad)
@@ -65,8 +61,6 @@ class UnknownScope(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PathInMesh:
-    """A path with its place in the mesh."""
-
     path: Path
     place: Place
     began_at: datetime | None
@@ -75,17 +69,14 @@ class PathInMesh:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
-    """All data of a scope in a period. `sizes` has each path's largest packet size; `data_since` is the begin of the
-    first hour with data, loaded only where the period has none. `lacks_since` is the arrival of the oldest result that
-    the hours of the period lack, None where they have all. `traced` has the names of the traced paths; `routes`
-    has their changes, None without such paths, and `hop_names` the names of the hops of changed routes."""
+    """All data of a scope in a period."""
 
     mesh: str
     scope: ReportScope
     period: Period
     now: datetime
     paths: Mapping[int, PathInMesh]
-    sizes: Mapping[int, int]
+    sizes: Mapping[int, int]  # largest packet size of each path
     summaries: Mapping[int, PathSummary]
     before: Mapping[int, PathSummary]
     year_before: Mapping[int, PathSummary]
@@ -110,11 +101,11 @@ class Material:
     pauses: tuple[EvaluationPause, ...]
     incidents: tuple[Incident, ...]
     under_load: Mapping[int, LatencyUnderLoad]
-    data_since: datetime | None
-    lacks_since: datetime | None
-    traced: Mapping[int, str]
-    routes: RouteEffects | None
-    hop_names: Mapping[str, HopName]
+    data_since: datetime | None  # first hour with data, only for a period without data
+    lacks_since: datetime | None  # arrival of the oldest result missing from the hours, or None
+    traced: Mapping[int, str]  # names of traced paths
+    routes: RouteEffects | None  # changes of traced paths, None without such paths
+    hop_names: Mapping[str, HopName]  # names of the hops of changed routes
     as_table: TableSource | None
     congestion: Mapping[int, PathCongestion]
     directions: Mapping[int, DirectionLosses]
@@ -203,7 +194,6 @@ def _hop_names(routes: RouteEffects | None) -> dict[str, HopName]:
 
 
 def _paths(scope: ReportScope) -> dict[int, PathInMesh]:
-    """Every present or retired path of the scope."""
     groups = groups_of_sites()
     began_at = dict(
         Measurement.objects.filter(test__kind__in=KindName.PING.alternatives)
@@ -238,7 +228,6 @@ def _holds(scope: ReportScope, place: Place) -> bool:
 
 
 def _sizes(measured: Iterable[Key], planned: Iterable[Key]) -> dict[int, int]:
-    """The largest packet of each path that was measured or planned."""
     largest: dict[int, int] = {}
     for path_id, size in sorted({*measured, *planned}):
         largest[path_id] = size
@@ -294,7 +283,7 @@ def _tests_below(
 
 
 def _incidents(scope: ReportScope, path_ids: Collection[int], since: datetime, until: datetime) -> tuple[Incident, ...]:
-    """Incidents with a path of the scope; for the whole mesh all incidents, also without paths."""
+    """Incidents of the scope; for the mesh also those without paths."""
     incidents = incidents_between(since, until)
     if scope.kind == "mesh":
         return tuple(incidents)

@@ -1,4 +1,4 @@
-"""Compute the report. In: `Material`. Out: the tree of `monitor.reports.contents.report`. No queries here."""
+"""Compute the report from `Material`, without queries."""
 
 from __future__ import annotations
 
@@ -79,7 +79,6 @@ def compose(material: Material, numbers: Numbers) -> Report:
 
 
 def _congestion(material: Material) -> tuple[PathCongestionReport, ...]:
-    """The paths that are congested daily, most days first, then by the rise."""
     congested = [
         PathCongestionReport(
             path=f"{material.paths[path_id].path.source.name} → {material.paths[path_id].path.destination.name}",

@@ -1,8 +1,4 @@
-"""Service levels: the error budget that a path has used of each target.
-
-The budget is the share that may be lost, or be worse than the target: for 99.9% availability a thousandth of the
-bursts. At 100% the target is just met.
-"""
+"""Service levels: the error budget that a path has used of each target; at 100% used it is just met."""
 
 from __future__ import annotations
 

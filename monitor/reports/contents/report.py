@@ -1,7 +1,6 @@
-"""A report as typed data: a tree of frozen dataclasses, the source of page, mail and PDF.
+"""A report as a tree of frozen dataclasses, the source of page, mail and PDF.
 
-`monitor.reports.contents.compose` builds it from the data of `monitor.reports.contents.collect`. Ratios are 0 to 1;
-absence is None. The only text for readers is the sentences of the summary.
+Ratios are 0 to 1; absence is None.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from monitor.overview.links.use import LinkUse
 from monitor.overview.promised_service import PromisedService
 from monitor.reports.periods import Period
 
+# The goal for every path: less loss than this.
 GOAL_LOSS_RATIO = 0.001
-"""The goal for every path: less loss than this."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportScope:
-    """The scope of a report by `kind`: the whole "mesh", the paths from and to a "site", the paths within a "group"."""
+    """The scope of a report."""
 
-    kind: str = "mesh"
+    kind: str = "mesh"  # `mesh`, `site` (paths from and to it) or `group` (paths within it)
     name: str = ""
 
     def __str__(self) -> str:
@@ -59,17 +58,13 @@ class ServiceTarget(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TargetResult:
-    """A target of a path. `budget_used` is the share of the error budget used: above 1 the target is missed.
-
-    `actual` is the measured value: a loss or availability ratio; for RTT and throughput the share of hours or tests
-    that met the target.
-    """
+    """A target of a path."""
 
     target: ServiceTarget
     limit: float
     kept_ratio: float | None
-    actual: float
-    budget_used: float
+    actual: float  # loss or availability ratio; else share of hours or tests within the target
+    budget_used: float  # share of the error budget; above 1 the target is missed
 
     @property
     def is_kept(self) -> bool:
@@ -78,10 +73,7 @@ class TargetResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathReport:
-    """A path. `packet_bytes` is its largest packet; `summary`, `before` and `year_before` are None without data,
-    `bursts_planned` without a known plan. `loss_days` and `rtt_days_ms` are the days of the sparklines.
-    `measured_by` says which packets loss and RTT are of (`monitor.mesh.queries.measured_by`); `directions` are the
-    counts of STAMP tests."""
+    """A path of a report."""
 
     path_id: int
     source: str
@@ -89,24 +81,24 @@ class PathReport:
     source_site: str
     destination_site: str
     family: int
-    packet_bytes: int | None
+    packet_bytes: int | None  # largest packet
     began_at: datetime | None
     retired_at: datetime | None
-    summary: PathSummary | None
-    before: PathSummary | None
-    year_before: PathSummary | None
-    bursts_planned: int | None
+    summary: PathSummary | None  # None without data
+    before: PathSummary | None  # None without data
+    year_before: PathSummary | None  # None without data
+    bursts_planned: int | None  # None without a known plan
     throughput: PathThroughput | None
     throughput_before: PathThroughput | None
     throughput_year_before: PathThroughput | None
     capacity_bps: float | None
     verdict: TransferVerdict | None
     targets: tuple[TargetResult, ...]
-    loss_days: tuple[float | None, ...]
-    rtt_days_ms: tuple[float | None, ...]
+    loss_days: tuple[float | None, ...]  # days of the sparkline
+    rtt_days_ms: tuple[float | None, ...]  # days of the sparkline
     under_load: LatencyUnderLoad | None = None
-    measured_by: str | None = None
-    directions: DirectionLosses | None = None
+    measured_by: str | None = None  # packets behind loss and RTT (`monitor.mesh.queries.measured_by`)
+    directions: DirectionLosses | None = None  # counts of STAMP tests
     promised: PromisedService | None = None
     links: tuple[LinkUse, ...] = ()
 
@@ -133,7 +125,7 @@ class PathReport:
 
     @property
     def bursts_measured(self) -> int:
-        """Measured bursts, also those whose packets were sent during throughput tests."""
+        """Measured bursts, also those with packets sent during throughput tests."""
         return 0 if self.summary is None else self.summary.bursts_measured
 
     @property
@@ -146,11 +138,7 @@ class PathReport:
 
 
 def goal_of(summary: PathSummary | None) -> Goal:
-    """Compare the loss with the goal.
-
-    With too few packets to bound the loss below the goal even if none was lost, the goal can only be missed, where the
-    lower 95% bound is above it: a path with a lost packet or two is then not worse than a path without.
-    """
+    """Compare the loss with the goal; too few packets can only miss it, by the lower 95% bound."""
     if summary is None or summary.loss_ratio is None:
         return Goal.NO_DATA
     if zero_loss_bound_ratio(summary.sent) >= GOAL_LOSS_RATIO:
@@ -185,14 +173,14 @@ class ComparedFigure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FigureChange:
-    """A significant change of a path's figure. `chance` is this test's p-value, `adjusted` that among all tests."""
+    """A significant change of a path's figure."""
 
     path: PathReport
     figure: ComparedFigure
     now: float
     before: float
-    chance: float
-    adjusted: float
+    chance: float  # p-value of this test
+    adjusted: float  # p-value corrected for all tests
 
     @property
     def is_worse(self) -> bool:
@@ -201,28 +189,23 @@ class FigureChange:
 
 @dataclass(frozen=True, slots=True)
 class FigureChanges:
-    """The significant changes: `worse` and `better` by size. `not_tested` paths had too few days."""
+    """The significant changes, by size."""
 
     tests: int
-    not_tested: int
+    not_tested: int  # paths with too few days
     worse: tuple[FigureChange, ...]
     better: tuple[FigureChange, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentReport:
-    """An incident that was open in the period; `opened_at` is its onset, `closed_at` its end, `seconds` its
-    length, up to now if still open.
+    """An incident that was open in the period."""
 
-    `title` is that of its page.
-    `damage` orders incidents: by loss × paths × time, those without loss by severity, rule and figure.
-    """
-
-    title: str
-    damage: tuple[float, int, int, float]
-    opened_at: datetime
+    title: str  # as on its page
+    damage: tuple[float, int, int, float]  # sort key: loss × paths × time; without loss severity, rule and figure
+    opened_at: datetime  # onset
     closed_at: datetime | None
-    seconds: float
+    seconds: float  # length, up to now if open
     paths: tuple[str, ...]
 
 
@@ -236,37 +219,32 @@ class Improvement(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SiteAdvice:
-    """A change at a site and its gain: `times` is the median over its paths, `gain_bps` their sum.
-
-    `window_bytes` is the maximum buffer that its paths need, `loss_ratio` the maximum loss.
-    """
+    """A change at a site and its gain."""
 
     measure: Improvement
     site: str
     paths: tuple[str, ...]
-    times: float
-    gain_bps: float
-    window_bytes: float | None
-    loss_ratio: float | None
+    times: float  # median over its paths
+    gain_bps: float  # sum over its paths
+    window_bytes: float | None  # maximum buffer that its paths need
+    loss_ratio: float | None  # maximum loss
 
 
 @dataclass(frozen=True, slots=True)
 class ModelScore:
-    """Accuracy of estimates against the median of the tests, over paths. `median_ratio` is estimate over measurement,
-    of the estimates that are a figure; `bounds_held` counts the correct bounds."""
+    """Accuracy of estimates against the median of the tests, over paths."""
 
     model: str
     figures: int
-    median_ratio: float | None
+    median_ratio: float | None  # estimate over measurement, of estimates that are a figure
     within_two: int
     bounds: int
-    bounds_held: int
+    bounds_held: int  # number of correct bounds
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastResult:
-    """Tests of the period that were forecast from earlier tests of their path: how many, within a factor of two of the
-    forecast, and in its 80% interval."""
+    """Tests of the period forecast from earlier tests."""
 
     tests: int
     within_two: int
@@ -275,41 +253,39 @@ class ForecastResult:
 
 @dataclass(frozen=True, slots=True)
 class RouteChangeReport:
-    """A route change that changed RTT or loss: `effects` such as "+60 ms", and `replacement`, its new part,
-    as "now by AS 174 instead of AS 3356"."""
+    """A route change that changed RTT or loss."""
 
     path: str
     at: datetime
-    effects: tuple[str, ...]
-    replacement: str
+    effects: tuple[str, ...]  # such as "+60 ms"
+    replacement: str  # new part: "now by AS 174 instead of AS 3356"
 
 
 @dataclass(frozen=True, slots=True)
 class RoutesReport:
-    """Routes of the traced paths: the number of changes, those with an effect, by time, and how many of the RTT `steps`
-    of these paths a route change explains. `as_table` is the source of the AS numbers with its date."""
+    """Routes of the traced paths."""
 
     traced_paths: int
     changes: int
-    with_effect: tuple[RouteChangeReport, ...]
-    steps: int
-    explained: int
-    as_table: str | None
+    with_effect: tuple[RouteChangeReport, ...]  # by time
+    steps: int  # RTT steps of these paths
+    explained: int  # steps explained by a route change
+    as_table: str | None  # source of the AS numbers, with date
 
 
 @dataclass(frozen=True, slots=True)
 class PathCongestionReport:
-    """A path that is congested at the same hours of most days, with its hours in words: those of most days first."""
+    """A path that is congested at the same hours of most days."""
 
     path: str
     days_congested: int
     rise_ms: float
-    words: str
+    words: str  # its hours, most days first
 
 
 @dataclass(frozen=True, slots=True)
 class CoverageLine:
-    """Number of planned measurements of a test with the same outcome and reason, in the terms of the ledger."""
+    """Number of planned measurements with the same test, outcome and reason."""
 
     test: str
     outcome: str
@@ -319,20 +295,16 @@ class CoverageLine:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence of the summary, the rule that wrote it, and its figures, by their names in this tree."""
+    """A sentence of the summary."""
 
-    rule: str
+    rule: str  # rule that wrote it
     text: str
-    figures: Mapping[str, object]
+    figures: Mapping[str, object]  # by their names in this tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A report. `paths` are the pinged paths by name; `throughput_only` the paths that are never pinged. `pauses` are
-    those of the alert evaluation. `data_since` is only loaded for a period without data: when the first data begin.
-    `lacks_since` is the arrival of the oldest result that its hours lack, None where they have all. `routes` is None
-    where no path was traced. `responses` are the request-response runs by path and test, with the name of the path,
-    `aggregates` the aggregate tests."""
+    """A report."""
 
     mesh: str
     scope: ReportScope
@@ -341,22 +313,22 @@ class Report:
     state: ScopeFigures
     before: ScopeFigures
     year_before: ScopeFigures
-    paths: tuple[PathReport, ...]
-    throughput_only: tuple[PathReport, ...]
+    paths: tuple[PathReport, ...]  # pinged paths, by name
+    throughput_only: tuple[PathReport, ...]  # paths never pinged
     changes: FigureChanges
-    pauses: tuple[EvaluationPause, ...]
+    pauses: tuple[EvaluationPause, ...]  # of the alert evaluation
     incidents: tuple[IncidentReport, ...]
-    routes: RoutesReport | None
+    routes: RoutesReport | None  # None where no path was traced
     advice: tuple[SiteAdvice, ...]
     scores: tuple[ModelScore, ...]
     forecasts: ForecastResult
     coverage: tuple[CoverageLine, ...]
-    data_since: datetime | None
-    lacks_since: datetime | None
+    data_since: datetime | None  # first data, loaded only for a period without data
+    lacks_since: datetime | None  # arrival of the oldest result missing from the hours, or None
     sentences: tuple[Sentence, ...]
     congestion: tuple[PathCongestionReport, ...] = ()
-    responses: tuple[tuple[str, ResponseSummary], ...] = ()
-    aggregates: tuple[AggregateSummary, ...] = ()
+    responses: tuple[tuple[str, ResponseSummary], ...] = ()  # request-response runs by path name and test
+    aggregates: tuple[AggregateSummary, ...] = ()  # aggregate tests
 
     @property
     def is_over(self) -> bool:
@@ -364,12 +336,10 @@ class Report:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was measured in it."""
         return not self.state.measured and self.state.throughput_median_bps is None
 
     @property
     def until(self) -> datetime:
-        """End of its data."""
         return min(self.period.until, max(self.written_at, self.period.since))
 
     @property

@@ -1,8 +1,4 @@
-"""The summary of a report in sentences, at most one for each rule.
-
-Each sentence carries the name of its rule and its figures. `RULES` has the rules in the order of the paragraph;
-docs/report.md describes when each applies. A sentence names at most `MOST_NAMED` paths and counts the others.
-"""
+"""The summary of a report in sentences, at most a sentence for each of `RULES`, in order; see docs/report.md."""
 
 from __future__ import annotations
 
@@ -34,7 +30,6 @@ Rule = Callable[[Report, Numbers], Sentence | None]
 
 
 def summary_sentences(report: Report, numbers: Numbers) -> tuple[Sentence, ...]:
-    """The sentences of the summary, in their order."""
     candidates = (rule(report, numbers) for rule in RULES)
     return tuple(sentence for sentence in candidates if sentence is not None)
 
@@ -158,7 +153,6 @@ def _pauses(report: Report, numbers: Numbers) -> Sentence | None:
 
 
 def _pause_s(pause: EvaluationPause, report: Report) -> float:
-    """Seconds of the pause within the period."""
     until = report.until if pause.until is None else min(pause.until, report.until)
     return (until - max(pause.since, report.period.since)).total_seconds()
 
@@ -186,8 +180,7 @@ def _incidents(report: Report, numbers: Numbers) -> Sentence | None:
 
 
 def _one_way(report: Report, numbers: Numbers) -> Sentence | None:
-    """The directions that lose alone, each once though the paths of both ends measure it, by the path that goes this
-    way where that tells it."""
+    """Directions that lose alone, each once though both ends measure it."""
     losses: dict[str, tuple[OneWayLosses, OneWayLosses]] = {}
     for path in report.paths:
         if path.directions is None or path.lost_direction not in (LostDirection.FORWARD, LostDirection.REVERSE):
@@ -302,7 +295,6 @@ def _path_sentence(rule: str, what: str, names: Sequence[str], numbers: Numbers)
 
 
 def _full_links(report: Report, numbers: Numbers) -> Sentence | None:
-    """Links that are full, or full within a quarter."""
     filling = [
         (path, use)
         for path in (*report.paths, *report.throughput_only)

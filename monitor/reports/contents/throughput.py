@@ -1,11 +1,6 @@
-"""Advice on throughput, and scores of the estimates, from path reports.
+"""Advice on throughput, by tests and the CUBIC limits of `monitor.analysis.tcp`, and scores of the estimates.
 
-Advice uses the bottleneck that a path's tests identified, and the limits of `monitor.analysis.tcp` for a CUBIC stream.
-If a window is the bottleneck, the path could reach the limit by its loss (without loss, its upper bound) and capacity,
-and needs a buffer for that rate. If loss is the bottleneck, the advice is for twice the throughput.
-
-Paths whose loss was calibrated by tests of the eight weeks before are scored again, with and without the calibration;
-the report's own tests are not used for it. Forecasts of tests are scored apart, each from the tests before it.
+Calibration never uses the report's own tests.
 """
 
 from __future__ import annotations
@@ -35,18 +30,18 @@ from monitor.archive.queries.throughput.forecasts import Replayed
 from monitor.reports.contents.report import ForecastResult, Improvement, ModelScore, PathReport, SiteAdvice
 
 MOST_ADVICE = 3
+# A smaller gain is not worth a change.
 LEAST_TIMES = 1.1
-"""A smaller gain is not worth a change."""
 LOSS_TIMES = 2.0
+# Evidence in `monitor.analysis.transfer` of the receiver's window rather than the sender's buffer.
 RECEIVERS_WINDOW = "receiver's window"
-"""The evidence that tells a window of the receiver from the sender's buffer, in `monitor.analysis.transfer`."""
+# Evidence of a window that may be either's: no site can be told to raise it.
 OPEN_WINDOW = "window open"
-"""The evidence of a window that may be either's: no site can be told to raise it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathLimit:
-    """The throughput that loss and capacity allow on a path of this RTT, as far as they are known."""
+    """The throughput that loss and capacity allow at this RTT, as far as known."""
 
     rtt_ms: float
     rate_bps: float
@@ -85,14 +80,14 @@ def limits(paths: Iterable[PathReport]) -> dict[int, PathLimit]:
 
 
 def _limit(rtt_ms: float, by_loss_bps: float, capacity_bps: float | None, sign: Sign) -> PathLimit:
-    """Combine loss limit and capacity. Without loss, a capacity below the floor is the figure, otherwise the floor."""
+    """Combine limits; without loss, capacity below the floor, else the floor."""
     if capacity_bps is None or capacity_bps >= by_loss_bps:
         return PathLimit(rtt_ms, by_loss_bps, sign)
     return PathLimit(rtt_ms, capacity_bps, Sign.ABOUT)
 
 
 def advice(paths: Iterable[PathReport], limits: Mapping[int, PathLimit]) -> tuple[SiteAdvice, ...]:
-    """The three changes with the largest gains in bit/s; the same change at the same site is combined."""
+    """The three changes with the largest gains in bit/s, combined by site."""
     together: dict[tuple[Improvement, str], list[_Gain]] = defaultdict(list)
     for path in paths:
         gain = _gain(path, limits.get(path.path_id))
@@ -141,7 +136,7 @@ def _gain(path: PathReport, limit: PathLimit | None) -> _Gain | None:
 
 @dataclass(frozen=True, slots=True)
 class CalibratedLimit:
-    """The throughput that loss and capacity allow on a path, for the kind of transfer of its tests."""
+    """The throughput that loss and capacity allow for the kind of transfer of a path's tests."""
 
     limit: PathLimit
     uncalibrated: PathLimit
@@ -173,8 +168,7 @@ def _by(path: PathReport, transfer: TransferSettings, used: Calibration | None) 
 def scores(
     paths: Iterable[PathReport], limits: Mapping[int, PathLimit], by_tests: Mapping[int, CalibratedLimit]
 ) -> tuple[ModelScore, ...]:
-    """Accuracy of the model against the tests: for CUBIC, with the capacity where known, and calibrated for the paths
-    that have a calibration. The Mathis (Reno) index is no estimate, and is not scored."""
+    """Score the model against tests: CUBIC, with capacity, and calibrated. The Mathis (Reno) index is no estimate."""
     measured = [(path, path.throughput_bps) for path in paths if path.throughput_bps]
     learnt = [(by_tests[path.path_id], rate_bps) for path, rate_bps in measured if path.path_id in by_tests]
     return (
@@ -188,7 +182,6 @@ def scores(
 
 
 def forecast_result(forecasts: Sequence[Replayed]) -> ForecastResult:
-    """Count the tests near their forecast."""
     return ForecastResult(
         tests=len(forecasts),
         within_two=sum(made_bps <= 2.0 * test_bps <= 4.0 * made_bps for made_bps, _, _, test_bps in forecasts),

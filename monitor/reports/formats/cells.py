@@ -12,21 +12,21 @@ from monitor.reports.numbers import LEAST_CHANGE, Numbers
 
 @dataclass(frozen=True, slots=True)
 class TextCell:
-    """A figure as text, a note with its comparison or source, and its rating as a word and a colour."""
+    """A figure as text."""
 
     value: str
-    note: str = ""
-    mark: str = ""
-    tone: str = ""
+    note: str = ""  # its comparison or source
+    mark: str = ""  # rating as a word
+    tone: str = ""  # rating as a colour
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of the table of paths. `sign` shows the rating where there is no colour."""
+    """A row of the table of paths."""
 
     name: str
     note: str
-    sign: str
+    sign: str  # shows the rating where there is no colour
     loss: TextCell
     rtt: TextCell
     ipdv: TextCell
@@ -44,7 +44,6 @@ SIGN_WORDS = "● 0.1% loss or more, ○ undetermined (too few packets), – no 
 
 
 def row(path: PathReport, report: Report, numbers: Numbers) -> Row:
-    """Format a path as a row of the table."""
     return Row(
         name=path.name,
         note=_note(path, report),
@@ -81,7 +80,7 @@ def _loss(path: PathReport, report: Report, numbers: Numbers) -> TextCell:
 
 
 def _rating(path: PathReport) -> tuple[str, str]:
-    """The loss band and its tone. Without loss the upper bound must lie in the best band, else the path is unrated."""
+    """Loss band and tone; unrated if the upper bound leaves the best band."""
     if path.lost == path.sent:
         return "all lost", "bad"
     if path.lost > 0:
@@ -156,7 +155,6 @@ def _estimate(path: PathReport, numbers: Numbers) -> TextCell:
 
 
 def measured(path: PathReport, numbers: Numbers) -> TextCell:
-    """The throughput tests of a path."""
     tests = path.throughput
     if tests is None:
         return TextCell("not tested", tone="gap")

@@ -1,4 +1,4 @@
-"""The section on loss by direction of a report as text: forward and reverse side by side."""
+"""Format loss by direction in a report: forward and reverse side by side."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ _IN_WORDS = {
 
 
 def direction_lines(report: Report, numbers: Numbers) -> tuple[tuple[str, ...], ...]:
-    """The paths with counters of which a direction loses packets: those with a single such direction first, then by
-    loss."""
+    """Paths with a lossy direction by counters: a single such direction first, then by loss."""
     lossy = [path for path in report.paths if path.directions is not None and _largest_ratio(path) > 0.0]
     lossy.sort(key=lambda path: (path.lost_direction not in _ONE_WAY, -_largest_ratio(path), path.name))
     return tuple(_line(path, numbers) for path in lossy[:MOST_LISTED])
 
 
 def directions_note(report: Report, numbers: Numbers) -> str:
-    """How many paths are measured and lose one way; empty where no path has counters."""
+    """How many paths are measured and lose in a single direction; empty without counters."""
     counted = [path for path in report.paths if path.directions is not None]
     if not counted:
         return ""

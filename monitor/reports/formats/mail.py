@@ -1,8 +1,4 @@
-"""A report as a mail: HTML that needs no images, scripts or style sheets, and plain text.
-
-Styles are inline and sparklines are letters. The HTML stays under 200 KB for any mesh: long lists are
-truncated, and of many paths those with most loss are listed.
-"""
+"""A report as a mail under 200 KB: HTML without images, scripts or style sheets, and plain text."""
 
 from __future__ import annotations
 
@@ -55,7 +51,6 @@ def message(report: Report, numbers: Numbers, *, to: str, format_: Format, unsub
 
 
 def html(report: Report, numbers: Numbers, unsubscribe: str, *, has_attachment: bool = False) -> str:
-    """The HTML of the mail."""
     view = _shortened(view_of(report, numbers))
     most = sorted(zip(report.paths, view.rows, strict=True), key=lambda pair: _trouble(pair[0]))[:MOST_PATHS]
     rows = [
@@ -78,7 +73,7 @@ def _bars(values: Sequence[float | None]) -> str:
 
 
 def _trouble(path: PathReport) -> tuple[bool, float]:
-    """Sort by loss, highest first, then paths without data, then paths without loss."""
+    """Sort by loss, highest first, then without data, then without loss."""
     return path.sent > 0 and path.lost == 0, -(path.lost / path.sent) if path.sent else 0.0
 
 

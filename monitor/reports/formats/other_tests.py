@@ -1,4 +1,4 @@
-"""The sections of a report about request-response tests, a line for each path and test, and aggregate tests."""
+"""Format the request-response and aggregate tests of a report, a line for each."""
 
 from __future__ import annotations
 

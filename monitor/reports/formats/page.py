@@ -36,7 +36,6 @@ HEADS = {
 
 
 def render(report: Report, numbers: Numbers) -> str:
-    """Render the report as an HTML page."""
     view = view_of(report, numbers)
     rows = [
         (

@@ -1,4 +1,4 @@
-"""The section of a report about the promised service: a line for each path that has a promise and a test."""
+"""Format the promised service of a report: a line for each path with a promise and a test."""
 
 from __future__ import annotations
 

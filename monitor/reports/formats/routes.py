@@ -1,4 +1,4 @@
-"""The section on routes of a report as text."""
+"""Format the routes of a report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small charts of daily values: as the path of an SVG, and as a line of text for mails that show no pictures."""
+"""Small charts of daily values: as the path of an SVG, and as text for mails without pictures."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ def svg_path(
     *,
     min_span: float = 0.0,
 ) -> str:
-    """The `d` of a path from the first value to the last in a box at (x, y), least at its foot. A day without a value
-    breaks the line; a day alone is a dot. Equal values lie in the middle, as do those whose spread is below `min_span`,
-    in their unit: the box then has that span."""
+    """The `d` of an SVG path in a box at (x, y); missing days break the line. `min_span` is in the values' unit."""
     present = [value for value in values if value is not None]
     if not present:
         return ""
@@ -42,7 +40,7 @@ def svg_path(
 
 
 def text(values: Sequence[float | None]) -> str:
-    """A bar for each value, the least the lowest, and a dot where there is none; empty without any value."""
+    """A bar for each value and a dot for none; empty without any value."""
     present = [value for value in values if value is not None]
     if not present:
         return ""

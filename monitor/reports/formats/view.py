@@ -1,7 +1,4 @@
-"""A report as text, section by section. In: a `Report`. Out: a `View` for page, mail and PDF.
-
-The paths' own figures are worded in `monitor.reports.formats.cells`.
-"""
+"""A report as text, section by section, for page, mail and PDF; `cells` words the paths' figures."""
 
 from __future__ import annotations
 
@@ -37,11 +34,11 @@ from monitor.reports.numbers import Numbers
 
 MOST_EXTREMES = 5
 MOST_UNDER_LOAD = 10
+# Forecasts or estimates below which their score says nothing.
 LEAST_SCORED = 5
-"""Forecasts or estimates below which their score says nothing."""
 LEAST_RIGHT_RATIO = 0.5
+# The cells of a row of a small table.
 Line = tuple[str, ...]
-"""The cells of a row of a small table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +98,6 @@ class View:
 
 
 def view_of(report: Report, numbers: Numbers) -> View:
-    """The whole report in words, numbers in the reader's format."""
     worst, best = _extremes(report.paths, numbers)
     return View(
         title=report.title,
@@ -232,7 +228,7 @@ def _changes_note(report: Report, numbers: Numbers) -> str:
 
 
 def _extremes(paths: Sequence[PathReport], numbers: Numbers) -> tuple[tuple[Line, ...], tuple[Line, ...]]:
-    """Order by loss, then by RTT. Paths without a reply are among the worst, paths without data are left out."""
+    """Paths by loss, then RTT; without a reply worst, without data omitted."""
     judged = [path for path in paths if path.summary is not None and path.sent]
     judged.sort(key=_badness)
     worst = [path for path in reversed(judged) if path.lost][:MOST_EXTREMES]
@@ -252,7 +248,6 @@ def _extreme(path: PathReport, numbers: Numbers) -> Line:
 
 
 def _levels(report: Report, numbers: Numbers) -> tuple[Line, ...]:
-    """Number of paths with each target, and of those that met it."""
     counts: Counter[tuple[ServiceTarget, bool]] = Counter(
         (target.target, target.is_kept) for path in report.paths for target in path.targets
     )
@@ -266,7 +261,6 @@ def _levels(report: Report, numbers: Numbers) -> tuple[Line, ...]:
 
 
 def _budgets(report: Report, numbers: Numbers) -> tuple[Line, ...]:
-    """The missed targets, by used budget, largest first."""
     missed = [(path, target) for path in report.paths for target in path.targets if not target.is_kept]
     missed.sort(key=lambda pair: -pair[1].budget_used)
     return tuple(
@@ -305,13 +299,13 @@ def _event(incident: IncidentReport, report: Report, numbers: Numbers) -> Event:
 
 
 def _no_incidents(report: Report) -> str:
-    """The summary's sentence; empty where the rules were not evaluated at all."""
+    """The summary's sentence; empty if the rules were never evaluated."""
     said = (sentence.text for sentence in report.sentences if sentence.rule == "incidents")
     return next(said, "" if report.pauses else "No incidents.")
 
 
 def _verdicts(report: Report, numbers: Numbers) -> tuple[Line, ...]:
-    """The bottlenecks of tests: the number of paths of each, and the newest verdict of an example."""
+    """Bottlenecks: number of paths, and the newest verdict of an example."""
     paths = (*report.paths, *report.throughput_only)
     told = [(path, path.verdict) for path in paths if path.verdict is not None]
     counts = Counter(verdict.verdict for _, verdict in told)
@@ -323,7 +317,7 @@ def _verdicts(report: Report, numbers: Numbers) -> tuple[Line, ...]:
 
 
 def _scores(report: Report, numbers: Numbers) -> tuple[str, ...]:
-    """How far forecasts and model can be relied on; nothing of a few figures, or of a model that is mostly wrong."""
+    """Reliability of forecasts and model; none for few figures or mostly wrong."""
     made = report.forecasts
     sentences = []
     if made.tests >= LEAST_SCORED:
@@ -342,8 +336,7 @@ def _scores(report: Report, numbers: Numbers) -> tuple[str, ...]:
 
 
 def _under_load(report: Report, numbers: Numbers) -> tuple[Line, ...]:
-    """RTT and loss of pings during the path's own throughput tests beside its idle RTT, of packets of the same size:
-    the paths with the largest increase first, before them those without any reply under load."""
+    """RTT and loss under load beside idle; worst first."""
     increases = []
     for path in report.paths:
         loaded, idle_ms = path.under_load, None if path.summary is None else path.summary.rtt_median_ms

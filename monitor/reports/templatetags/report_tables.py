@@ -1,5 +1,3 @@
-"""Template filter and tag of the reports."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -13,11 +11,11 @@ register = template.Library()
 
 @register.filter
 def with_heads(line: Sequence[str], heads: Sequence[str]) -> list[tuple[str, str]]:
-    """The cells of a row with the heads of their columns, which narrow screens show before each cell."""
+    """Pair the cells of a row with column heads, which narrow screens show."""
     return list(zip(line, heads, strict=False)) if heads else [(cell, "") for cell in line]
 
 
 @register.simple_tag
 def excluded_packets() -> str:
-    """Which packets are in no figure but those under load."""
+    """Packets excluded from all figures but those under load."""
     return EXCLUDED_PACKETS

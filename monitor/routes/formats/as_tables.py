@@ -16,8 +16,7 @@ SUFFIXES = (".csv", ".tsv", ".mmdb", ".db")
 
 
 def read_as_tables(paths: Sequence[Path]) -> TableContents:
-    """A table from all these files together, such as one of IPv4 and another of IPv6. Raises `FileFault` with the file
-    and the line."""
+    """Merge files. Raises `FileFault` with file and line."""
     files = read_members(paths, SUFFIXES)
     for file in files:
         contents = file.located(read_binary, file)
@@ -36,7 +35,7 @@ def read_as_tables(paths: Sequence[Path]) -> TableContents:
 
 
 def read_members(paths: Sequence[Path], suffixes: tuple[str, ...]) -> list[Member]:
-    """Files in all files at `paths`, which have one limit of size. Raises `FileFault`."""
+    """Read files, which share a size limit. Raises `FileFault`."""
     limit = SizeLimit()
     members = []
     for path in paths:
@@ -53,7 +52,7 @@ def read_members(paths: Sequence[Path], suffixes: tuple[str, ...]) -> list[Membe
 
 
 def read_binary(file: Member) -> TableContents | None:
-    """Table of a database that is recognised by its bytes; None for text."""
+    """Return None for text."""
     if file.content.startswith(libloc.MAGIC):
         return libloc.read_libloc(file.content)
     if mmdb.MARKER in file.content[-mmdb.SEARCHED_BYTES :]:

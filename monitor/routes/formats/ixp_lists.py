@@ -1,7 +1,6 @@
-"""Read lists of the prefixes of Internet exchange points (IXP).
+"""Read prefix lists of Internet exchange points (IXP).
 
-CSV: prefix, name. JSON of PeeringDB: a dump of all its tables, or the answers of its API to `ixpfx`, `ix`, `ixlan` and
-`netixlan`, each in a file; `netixlan` tells the AS number of each member's address.
+CSV: prefix, name. JSON of PeeringDB: a dump, or answers of its API to `ixpfx`, `ix`, `ixlan` and `netixlan`.
 """
 
 from __future__ import annotations
@@ -23,18 +22,17 @@ from probes.quantities import counted
 SUFFIXES = (".csv", ".json")
 FIX = "write prefix, name"
 JSON_FIX = "give PeeringDB's JSON of ixpfx and ix"
+# A dump of all tables of PeeringDB has less than half of this; in memory a value takes up to 100 bytes.
 MOST_VALUES = 10_000_000
-"""A dump of all tables of PeeringDB has less than half of this; in memory a value takes up to 100 bytes."""
 
+# Ids by which the tables of PeeringDB are joined.
 IDS = {"ix": ("id",), "ixlan": ("id", "ix_id"), "ixpfx": ("ixlan_id",), "netixlan": ("ixlan_id",)}
-"""Ids by which the tables of PeeringDB are joined."""
 
 Row = dict[str, Any]
 
 
 def read_ixp_lists(paths: Sequence[Path]) -> TableContents:
-    """A table from all these files together; the labels of its entries are names of exchanges. Raises `FileFault` with
-    the file and the line."""
+    """Merge files, labelled with exchange names. Raises `FileFault` with file and line."""
     files = read_members(paths, SUFFIXES)
     ranges = RangeList()
     rows: dict[str, list[Row]] = defaultdict(list)
@@ -78,7 +76,6 @@ def _add(prefix: str, name: str, asn: int | None, ranges: RangeList) -> None:
 
 
 def _json_rows(content: bytes) -> list[tuple[str, Row]]:
-    """Rows of a file with the tables of PeeringDB that they are of."""
     if sum(map(content.count, (b",", b"[", b"{"))) > MOST_VALUES:
         raise FileFault(f"has more than {MOST_VALUES:,} values; {JSON_FIX}")
     try:
@@ -95,14 +92,12 @@ def _json_rows(content: bytes) -> list[tuple[str, Row]]:
 
 
 def _require_ids(table: str, row: Row) -> None:
-    """Raise `FileFault` where an id that names an exchange is no number."""
     for key in IDS.get(table, ()):
         if not isinstance(row.get(key), int):
             raise FileFault(f'PeeringDB: "{key}" of a row of {table} is not a number; {JSON_FIX}')
 
 
 def _rows(document: Any) -> Iterator[tuple[str, Row]]:
-    """Rows of a dump, which names its tables, or of an answer, whose rows show theirs by their keys."""
     is_dump = isinstance(document, dict) and "data" not in document
     for table, part in document.items() if is_dump else [("", document)]:
         data = part.get("data") if isinstance(part, dict) else part
@@ -137,7 +132,7 @@ def _add_peeringdb(rows: dict[str, list[Row]], ranges: RangeList) -> None:
 
 
 def _names_by_lan(rows: dict[str, list[Row]]) -> dict[Any, str]:
-    """Name of the exchange of each LAN. PeeringDB gives a LAN the number of its exchange, and members the name."""
+    """PeeringDB numbers a LAN as its exchange; members have the name."""
     exchanges = {row.get("id"): str(row["name"]) for row in rows["ix"] if row.get("name")}
     exchange_of = {row.get("id"): row.get("ix_id") for row in rows["ixlan"]}
     of_members = {row.get("ixlan_id"): str(row["name"]) for row in rows["netixlan"] if row.get("name")}

@@ -1,8 +1,7 @@
-"""Read databases of libloc, format 1, as Debian's package libloc-database has them.
+"""Read libloc databases, format 1 (Debian's libloc-database).
 
-A header in network byte order leads to arrays of AS, networks and the nodes of a prefix tree, and to a pool of
-strings that end with a zero byte. A node has the numbers of two nodes, 0 for none, and that of a network; IPv4
-networks are below ::ffff:0:0/96. Layout: libloc's src/libloc/format.h. The signature is not checked.
+Layout: libloc's src/libloc/format.h. Network byte order; child 0 is none; IPv4 is below ::ffff:0:0/96. The signature is
+not checked.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ BROKEN = "the libloc database is incomplete; copy or download it again"
 
 
 def read_libloc(content: bytes) -> TableContents:
-    """Ranges of a database. Raises `FileFault`."""
+    """Raises `FileFault`."""
     try:
         _, version, created_at, *numbers = HEADER.unpack_from(content)
     except struct.error:
@@ -72,7 +71,6 @@ def _text(pool: bytes, offset: int) -> str:
 
 
 def _entries(networks: NDArray[np.void], names: dict[int, str]) -> tuple[list[Entry], NDArray[np.int32]]:
-    """Different entries of all networks, and the number of the entry of each network. Number 0 is for no network."""
     country = networks["country"].copy().view(">u2").ravel().astype(np.int64)
     keys, numbers = np.unique(networks["asn"].astype(np.int64) << 16 | country, return_inverse=True)
     entries = [Entry()]

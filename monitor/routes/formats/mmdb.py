@@ -1,8 +1,7 @@
-"""Read MaxMind DB files with AS numbers, such as GeoLite2-ASN.mmdb, by version 2.0 of the published format.
+"""Read MaxMind DB files with AS numbers, format version 2.0.
 
-The file is a prefix tree, 16 zero bytes, a section of values, a marker and the metadata. A node has two records of 24,
-28 or 32 bits: a node, nothing (the number of nodes), or an offset into the values. IPv4 networks are below ::/96;
-further prefixes, such as 2002::/16, may lead to the same nodes and are left out.
+A prefix tree, 16 zero bytes, values, a marker, metadata. A node has two records of 24, 28 or 32 bits: a node, nothing
+(the number of nodes), or an offset. IPv4 is below ::/96; aliases such as 2002::/16 are left out.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from monitor.routes.tables.building import EntryNumbers, build
 from monitor.routes.tables.prefix_tree import PrefixTree, TreeError, to_ranges
 
 MARKER = b"\xab\xcd\xefMaxMind.com"
+# The metadata stands in this many bytes at the end of a file.
 SEARCHED_BYTES = 128 * 1024
-"""The metadata stands in this many bytes at the end of a file."""
 SEPARATOR_BYTES = 16
 DEEPEST = 32
+# Pointers let a few bytes stand for any number of values; the largest tables of AS have a third of this.
 MOST_VALUES = 50_000_000
-"""Pointers let a few bytes stand for any number of values; the largest tables of AS have a third of this."""
 TEXT_BYTES_A_VALUE = 16
 
 BROKEN = "the MaxMind database is incomplete; copy or download it again"
@@ -38,7 +37,7 @@ INTEGERS = (UINT16, UINT32, UINT64, UINT128, INT32)
 
 
 def read_mmdb(content: bytes) -> TableContents:
-    """Ranges of a database. Raises `FileFault`."""
+    """Raises `FileFault`."""
     start = content.rfind(MARKER, max(len(content) - SEARCHED_BYTES, 0)) + len(MARKER)
     try:
         metadata, _ = _Values(content[start:]).read(0)
@@ -62,14 +61,14 @@ def read_mmdb(content: bytes) -> TableContents:
 
 
 class _Values:
-    """Values of a section: maps, arrays, text and numbers, each behind a control byte with its type and size."""
+    """Values of a section, each behind a control byte with its type and size."""
 
     def __init__(self, section: bytes) -> None:
         self._section = section
         self._values_left = MOST_VALUES
 
     def read(self, offset: int, depth: int = 0) -> tuple[Any, int]:
-        """Value at an offset, and the offset after it."""
+        """Value, and the offset after it."""
         self._values_left -= 1
         if self._values_left < 0 or depth > DEEPEST or not 0 <= offset < len(self._section):
             raise ValueError
@@ -129,7 +128,6 @@ class _Values:
 
 
 def _records(content: bytes, node_count: int, record_bits: int) -> NDArray[np.int64]:
-    """Both records of each node (n × 2)."""
     if record_bits not in (24, 28, 32):
         raise ValueError
     node_bytes = record_bits // 4
@@ -143,7 +141,6 @@ def _records(content: bytes, node_count: int, record_bits: int) -> NDArray[np.in
 
 
 def _entries(values: _Values, records: NDArray[np.int64]) -> tuple[list[Entry], NDArray[np.int32]]:
-    """Different entries of all values, and the children of each node, as in `PrefixTree`."""
     node_count = len(records)
     is_value = records > node_count
     offsets, places = np.unique(records[is_value], return_inverse=True)
@@ -155,7 +152,6 @@ def _entries(values: _Values, records: NDArray[np.int64]) -> tuple[list[Entry], 
 
 
 def _entry(record: Any) -> Entry:
-    """AS number, name and country of a value, by the keys that MaxMind and others use."""
     if not isinstance(record, dict):
         raise TypeError
     asn = record.get("autonomous_system_number", record.get("asn"))
@@ -174,7 +170,6 @@ def _nothing(children: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def _ipv4(children: NDArray[np.int32]) -> int | None:
-    """Node of ::/96; None if the tree ends before."""
     node = 0
     for _ in range(96):
         node = int(children[node, 0])
@@ -184,7 +179,6 @@ def _ipv4(children: NDArray[np.int32]) -> int | None:
 
 
 def _below_ipv6(children: NDArray[np.int32]) -> PrefixTree:
-    """Tree of IPv4 addresses below ::/96, by 96 nodes before its root."""
     moved = np.where(children < 0, children, children + 96)
     path = np.full((96, 2), -1, np.int32)
     path[:, 0] = np.arange(1, 97)

@@ -1,8 +1,7 @@
-"""Read lines of address ranges, separated by commas or tabs.
+"""Read lines of address ranges; AS 0 is none.
 
-CSV: first address, last address, AS number, name, as the npm package @ip-location-db/asn has them; or a prefix, AS
-number, name. TSV: first address, last address, AS number, country, name, as iptoasn.com has them. AS 0 stands for none.
-A first line without addresses is a header.
+CSV: first and last address, AS number, name (npm's @ip-location-db/asn), or prefix, AS number, name. TSV: first and
+last address, AS number, country, name (iptoasn.com). A first line without addresses is a header.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from monitor.routes.tables.building import RangeList
 
 COMMA_FIX = "write first address, last address, AS number, name"
 TAB_FIX = "write first address, last address, AS number, country, name, with tabs between"
+# Name of AS 0 in the tables of iptoasn.com.
 NOT_ROUTED = "Not routed"
-"""Name of AS 0 in the tables of iptoasn.com."""
 LARGEST_DIGITS = len(str(LARGEST_ASN))
 # One line after another: a list of all takes many times the bytes of a file of short lines.
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n?|\n|(?<=[^\r\n])\Z)")
 
 
 def read_lines(lines: Iterable[str], ranges: RangeList) -> None:
-    """Add the ranges of these lines to `ranges`. Raises `FileFault` with the line of the first invalid one."""
+    """Raises `FileFault` with the first invalid line."""
     for number, text in enumerate(lines, 1):
         line = text.strip("\r\n")
         if not line.strip() or line.startswith("#"):
@@ -44,7 +43,7 @@ def read_lines(lines: Iterable[str], ranges: RangeList) -> None:
 
 
 def split_line(line: str, fix: str) -> list[str]:
-    """Fields of a line of CSV, or of one with tabs. Raises ValueError with a fix."""
+    """Fields of CSV or TSV. Raises ValueError with `fix`."""
     if "\t" in line:
         return line.split("\t")
     try:
@@ -102,7 +101,7 @@ def _asn(text: str, fix: str) -> int:
 
 
 def decode_lines(content: bytes) -> Iterator[str]:
-    """Lines of a file as text. Raises `FileFault` with the line that is not UTF-8."""
+    """Raises `FileFault` with the line that is not UTF-8."""
     for number, line in enumerate(_LINE.finditer(content), 1):
         try:
             yield line[0].decode("utf-8-sig" if number == 1 else "utf-8")

@@ -1,4 +1,4 @@
-"""Contents of a file of address ranges, and the fault that prevents its loading."""
+"""Contents of a file of address ranges, and loading faults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from monitor.routes.tables.address_table import AddressTable
 
 
 class FileFault(Exception):
-    """Reason why a file cannot be loaded, and the fix, with its line where there is one."""
+    """Why a file cannot be loaded, with the fix and the line, if known."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         self.message, self.line = message, line
@@ -19,16 +19,14 @@ class FileFault(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TableContents:
-    """A table with its origin. `dated_at` is the date of the data, None if the file has none."""
-
     table: AddressTable
     source: str
     licence: str
-    dated_at: datetime | None
+    dated_at: datetime | None  # date of the data; None if the file has none
 
 
 def date_of(seconds: Any) -> datetime | None:
-    """Time from seconds since 1970, as a file has it; None if it has none that is valid."""
+    """Time from seconds since 1970; None if invalid."""
     try:
         return datetime.fromtimestamp(seconds, UTC) if seconds else None
     except (TypeError, ValueError, OverflowError, OSError):

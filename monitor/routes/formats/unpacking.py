@@ -1,4 +1,4 @@
-"""Decompress files and unpack archives: gz, xz, zst, zip and tar, recognised by content."""
+"""Decompress files and unpack archives: gz, xz, zst, zip, tar, by content."""
 
 from __future__ import annotations
 
@@ -21,36 +21,35 @@ from monitor.routes.formats.table_file import FileFault, date_of
 
 ResultT = TypeVar("ResultT")
 
+# For all files loaded together, packed and unpacked, since they are in memory; the largest tables have under half.
 LARGEST_BYTES = 256 << 20
-"""Limit of all files that are loaded together, packed and unpacked: they are read into memory. The largest tables have
-less than half of it."""
 MOST_MEMBERS = 1000
 _ZIP_ENTRY = b"PK\x01\x02"
+# A file that is compressed more often may unpack to itself for ever.
 MOST_LAYERS = 3
-"""A file that is compressed more often may unpack to itself for ever."""
+# Errors of the unpacking libraries for bytes that are no archive.
 _DAMAGED = (
     OSError, EOFError, ValueError, IndexError, OverflowError, struct.error,
     lzma.LZMAError, zlib.error, zipfile.BadZipFile, tarfile.TarError, zstandard.ZstdError,
 )  # fmt: skip
-"""Errors of the libraries that unpack, for bytes that are no archive."""
 
+# Earlier dates are no dates: files in npm packages are of 1985, empty dates in zip of 1980.
 OLDEST = datetime(2000, 1, 1, tzinfo=UTC)
-"""Files that are dated before have no date: those in packages of npm are of 1985, empty dates in zip of 1980."""
 
+# Such files in packages repeat another file, with addresses as decimal numbers.
 ADDRESSES_AS_NUMBERS = "-num.csv"
-"""Ending of files in packages that repeat another file, with addresses as decimal numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A file, or a file in an archive, decompressed. `dated_at` is the time of its last change."""
+    """A file, or a file in an archive, decompressed."""
 
     name: str
     content: bytes
-    dated_at: datetime | None
+    dated_at: datetime | None  # time of its last change
 
     def located(self, read: Callable[..., ResultT], *arguments: Any) -> ResultT:
-        """Result of `read`, whose `FileFault` gets the name of this file."""
+        """Call `read`; add this file's name to its `FileFault`."""
         try:
             return read(*arguments)
         except FileFault as fault:
@@ -65,7 +64,7 @@ class SizeLimit:
         self._left_bytes = LARGEST_BYTES
 
     def read(self, file: IO[bytes]) -> bytes:
-        """All of `file`. Raises `FileFault` beyond the limit."""
+        """Raises `FileFault` beyond the limit."""
         content = file.read(self._left_bytes + 1)
         if len(content) > self._left_bytes:
             raise FileFault(
@@ -79,7 +78,7 @@ class SizeLimit:
 def unpack_members(
     path: Path, content: bytes, dated_at: datetime, suffixes: tuple[str, ...], limit: SizeLimit
 ) -> list[Member]:
-    """The file itself, or those files of an archive with a name that ends so. Raises `FileFault`."""
+    """The file, or an archive's files with these suffixes. Raises `FileFault`."""
     whole = Member(str(path), content, dated_at)
     return whole.located(_unpack, whole, suffixes, limit)
 
@@ -141,7 +140,6 @@ def _require_few(members: int) -> None:
 
 
 def _zip_date(info: zipfile.ZipInfo) -> datetime | None:
-    """Time of the last change; None where its digits are no date, as the month 0 of an empty one."""
     try:
         return _plausible(datetime(*info.date_time, tzinfo=UTC))
     except ValueError:

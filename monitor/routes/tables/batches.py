@@ -1,4 +1,4 @@
-"""IP addresses as text, as arrays of numbers for lookups."""
+"""Parse IP addresses into arrays for lookups."""
 
 from __future__ import annotations
 
@@ -9,24 +9,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+# Of an IPv4 address in IPv6 form (RFC 4291, 2.5.5.2).
 MAPPED = bytes(10) + b"\xff\xff"
-"""First bytes of an IPv4 address in IPv6 form (RFC 4291, 2.5.5.2)."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddressBatch:
-    """Addresses as numbers. `ipv4` (uint32) and `ipv6` (16 bytes in network order) have those of each family,
-    `ipv4_places` and `ipv6_places` their places in the sequence of `size`."""
-
     size: int
     ipv4: NDArray[np.uint32]
-    ipv4_places: NDArray[np.intp]
-    ipv6: NDArray[np.bytes_]
-    ipv6_places: NDArray[np.intp]
+    ipv4_places: NDArray[np.intp]  # positions in the sequence of `size`
+    ipv6: NDArray[np.bytes_]  # 16 bytes in network order
+    ipv6_places: NDArray[np.intp]  # positions in the sequence of `size`
 
     @classmethod
     def parse(cls, addresses: Sequence[str]) -> AddressBatch:
-        """Parse addresses. IPv4 addresses in IPv6 form count as IPv4; text that is no address is in neither family."""
+        """Parse IPv4 in IPv6 form as IPv4; leave out invalid text."""
         ipv4, ipv4_places, ipv6, ipv6_places = [], [], [], []
         for place, address in enumerate(addresses):
             packed = packed_address(address)
@@ -48,7 +45,7 @@ class AddressBatch:
 
 
 def packed_address(address: str) -> bytes | None:
-    """Address as 4 or 16 bytes in network order, without its zone; None for text that is no address."""
+    """Pack into 4 or 16 bytes in network order, without zone; None if invalid."""
     try:
         if ":" not in address:
             return socket.inet_pton(socket.AF_INET, address)
@@ -59,7 +56,7 @@ def packed_address(address: str) -> bytes | None:
 
 
 def canonical_address(address: str) -> str:
-    """Normal form of an address, without its zone; text that is no address stays as it is."""
+    """Normal form, without zone; invalid text stays."""
     packed = packed_address(address)
     if packed is None:
         return address

@@ -1,4 +1,4 @@
-"""Build an `AddressTable`: from ranges in any order, nested or overlapping, or from arrays without overlaps."""
+"""Build an `AddressTable`."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 
 from monitor.routes.tables.address_table import UNKNOWN, AddressTable, Entry
 
+# First and last address as integers, and the number of an entry.
 Range = tuple[int, int, int]
-"""First and last address as integers, and the number of an entry."""
 
 BYTES = {4: 4, 6: 16}
 DTYPES = {4: ">u4", 6: "S16"}
+# Sorted starts of ranges, and the numbers of their entries.
 Starts = tuple[NDArray[np.generic], NDArray[np.uint32]]
-"""Sorted starts of ranges, and the numbers of their entries."""
 
 
 class EntryNumbers:
-    """Numbers of different entries, in the order of their first use; 0 is the entry that knows nothing."""
+    """Entries numbered by first use; 0 is unknown."""
 
     def __init__(self) -> None:
         self._numbers: dict[Entry, int] = {Entry(): UNKNOWN}
@@ -33,19 +33,19 @@ class EntryNumbers:
         return list(self._numbers)
 
 
+# The largest tables have a million; in memory a range takes 300 bytes until all are sorted.
 MOST_RANGES = 5_000_000
-"""The largest tables have a million; in memory a range takes 300 bytes until all are sorted."""
 
 
 class RangeList:
-    """Ranges of both families in any order. Of several with an address the smallest counts, of equal ones the first."""
+    """The smallest range with an address counts; of equal ranges, the first."""
 
     def __init__(self) -> None:
         self.numbers = EntryNumbers()
         self._ranges: dict[int, list[Range]] = {4: [], 6: []}
 
     def add(self, family: int, first: int, last: int, entry: Entry) -> None:
-        """Add a range. Raises ValueError beyond `MOST_RANGES`."""
+        """Raises ValueError beyond `MOST_RANGES`."""
         if len(self) >= MOST_RANGES:
             raise ValueError(f"is beyond the {MOST_RANGES:,} ranges that a table may have; load a smaller one")
         self._ranges[family].append((first, last, self.numbers[entry]))
@@ -59,8 +59,7 @@ class RangeList:
 
 
 def disjoint(ranges: Iterable[Range]) -> Iterator[tuple[int, int]]:
-    """Starts and entries of ranges without overlap, ascending, from overlapping ranges: the smallest with an address
-    counts. A gap has the entry `UNKNOWN`."""
+    """Split ranges into ascending starts and entries; the smallest counts, gaps are `UNKNOWN`."""
     current = UNKNOWN
     for start, number in _boundaries(ranges):
         if number != current:
@@ -69,7 +68,6 @@ def disjoint(ranges: Iterable[Range]) -> Iterator[tuple[int, int]]:
 
 
 def _boundaries(ranges: Iterable[Range]) -> Iterator[tuple[int, int]]:
-    """Each address at which the smallest range can change, with the entry from there on."""
     # Ranges that began, smallest first: length, order in the file, last address, entry. Those that ended stay until
     # they are on top.
     begun: list[tuple[int, int, int, int]] = []
@@ -83,7 +81,6 @@ def _boundaries(ranges: Iterable[Range]) -> Iterator[tuple[int, int]]:
 
 
 def _until(end: int | None, position: int, begun: list[tuple[int, int, int, int]]) -> Iterator[tuple[int, int]]:
-    """Boundaries from `position` to before `end`; all that are left for None."""
     while begun and (end is None or position < end):
         _, _, last, number = begun[0]
         if last < position:
@@ -106,7 +103,7 @@ def _as_arrays(family: int, boundaries: Iterable[tuple[int, int]]) -> Starts:
 
 
 def build(ipv4: Starts, ipv6: Starts, entries: list[Entry]) -> AddressTable:
-    """Table of ranges without overlap. Entries are sorted by AS number, the entry 0 stays."""
+    """Sort the entries of disjoint ranges by AS number; entry 0 stays."""
     order = [UNKNOWN, *sorted(range(1, len(entries)), key=lambda number: entries[number].asn or 0)]
     new_numbers = np.empty(len(entries), np.uint32)
     new_numbers[order] = np.arange(len(entries), dtype=np.uint32)

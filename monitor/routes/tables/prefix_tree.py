@@ -1,4 +1,4 @@
-"""Binary prefix trees of libloc and MaxMind databases, read level by level into ranges without overlap."""
+"""Read prefix trees of libloc and MaxMind, level by level, into disjoint ranges."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from monitor.routes.tables.address_table import UNKNOWN
 from monitor.routes.tables.building import Starts
 
 IPV6_BITS = 128
+# A level has at most as many nodes as the file, or this many: parts of small trees may be shared.
 LEAST_NODES_AT_A_LEVEL = 1_000_000
-"""A level has at most as many nodes as the file, or this many: parts of small trees may be shared."""
 
 Numbers = NDArray[np.int32]
 Prefixes = NDArray[np.uint64]
@@ -24,22 +24,17 @@ class TreeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PrefixTree:
-    """Nodes of a tree over IPv6 addresses, the root first.
+    """Nodes over IPv6 addresses, the root first."""
 
-    `children` (n × 2) has for each bit the next node; -1 - entry where the tree ends, with the entry 0 for that of the
-    nearest node above. `entries` has the entry of each node's prefix, 0 for that of the nearest node above. IPv4
-    addresses are the last 32 bits below `ipv4_prefix` (96 bits). `aliased`: a node that counts below that prefix only.
-    """
-
-    children: Numbers
-    entries: Numbers
-    ipv4_prefix: int
-    aliased: int | None = None
+    children: Numbers  # (n × 2) next node by bit, or -1 - entry at ends, 0 inherited
+    entries: Numbers  # entry of each node's prefix, 0 for the nearest above
+    ipv4_prefix: int  # 96 bits; IPv4 addresses are the last 32 below it
+    aliased: int | None = None  # node that counts below `ipv4_prefix` only
 
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """Nodes at a depth: numbers, first 64 and last 64 bits of the prefixes, entries from above."""
+    """Nodes at a depth, with inherited entries."""
 
     nodes: Numbers
     high: Prefixes
@@ -52,8 +47,6 @@ class _Level:
 
 @dataclass(frozen=True, slots=True)
 class _Leaves:
-    """Prefixes at which the tree ends, with their entries."""
-
     high: list[Prefixes] = field(default_factory=list)
     low: list[Prefixes] = field(default_factory=list)
     entries: list[Numbers] = field(default_factory=list)
@@ -65,10 +58,7 @@ class _Leaves:
 
 
 def to_ranges(tree: PrefixTree) -> tuple[Starts, Starts]:
-    """Ranges of IPv4 and IPv6, each with its entry, neighbours with the same entry merged.
-
-    Raises `TreeError` for a node that does not exist, and for nodes that lead to each other.
-    """
+    """Ranges of IPv4 and IPv6; equal neighbours are merged. Raises `TreeError` for missing or cyclic nodes."""
     count = len(tree.children)
     if count == 0 or tree.children.max() >= count:
         raise TreeError
@@ -99,7 +89,6 @@ def _own(tree: PrefixTree, level: _Level) -> Numbers:
 
 
 def _children(tree: PrefixTree, level: _Level, depth: int) -> _Level:
-    """Both children of each node of a level, with the entries that they inherit."""
     bit = np.uint64(1 << (63 - depth % 64))
     inherited = _own(tree, level)
     return _Level(
@@ -111,7 +100,6 @@ def _children(tree: PrefixTree, level: _Level, depth: int) -> _Level:
 
 
 def _is_below(prefix: int, level: _Level, depth: int) -> NDArray[np.bool_]:
-    """Nodes at `depth` whose prefix is that of the IPv4 addresses."""
     if depth != 96:
         return np.zeros(len(level.nodes), bool)
     return _is_ipv4(prefix, level.high, level.low)
@@ -122,7 +110,7 @@ def _is_ipv4(prefix: int, high: Prefixes, low: Prefixes) -> NDArray[np.bool_]:
 
 
 def _split(ipv4_prefix: int, leaves: _Leaves) -> tuple[Starts, Starts]:
-    """Sorted starts of both families. The leaves cover the address space, so each ends where the next begins."""
+    """Leaves cover the address space, so each ends at the next start."""
     high, low, entries = np.concatenate(leaves.high), np.concatenate(leaves.low), np.concatenate(leaves.entries)
     order = np.lexsort((low, high))
     high, low, entries = high[order], low[order], entries[order]
@@ -137,5 +125,4 @@ def _split(ipv4_prefix: int, leaves: _Leaves) -> tuple[Starts, Starts]:
 
 
 def _changes(entries: Numbers) -> NDArray[np.intp]:
-    """Places at which the entry differs from that before; before the first it is `UNKNOWN`."""
     return np.flatnonzero(np.diff(entries, prepend=np.int32(UNKNOWN)))

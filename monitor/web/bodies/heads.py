@@ -1,6 +1,6 @@
-"""Find the end of a request's headers and its length in received bytes, for the web server's event loop.
+"""Find the end of a request's headers and its length.
 
-gunicorn's parser validates both; this only decides whether a thread would wait for the sender.
+gunicorn's parser validates; this decides only whether a thread would wait for the sender.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EXPECTS = re.compile(rb"\r\nexpect:", re.IGNORECASE)
 
 
 def end_of_headers(content: bytes | bytearray, seen: int = 0) -> int | None:
-    """Position of the end of the headers, None if incomplete. The part before `seen` has been searched."""
+    """Position of the headers' end, None if incomplete; `seen` bytes have been searched."""
     # RFC 9112, 2.2: one empty line before the request is passed over.
     begin = 2 if content[:2] == b"\r\n" else 0
     position = content.find(b"\r\n\r\n", max(begin, seen))
@@ -28,8 +28,7 @@ def end_of_headers(content: bytes | bytearray, seen: int = 0) -> int | None:
 
 
 def is_hopeless(content: bytes | bytearray, seen: int = 0) -> bool:
-    """Whether the headers are malformed: a line without carriage return, or too many bytes. The parser rejects them at
-    once, so waiting is pointless."""
+    """Whether headers are malformed (no carriage return, too many bytes): waiting is pointless."""
     end = end_of_headers(content, seen)
     if end is None and len(content) > HEADERS_BYTES:
         return True
@@ -37,8 +36,7 @@ def is_hopeless(content: bytes | bytearray, seen: int = 0) -> bool:
 
 
 def length_of(head: bytes | bytearray) -> int | None:
-    """Total length of a request with these headers; None where unknown or too large to hold. gunicorn's parser
-    validates the body; this only decides whether a thread would wait."""
+    """Length of the request; None if unknown or too large to hold."""
     if EXPECTS.search(head):
         return None  # the client waits for 100 Continue
     said = LENGTH.findall(head)

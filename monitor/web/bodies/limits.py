@@ -1,8 +1,4 @@
-"""Decide by a request's headers whether its body is read: no form is large, and a large body needs authority first.
-
-The web server's worker asks `is_welcome` before it reads a large body; `BodyLimits` answers a body that is not welcome.
-The agents' own views answer theirs, in JSON.
-"""
+"""Decide by headers whether a body is read: no form is large, and a large body needs authority first."""
 
 from __future__ import annotations
 
@@ -31,8 +27,6 @@ NO_AUTHORITY = "Log in as an operator before you send this file."
 
 @dataclass(frozen=True, slots=True)
 class LargeBody:
-    """An address that takes a larger body than a form: how large, and who may send it."""
-
     most_bytes: int
     may_send: Callable[[HttpRequest], bool]
 
@@ -56,7 +50,7 @@ LARGE_BODIES = {
 
 
 def is_welcome(environ: dict[str, Any]) -> bool:
-    """Whether the body that follows these headers is read. Raises what the database raises."""
+    """Whether the body is read. Raises database errors."""
     length = _length(environ)
     if length is None or length <= FORM_BYTES:
         return length is not None
@@ -65,8 +59,7 @@ def is_welcome(environ: dict[str, Any]) -> bool:
 
 
 class BodyLimits:
-    """Middleware: 411 for a body without a length, 413 for a form that is too large, 403 for a large body of a
-    stranger."""
+    """Answer 411 for a body without length, 413 for a form too large, 403 for a stranger's large body."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -87,7 +80,6 @@ class BodyLimits:
 
 
 def _length(environ: dict[str, Any]) -> int | None:
-    """Length of the body; None for a body of unknown length."""
     said = environ.get("CONTENT_LENGTH") or "0"
     if "HTTP_TRANSFER_ENCODING" in environ or not (said.isascii() and said.isdecimal()):
         return None

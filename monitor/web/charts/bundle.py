@@ -1,8 +1,7 @@
-"""The JavaScript that draws charts: Vega, its expression interpreter and its tooltips as a file, out of the vl-convert
-wheel. Vega-Lite is not in it: the centre compiles all charts (`monitor.web.charts.compiled`).
+"""Vega, its interpreter and tooltips, from the vl-convert wheel.
 
-It is written to the data folder at the first request, by a separate process (the wheel holds a whole
-JavaScript engine, which a web server need not keep in memory), and kept under the wheel's version.
+A separate process writes them to the data folder: the wheel holds a JavaScript engine, too large for a web server's
+memory.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from tempfile import NamedTemporaryFile
 
 from django.conf import settings
 
+# The wheel looks its modules up by this origin; nothing is fetched from there.
 _MODULES = "https://cdn.jsdelivr.net/npm"
-"""Where the wheel has its modules from, and looks them up by; nothing is fetched from there."""
 _SNIPPET = f"""
 import {{ View, parse }} from "{_MODULES}/vega@VEGA/+esm";
 import {{ expressionInterpreter }} from "{_MODULES}/vega-interpreter@2.0.0/+esm";
@@ -34,22 +33,21 @@ LONGEST_S = 120
 
 
 class BundleError(Exception):
-    """The bundle could not be made; the message is the reason."""
+    """The message has the reason."""
 
 
 def wheel_version() -> str:
-    """Version of the wheel that contains Vega and the compiler of charts."""
     return version("vl-convert-python")
 
 
 @cache
 def bundle_version() -> str:
-    """Version of the wheel, and a hash of the parts of it that are in the bundle."""
+    """Wheel version, and a hash of the bundled parts."""
     return f"{wheel_version()}-{sha256(f'{_PRINT_BUNDLE} {_SNIPPET}'.encode()).hexdigest()[:8]}"
 
 
 def bundle_gzip() -> bytes:
-    """The bundle, gzip-compressed. Raises `BundleError`."""
+    """Raises `BundleError`."""
     path = settings.DATA_DIR / "web" / f"vega-{bundle_version()}.js.gz"
     if not path.exists():
         write_whole(path, gzip.compress(_make().encode(), compresslevel=9, mtime=0))
@@ -65,7 +63,7 @@ def _make() -> str:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write atomically, so that no reader sees half a file."""
+    """Write atomically: no reader sees half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=path.parent, delete=False) as part:
         part.write(content)

@@ -1,7 +1,4 @@
-"""The charts of the path page and of incidents, without rows: their layouts are compiled before a page needs them.
-
-Those of comparisons and sweeps are compiled for their first reader.
-"""
+"""Charts without rows, to compile their layouts in advance."""
 
 from __future__ import annotations
 
@@ -15,7 +12,6 @@ from monitor.web.charts.smoke import smoke_chart
 
 
 def empty_charts() -> list[Spec]:
-    """The charts, those of the path page first."""
     window = TimeAxis(datetime.fromtimestamp(0, tz=UTC), datetime.fromtimestamp(3600, tz=UTC))
     series = Series(path_id=0, packet_bytes=0, step_s=60, points=())
     return [

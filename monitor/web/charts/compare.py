@@ -1,8 +1,4 @@
-"""Charts of a metric of several paths on the same time axis, each with a colour and a dash of its own.
-
-In: the series of each path as `monitor.archive.queries` has them. Out: a Vega-Lite spec as `monitor.web.charts.series`
-makes them. A step is drawn over the time it covers and a gap stays a gap; throughput tests are points.
-"""
+"""Charts of several paths on a time axis, as Vega-Lite specs."""
 
 from __future__ import annotations
 
@@ -25,8 +21,6 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down"
 
 
 class ComparedMetric(StrEnum):
-    """The metrics that can be compared, by their names in addresses."""
-
     RTT = "rtt"
     RTT_MIN = "min-rtt"
     RTT_P95 = "p95-rtt"
@@ -57,7 +51,7 @@ _FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class PathData:
-    """The data of a path: RTT series, loss in longer steps, hourly estimates, throughput tests."""
+    """Loss is in longer steps, estimates are hourly."""
 
     series: Series
     pooled: Series
@@ -66,7 +60,7 @@ class PathData:
 
 
 def compare_chart(metric: ComparedMetric, paths: Sequence[PathData], window: TimeAxis) -> Spec:
-    """The chart of a metric. Raises `ValueError` for more than `MOST_PATHS` paths."""
+    """Raises `ValueError` for more than `MOST_PATHS` paths."""
     if len(paths) > MOST_PATHS:
         raise ValueError(f"{len(paths)} paths: {MOST_PATHS} at most can be told apart")
     rows = [_rows(metric, path) for path in paths]
@@ -133,7 +127,6 @@ def _axis(metric: ComparedMetric) -> alt.Y:
 
 
 def _tooltip(metric: ComparedMetric) -> alt.Tooltip:
-    """The tooltip of a step or a test."""
     formats = {ComparedMetric.LOSS: ".3~%", ComparedMetric.ESTIMATE: ".4~s", ComparedMetric.THROUGHPUT: ".4~s"}
     units = {ComparedMetric.LOSS: "", ComparedMetric.ESTIMATE: ", bit/s", ComparedMetric.THROUGHPUT: ", bit/s"}
     title = metric.label + units.get(metric, ", ms")

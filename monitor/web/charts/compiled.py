@@ -1,11 +1,8 @@
-"""Charts compiled from Vega-Lite to Vega by the centre: in a browser that takes more than half of a second.
+"""Compile charts from Vega-Lite to Vega at the centre: a browser takes over half a second.
 
-In: specs of `monitor.web.charts.layout.filled`. Out: `{"vega": …, "tooltips": …, "datasets": …, "params": …,
-"usermeta": …}`, the compiled layout without rows, and beside it the rows and values, which static/web/charts.js puts
-in. Tooltips are by the name of their mark, and the script writes a tooltip when it is needed: Vega would write those of
-all rows when it draws. A layout is constant, so it is compiled once, in a separate process (like the bundle), and kept
-in the data folder under a hash of the layout and the version of the compiler. A layout with `padding` has these margins
-and no others: with margins of its own Vega would draw all marks twice.
+Out: `{"vega": …, "tooltips": …, "datasets": …, "params": …, "usermeta": …}` for static/web/charts.js. Layouts are
+compiled once, in a separate process, and kept in the data folder. Layouts with `padding` have fixed margins: Vega would
+draw marks twice.
 """
 
 from __future__ import annotations
@@ -27,26 +24,25 @@ _COMPILE = (
     "import json, sys, vl_convert; "
     "sys.stdout.write(json.dumps([vl_convert.vegalite_to_vega(layout) for layout in json.load(sys.stdin)]))"
 )
+# To be raised when `_with_margins` changes, so that stored layouts are compiled again.
 _REWRITTEN = 3
-"""To be raised when `_with_margins` changes, so that stored layouts are compiled again."""
 _VALUES = ("datasets", "params", "usermeta")
 
 
 def compiled(spec: Spec) -> Spec:
-    """The spec with its layout compiled. Raises `BundleError`."""
+    """Raises `BundleError`."""
     values = {key: spec[key] for key in _VALUES if key in spec}
     return {"vega": json.loads(_vega_of(_layout_of(spec))), "tooltips": _tooltips(spec), **values}
 
 
 def compile_layouts(specs: Iterable[Spec]) -> None:
-    """Compile the layouts that are not in the data folder, in a single process. Raises `BundleError`."""
+    """Compile missing layouts in a single process. Raises `BundleError`."""
     missing = [layout for layout in map(_layout_of, specs) if not _file_of(layout).exists()]
     if missing:
         _store(missing)
 
 
 def _tooltips(spec: Spec) -> dict[str, list[Spec]]:
-    """The lines of tooltips, by the name that the compiler gives to the mark of a layer."""
     return {
         f"layer_{number}_marks": layer["encoding"]["tooltip"]
         for number, layer in enumerate(spec["layer"])
@@ -55,7 +51,6 @@ def _tooltips(spec: Spec) -> dict[str, list[Spec]]:
 
 
 def _layout_of(spec: Spec) -> str:
-    """The layout as JSON, the same for all rows, values and time zones."""
     layout = {key: value for key, value in spec.items() if key not in _VALUES}
     layout["config"] = {**layout["config"], "aria": False}  # the page has the chart's sentence; the canvas is hidden
     layout["params"] = [{"name": param["name"], "value": 0} for param in spec["params"]]
@@ -64,7 +59,7 @@ def _layout_of(spec: Spec) -> str:
 
 
 def _with_a_sign_for_its_tooltip(layer: Spec) -> Spec:
-    """A constant, so that Vega calls for a tooltip at all."""
+    """Set a constant, so that Vega calls for a tooltip."""
     if "tooltip" not in layer.get("encoding", {}):
         return layer
     return {**layer, "encoding": {**layer["encoding"], "tooltip": {"value": "…"}}}
@@ -72,7 +67,6 @@ def _with_a_sign_for_its_tooltip(layer: Spec) -> Spec:
 
 @lru_cache(maxsize=64)
 def _vega_of(layout: str) -> str:
-    """The compiled layout as JSON."""
     path = _file_of(layout)
     if not path.exists():
         _store([layout])
@@ -101,7 +95,6 @@ def _compile(layouts: Sequence[str]) -> list[Spec]:
 
 
 def _with_margins(vega: Spec, margins_px: dict[str, int] | None) -> Spec:
-    """With fixed margins."""
     if margins_px is None:
         return vega
     width = "? containerSize()[0]"

@@ -1,8 +1,6 @@
-"""The charts of a path's directions: loss forward and reverse, and the delay of each with the interval of its error.
+"""Charts of a path's directions from STAMP tests, drawn by the server (`monitor.web.charts.svg`).
 
-In: the directions of a path over time, from STAMP tests. Out: specs without a layout, which only the server draws
-(`monitor.web.charts.svg`), and a sentence for each. Intervals are as long as the cycles are apart. Loss is drawn by its
-square root, so that 1% can be seen beside 100%. No delay is negative, since no interval is (`DirectionPoint`).
+Loss is drawn by its square root, to show 1% beside 100%. No delay is negative, since no interval is (`DirectionPoint`).
 """
 
 from __future__ import annotations
@@ -22,35 +20,32 @@ from monitor.web.charts.sentences import length_words, spans_words
 from monitor.web.charts.series import LATEST_MAY_BE_LATE, rounded
 from monitor.web.request import times
 
+# Upper ends of the loss axis.
 LOSS_ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-"""Upper ends of the loss axis."""
+# In typical steps: a longer time without a cycle is a gap.
 GAP_STEPS = 2.5
-"""A longer time than so many typical steps without a cycle is a gap."""
+# Where the clocks allow so much more or less of a delay, its middle is more a share of the RTT.
 LOOSE_RATIO = 0.25
-"""Where the clocks allow so much more or less of a delay, its middle is a share of the RTT more than of a direction."""
 
+# Lost and sent packets of a direction.
 Losses = Callable[[DirectionPoint], tuple[int, int]]
-"""Lost and sent packets of a direction."""
 
 
 def forward_losses(point: DirectionPoint) -> tuple[int, int]:
-    """Lost and sent on the way there."""
     return point.forward_lost, point.counted
 
 
 def reverse_losses(point: DirectionPoint) -> tuple[int, int]:
-    """Lost and sent on the way back."""
     return point.reverse_lost, point.counted - point.forward_lost
 
 
 def losses_of(points: Sequence[DirectionPoint], losses: Losses) -> tuple[int, int]:
-    """Lost and sent packets of all points."""
     pairs = [losses(point) for point in points]
     return sum(lost for lost, _ in pairs), sum(sent for _, sent in pairs)
 
 
 def loss_spec(series: DirectionSeries, window: TimeAxis, far: str) -> Spec:
-    """Bars of the loss to and from the site `far`, both on the same scale."""
+    """Bars of the loss to and from the site `far`, on one scale."""
     steps = list(_steps(series))
     high = max((lost / sent for point, _ in steps for lost, sent in _both(point) if sent), default=0.0)
     end = next(end for end in LOSS_ENDS if end >= high)
@@ -66,7 +61,7 @@ def loss_spec(series: DirectionSeries, window: TimeAxis, far: str) -> Spec:
 
 
 def delay_spec(series: DirectionSeries, window: TimeAxis) -> Spec | None:
-    """Lines of both delays in their intervals; None without any delay."""
+    """Lines of both delays in their intervals."""
     rows = {
         "forward": _delay_rows(series, lambda point: (point.forward_delay_lo_ms, point.forward_delay_hi_ms)),
         "reverse": _delay_rows(series, lambda point: (point.reverse_delay_lo_ms, point.reverse_delay_hi_ms)),
@@ -81,7 +76,7 @@ def delay_spec(series: DirectionSeries, window: TimeAxis) -> Spec | None:
 
 
 def loss_sentence(name: str, far: str, window: TimeAxis, series: DirectionSeries) -> str:
-    """Loss by direction of slac to cern, 60 min: to cern 20 of 600 lost, most 10% at …; from cern 0 of 580…"""
+    """`Loss by direction of slac to cern, 60 min: to cern 20 of 600 lost, …`"""
     told = []
     for words, losses in ((f"to {far}", forward_losses), (f"from {far}", reverse_losses)):
         lost, sent = losses_of(series.points, losses)
@@ -100,7 +95,7 @@ def loss_sentence(name: str, far: str, window: TimeAxis, series: DirectionSeries
 
 
 def delay_sentence(name: str, far: str, window: TimeAxis, spec: Spec) -> str:
-    """One-way delay of slac to cern, 60 min: to cern 20.5 to 33.1 ms, ± 2 ms; from cern …"""
+    """`One-way delay of slac to cern, 60 min: to cern 20.5 to 33.1 ms, ± 2 ms; …`"""
     told = []
     for words, direction in ((f"to {far}", "forward"), (f"from {far}", "reverse")):
         rows = spec["datasets"][direction]
@@ -112,7 +107,7 @@ def delay_sentence(name: str, far: str, window: TimeAxis, spec: Spec) -> str:
 
 
 def is_loose(spec: Spec) -> bool:
-    """Whether an interval of a delay is so wide that its middle moves with the other direction's delay."""
+    """Whether a delay's interval is so wide that the other direction moves its middle."""
     rows = (row for direction in ("forward", "reverse") for row in spec["datasets"][direction])
     return any(is_loose_interval(row["low"], row["high"]) for row in rows)
 
@@ -130,7 +125,6 @@ def _both(point: DirectionPoint) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _steps(series: DirectionSeries) -> Iterator[tuple[DirectionPoint, datetime]]:
-    """Each point with its end: the next point, or after a typical step where that is a gap."""
     step = _typical_step(series)
     for point, following in zip_longest(series.points, series.points[1:]):
         if following is not None and following.at - point.at <= GAP_STEPS * step:
@@ -151,7 +145,6 @@ def _loss_row(point: DirectionPoint, until: datetime, lost: int, sent: int) -> R
 def _delay_rows(
     series: DirectionSeries, interval_of: Callable[[DirectionPoint], tuple[float | None, float | None]]
 ) -> list[Row]:
-    """Rows of step lines, each run closed by a row at its end, as `monitor.web.charts.series.step_rows`."""
     rows: list[Row] = []
     run, expected = 0, None
     for point, until in _steps(series):
@@ -170,7 +163,6 @@ def _delay_rows(
 
 
 def _absences(series: DirectionSeries, window: TimeAxis) -> dict[Absence, list[LabelledSpan]]:
-    """Time without cycles, and cycles of which every packet was lost: their direction is not known."""
     spans: dict[Absence, list[LabelledSpan]] = {kind: [] for kind in Absence}
     step = GAP_STEPS * _typical_step(series)
     covered = window.since

@@ -1,4 +1,4 @@
-"""Chart layouts as Altair specs without data: axes, sizes, colours, layers; `filled` adds rows and the time axis."""
+"""Chart layouts as Altair specs; `filled` adds rows and time axis."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from monitor.web.charts.scales import Scale, time_ticks
 from monitor.web.request.times import ChartZone, chart_zone
 
 UTC_LABEL = "UTC"
+# The fields of rows that are times, in ms since the epoch.
 TIME_FIELDS = ("t", "t2", "mid")
-"""The fields of rows that are times, in ms since the epoch."""
 AXIS_PX = 44
+# In a narrower chart the words over absences would overlap.
 NARROW_PX = 480
-"""In a narrower chart the words over absences would overlap."""
 ALARM_SIGN = "▲"
+# Minimum upper end of the loss axis: without loss it would have no length.
 LEAST_LOSS_SHOWN = 0.01
-"""Minimum upper end of the loss axis: without loss it would have no length."""
 LOSS_TICKS = (0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1)
 HEIGHT_PX = 210
 SMALL_HEIGHT_PX = 170
 THROUGHPUT_PX = 130
+# Around the plot of a chart over time, as of the first drawing in style.css.
 MARGINS_PX = {"left": 64, "top": 7, "right": 5, "bottom": 22}
-"""Around the plot of a chart over time: those of the first drawing in style.css."""
+# Height of the lane of marks at the top of a chart of the path page.
 LANE_PX = 18
-"""Height of the lane of marks at the top of a chart of the path page."""
 
 TIME_FORMAT = {
     "seconds": "%H:%M:%S",
@@ -133,7 +133,7 @@ CONFIG: Spec = {
 
 
 def filled(layout: Spec, window: TimeAxis, datasets: dict[str, list[Row]]) -> Spec:
-    """The layout with its rows and the ends of its time axis, which is in the reader's time zone."""
+    """Add rows and the time axis, in the reader's zone."""
     spec = deepcopy(layout)
     spec["datasets"] = {**datasets, "incidents": span_rows(window.incidents, window)}
     spec["params"] = [
@@ -149,8 +149,8 @@ def filled(layout: Spec, window: TimeAxis, datasets: dict[str, list[Row]]) -> Sp
 
 
 def _shift(spec: Spec, zone: ChartZone) -> None:
-    """Put a chart into a zone. Vega knows UTC and the browser's zone only, so each time is shifted by the zone's offset
-    and drawn as UTC; charts.js takes the offset off again for addresses."""
+    """Shift times by the zone's offset, since Vega draws only UTC and browser time; charts.js subtracts it in
+    addresses."""
     spec["usermeta"] = {"offset_ms": zone.offset_ms, "zone": zone.label}
     for parameter in spec["params"]:
         parameter["value"] += zone.offset_ms
@@ -168,7 +168,6 @@ def _shifted(row: Row, offset_ms: int) -> Row:
 
 
 def scale_params(scale: Scale) -> list[Row]:
-    """The ends and ticks of a vertical axis."""
     return [
         {"name": "low", "value": scale.low},
         {"name": "high", "value": scale.high},
@@ -181,7 +180,7 @@ def named(name: str) -> alt.Chart:
 
 
 def time_axis() -> alt.X:
-    """The time axis, defined in a single layer of each chart and shared by the others."""
+    """Time axis, shared by a chart's layers."""
     ends = [alt.ExprRef(expr="since"), alt.ExprRef(expr="until")]
     return alt.X(
         "t:T",
@@ -192,16 +191,12 @@ def time_axis() -> alt.X:
 
 
 def when(field: str = "t", title: str = "from") -> alt.Tooltip:
-    """A time in a tooltip."""
     return alt.Tooltip(f"{field}:T", title=f"{title} ({UTC_LABEL})", format="%Y-%m-%d %H:%M:%S")
 
 
 def background_layer(*kinds: Absence, lane_px: int | None = None) -> list[alt.Chart]:
-    """Shaded stretches, from behind: incidents, then absences with their labels; then the lines of changes.
-
-    The signs of changes and alarms are in the lane of `lane_px` at the top of the chart; without a lane, those of
-    changes stand above the chart.
-    """
+    """Incidents, absences with labels, then change lines; signs are in the lane of `lane_px` at the top, or above the
+    chart."""
     place: dict[str, Any] = (
         {"baseline": "bottom", "y": 0} if lane_px is None else {"baseline": "middle", "y": lane_px // 2}
     )
@@ -233,7 +228,6 @@ def background_layer(*kinds: Absence, lane_px: int | None = None) -> list[alt.Ch
 
 
 def layout(layers: Sequence[alt.Chart], height_px: int) -> Spec:
-    """The spec of these layers, as wide as its place."""
     chart = alt.layer(*layers).properties(width="container", height=height_px, padding=MARGINS_PX)
     return chart.configure(**CONFIG).to_dict()
 

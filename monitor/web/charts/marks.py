@@ -1,4 +1,4 @@
-"""The background of a chart: spans of absent data, incidents, and changes of schedule or route, as rows."""
+"""Rows for a chart's background: absent data, incidents, changes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from monitor.overview.changes import PathChange, PathChangeKind
 
 Spec = dict[str, Any]
 Row = dict[str, Any]
+# Width of a label of two words, as a share of the chart.
 LABEL_SHARE = 0.07
-"""Width of a label of two words, as a share of the chart."""
 
 
 class Absence(StrEnum):
-    """Why a stretch of time has no RTTs. The value is its style, the label is written over it."""
+    """Why RTTs are missing; the value is its style."""
 
     NO_DATA = "no-data"
     OWN_TEST = "own-test"
@@ -33,17 +33,15 @@ class Absence(StrEnum):
         return "during a throughput test" if self is Absence.OWN_TEST else self.value.replace("-", " ")
 
 
+# At the top of the line of a change; the page repeats it in its list of changes.
 CHANGE_SIGNS = {PathChangeKind.PLAN: "◆", PathChangeKind.ROUTE: "⇄", PathChangeKind.ANNOTATION: "✎"}
-"""The sign at the top of the line of a change; the page repeats it in its list of changes."""
 
+# The stretches that a loss chart shades: total loss is a value there.
 SEEN_IN_LOSS = (Absence.NO_DATA, Absence.OWN_TEST, Absence.NOT_MEASURED)
-"""The stretches that a loss chart shades: total loss is a value there."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledSpan:
-    """A stretch of time with a word for it."""
-
     since: datetime
     until: datetime
     label: str
@@ -51,8 +49,6 @@ class LabelledSpan:
 
 @dataclass(frozen=True, slots=True)
 class TimeAxis:
-    """The time axis: its ends, the incidents shaded and the changes marked on it."""
-
     since: datetime
     until: datetime
     incidents: tuple[LabelledSpan, ...] = ()
@@ -64,7 +60,7 @@ def epoch_ms(at: datetime) -> int:
 
 
 def span_rows(spans: Iterable[LabelledSpan], window: TimeAxis) -> list[Row]:
-    """Spans cut to the window; those wide enough for it carry their label in the middle."""
+    """Cut to the window; wide spans are labelled."""
     whole = window.until - window.since
     rows = []
     for span in spans:

@@ -1,10 +1,7 @@
-"""The strip of routes under the smoke chart: a band of colour for each period of a route, on the chart's time axis.
+"""Strip of routes under the smoke chart, as safe SVG.
 
-In: lanes of bands and the time axis. Out: SVG as safe HTML, with the margins of the charts (style.css). Each band is a
-link, and carries the number of its route where it is wide enough: colours repeat. A band is solid from the first to the
-last trace on its route, and pale from there to the first on the next: in between, the route is not known.
-
-The strip is for the eye and the pointer; the list of routes has the same links for keyboard and screen reader.
+A band is solid to the route's last trace, then pale while the route is unknown. Bands carry numbers, since colours
+repeat. Keyboard and screen reader have the list of routes.
 """
 
 from __future__ import annotations
@@ -19,15 +16,15 @@ from django.utils.safestring import SafeString, mark_safe
 from monitor.web.charts.marks import TimeAxis
 
 LANE_PX, GAP_PX = 13, 3
+# Width of a band with room for its number, as a share of the strip.
 LABEL_SHARE = 0.018
-"""Width of a band with room for its number, as a share of the strip."""
+# Narrowest band: a change that was seen by a single trace stays visible.
 LEAST_SHARE = 0.0015
-"""Narrowest band: a change that was seen by a single trace stays visible."""
 
 
 @dataclass(frozen=True, slots=True)
 class RouteBand:
-    """A period of a route: solid until `last_at`, pale until `until`."""
+    """Solid until `last_at`, pale until `until`."""
 
     since: datetime
     last_at: datetime
@@ -41,14 +38,13 @@ class RouteBand:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Bands that do not overlap; `label` stands left of it, empty in further lanes of the same direction."""
+    """Bands without overlap; a direction's further lanes have no label."""
 
     label: str
     bands: Sequence[RouteBand]
 
 
 def route_strip(lanes: Sequence[Lane], window: TimeAxis) -> SafeString:
-    """The strip; empty without a band."""
     if not any(lane.bands for lane in lanes):
         return SafeString("")
     height = len(lanes) * (LANE_PX + GAP_PX)

@@ -1,8 +1,4 @@
-"""Scales of charts: the ends and ticks of an axis, computed once for the SVG and for the interactive chart, so that
-nothing moves when one replaces the other.
-
-In: the least and greatest value, or the ends of a time axis. Out: a `Scale`, or moments with their labels, in UTC.
-"""
+"""Ends and ticks of axes, equal in SVG and interactive chart."""
 
 from __future__ import annotations
 
@@ -14,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 MOST_TICKS = 6
 PADDING = 0.04
 MOST_TIME_TICKS = 9
+# A label nearer than this to the end of the time axis would stick out of the chart.
 EDGE_SHARE = 0.025
-"""A label nearer than this to the end of the time axis would stick out of the chart."""
 TICK_S = (10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 345_600)
 WEEK_S = 604_800
 TICK_MONTHS = (1, 2, 3, 6, 12, 24)
@@ -25,15 +21,13 @@ LEAST_BPS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The ends of an axis and its ticks, ascending."""
-
     low: float
     high: float
-    ticks: tuple[float, ...]
+    ticks: tuple[float, ...]  # ascending
     is_log: bool = False
 
     def share(self, value: float) -> float:
-        """Place of a value between the ends, 0 to 1, cut off at the ends; 0 has none on a logarithmic scale."""
+        """Position between the ends, clipped to 0 to 1; on a logarithmic scale 0 is at 0."""
         if self.is_log and value <= 0:
             return 0.0
         if self.is_log:
@@ -44,7 +38,7 @@ class Scale:
 
 
 def linear_scale(low: float, high: float) -> Scale:
-    """A scale a little wider than these values, with ticks at multiples of 1, 2 or 5 times a power of ten."""
+    """A little wider than the values; ticks at multiples of 1, 2 or 5 times a power of ten."""
     if not high > low:
         low, high = 0.98 * low, 1.02 * high if high > 0 else 1.0
     low, high = max(0.0, low - PADDING * (high - low)), high + PADDING * (high - low)
@@ -57,7 +51,7 @@ def linear_scale(low: float, high: float) -> Scale:
 
 
 def log_scale(values: list[float]) -> Scale:
-    """A logarithmic scale whose ends are 1, 2 or 5 times a power of ten; so are its ticks, or powers if too many."""
+    """Ends and ticks at 1, 2 or 5 times a power of ten, or powers only."""
     low, high = (max(LEAST_BPS, min(values)), max(LEAST_BPS, *values)) if values else NO_RATES_BPS
     powers = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 2)
     ladder = [factor * 10.0**power for power in powers for factor in (1, 2, 5)]
@@ -70,7 +64,7 @@ def log_scale(values: list[float]) -> Scale:
 
 
 def time_ticks(since: datetime, until: datetime) -> list[datetime]:
-    """At most nine round moments in UTC with room for their labels."""
+    """At most nine round moments in UTC."""
     length = until - since
     edge = EDGE_SHARE * length
     return [at for at in _round_moments(since, length) if since + edge <= at <= until - edge]
@@ -101,7 +95,7 @@ def _round_moments(since: datetime, length: timedelta) -> Iterator[datetime]:
 
 
 def time_label(at: datetime) -> str:
-    """A tick's label, as the interactive charts write it: the largest part of the time that begins at it."""
+    """The largest part of the time that begins at the tick, as in interactive charts."""
     at = at.astimezone(UTC)
     if at.second:
         return f"{at:%H:%M:%S}"
@@ -113,7 +107,6 @@ def time_label(at: datetime) -> str:
 
 
 def rate_label(bps: float) -> str:
-    """A rate with its prefix: 20M, 1G."""
     for unit, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if bps >= unit:
             return f"{bps / unit:g}{prefix}"

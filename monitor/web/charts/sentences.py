@@ -1,7 +1,4 @@
-"""A chart in a sentence, for those who do not see it: the figures that a look at the chart would give.
-
-In: the results of `monitor.archive.queries` that the chart shows. Out: plain text, times in the reader's zone.
-"""
+"""Charts in a sentence, for readers who do not see them."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from monitor.web.request import times
 def smoke_sentence(
     name: str, window: TimeAxis, summary: PathSummary | None, series: Series, absent: dict[Absence, list[LabelledSpan]]
 ) -> str:
-    """RTT of cern to slac, 24 h: median 155 ms, highest 210 ms at 2026-11-21 10:02, loss 0.2% (12 of 6,000)…"""
+    """`RTT of cern to slac, 24 h: median 155 ms, …, loss 0.2% (12 of 6,000)…`"""
     if summary is None or summary.sent == 0:
         others: dict[Absence, list[LabelledSpan]] = {**absent, Absence.NO_DATA: []}
         return f"RTT of {name}, {length_words(window)}: no data{spans_words(window, others)}."
@@ -45,7 +42,7 @@ def smoke_sentence(
 def throughput_sentence(
     name: str, window: TimeAxis, throughput: PathThroughput | None, tests: Sequence[ThroughputPoint]
 ) -> str:
-    """TCP throughput of cern to slac, 24 h: median 94 Mbit/s of 23 of 24 tests, newest 93 Mbit/s at …"""
+    """`TCP throughput of cern to slac, 24 h: median 94 Mbit/s of 23 of 24 tests, …`"""
     apart = not_counted(on_demand_tests(tests))
     if throughput is None:
         none = f"no scheduled test, {apart}" if apart else "no test"
@@ -59,25 +56,23 @@ def throughput_sentence(
 
 
 def loss_figure(summary: PathSummary) -> str:
-    """The loss as a headline: 0 where nothing was lost, never a bound."""
+    """Loss as a headline: 0 without loss, never a bound."""
     if summary.sent == 0:
         return figures.NO_DATA
     return figures.percent(summary.lost / summary.sent) if summary.lost > 0 else "0"
 
 
 def loss_ground(summary: PathSummary) -> str:
-    """The counts behind the loss; without a loss also the bound that they prove."""
+    """Counts behind the loss, and without loss their bound."""
     return figures.loss_evidence(summary.sent, summary.received)
 
 
 def length_words(window: TimeAxis) -> str:
-    """The length of the time shown."""
     return figures.duration((window.until - window.since).total_seconds())
 
 
 def spans_words(window: TimeAxis, absent: dict[Absence, list[LabelledSpan]]) -> str:
-    """Absences with their lengths, and incidents, each after a semicolon. Of an outage only the intervals without any
-    reply are in its length: it began and ended within others."""
+    """Absences and incidents, after semicolons. An outage counts only intervals without any reply."""
     told = ""
     for kind, spans in absent.items():
         length_s = sum((span.until - max(span.since, window.since)).total_seconds() for span in spans)

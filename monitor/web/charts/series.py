@@ -1,11 +1,7 @@
-"""The charts of a path: from query results to Vega-Lite specs, drawn with Altair.
+"""Charts of a path: RTT, loss and throughput, as Vega-Lite specs by Altair.
 
-Three charts share a time axis in UTC: round-trip times, loss, and throughput (estimated and measured). In: results
-of `monitor.archive.queries`. Out: plain dicts, which `monitor.web.charts.compiled` compiles for pages. The layout of a
-chart is constant, so it is built and checked once; each request only adds rows.
-
-A step is drawn over the whole time that it covers, and where there is none nothing is drawn: lines never cross a gap.
-Colours are named styles; `CONFIG` has them for paper, the page replaces them with its own.
+Layouts are built once; requests add rows. Lines never cross a gap. Colours are named styles: `CONFIG` is for paper, the
+page has its own.
 """
 
 from __future__ import annotations
@@ -36,14 +32,14 @@ from monitor.web.charts.scales import log_scale
 from monitor.web.labels import outcome_label
 from probes.contract import Outcome
 
+# The newest step takes a cycle, a delivery and a rollup to arrive; until then it is not called a gap.
 LATEST_MAY_BE_LATE = timedelta(minutes=3)
-"""The newest step takes a cycle, a delivery and a rollup to arrive; until then it is not called a gap."""
 
 
 def rtt_chart(series: Series, window: TimeAxis, own_tests: Sequence[datetime] = ()) -> Spec:
-    """Quantile bands of the RTT in ms: minimum to maximum, interquartile range, and the median line.
+    """RTT in ms: minimum to maximum, interquartile range, median.
 
-    `own_tests` are the steps without data because a throughput test was running.
+    `own_tests` are steps lost to our throughput tests.
     """
     return filled(
         rtt_layout(),
@@ -53,15 +49,13 @@ def rtt_chart(series: Series, window: TimeAxis, own_tests: Sequence[datetime] = 
 
 
 def loss_chart(series: Series, window: TimeAxis, bound_s: int = 0, own_tests: Sequence[datetime] = ()) -> Spec:
-    """Lost over sent in each step with loss, the same steps as those of the RTT; without loss, the upper 95% bound 3/N
-    of adjacent steps together, within `bound_s` where that is longer than a step."""
+    """Lost over sent, or without loss the upper 95% bound 3/N of adjacent steps, within `bound_s` if longer than a
+    step."""
     rows = [_loss_row(point, until) for point, until in _loss_steps(series, max(bound_s, series.step_s))]
     return filled(loss_layout(), window, {"steps": rows, **_background_rows(series, window, SEEN_IN_LOSS, own_tests)})
 
 
 def _loss_steps(series: Series, bound_s: int) -> Iterator[tuple[SeriesPoint, datetime]]:
-    """Each step with loss, and adjacent steps without as points with their ends: at least `bound_s` long where there
-    are enough of them."""
     step = timedelta(seconds=series.step_s)
     clean: list[SeriesPoint] = []
     for point in series.points:
@@ -79,7 +73,6 @@ def _loss_steps(series: Series, bound_s: int) -> Iterator[tuple[SeriesPoint, dat
 
 
 def _clean_parts(steps: list[SeriesPoint], step: timedelta, bound_s: int) -> Iterator[tuple[SeriesPoint, datetime]]:
-    """Adjacent steps as parts of about the same length, none shorter than `bound_s` if there are several."""
     parts = max(1, len(steps) * round(step.total_seconds()) // bound_s) if steps else 0
     for part in range(parts):
         members = steps[len(steps) * part // parts : len(steps) * (part + 1) // parts]
@@ -87,7 +80,7 @@ def _clean_parts(steps: list[SeriesPoint], step: timedelta, bound_s: int) -> Ite
 
 
 def throughput_chart(hours: Series, tests: Iterable[ThroughputPoint], window: TimeAxis) -> Spec:
-    """The Mathis estimate from ping (dashed where it is a lower bound) and the measured TCP throughput."""
+    """Mathis estimate from ping (dashed for a lower bound), and measured TCP throughput."""
     rows = step_rows(hours, _estimate_row, split_by="floor")
     floors = [
         {"t": epoch_ms(point.at + timedelta(seconds=hours.step_s / 2)), "bps": rounded(point.estimate_bps)}
@@ -108,7 +101,7 @@ def throughput_chart(hours: Series, tests: Iterable[ThroughputPoint], window: Ti
 
 
 def pool(series: Series, step_s: int) -> Series:
-    """The same counts in longer steps. Counts add up; quantiles do not, so the result has none."""
+    """Add counts into longer steps; quantiles cannot be added."""
     if step_s <= series.step_s:
         return series
     pooled: dict[datetime, list[SeriesPoint]] = {}
@@ -137,11 +130,7 @@ def _pooled_point(at: datetime, members: Sequence[SeriesPoint]) -> SeriesPoint:
 
 
 def step_rows(series: Series, values: Callable[[SeriesPoint], Row | None], *, split_by: str | None = None) -> list[Row]:
-    """Rows for step lines. Each sequence of steps without a gap is a `run`, closed by a row at its end.
-
-    `values(point)` gives the row's values, or None where the step has none, which ends a run as a gap does; so does a
-    change of the value named by `split_by`.
-    """
+    """Rows for step lines. A gap, None from `values`, or a new value of `split_by` ends a `run`, which a row closes."""
     rows: list[Row] = []
     run, expected, kind = 0, None, None
     for point in series.points:
@@ -160,12 +149,10 @@ def step_rows(series: Series, values: Callable[[SeriesPoint], Row | None], *, sp
 
 
 def _closing(row: Row) -> Row:
-    """The end of a run: the last step repeated at its end, without `t2` as it covers no time."""
     return {**row, "t": row["t2"], "t2": None}
 
 
 def absences(series: Series, window: TimeAxis, own_tests: Sequence[datetime] = ()) -> dict[Absence, list[LabelledSpan]]:
-    """The stretches of the window in which there are no round-trip times, by their reason."""
     spans: dict[Absence, list[LabelledSpan]] = {kind: [] for kind in Absence}
     step = timedelta(seconds=series.step_s)
     covered = window.since
@@ -187,7 +174,6 @@ def _missing(
     step: timedelta,
     own_tests: Sequence[datetime],
 ) -> None:
-    """Record why there is no point from `since` to `until`: our own test where that is known, else no data."""
     covered = since
     for at in own_tests[bisect_left(own_tests, since) : bisect_left(own_tests, until)]:
         if at > covered:
@@ -205,7 +191,6 @@ def _absence_of(point: SeriesPoint) -> Absence | None:
 
 
 def _extend(spans: list[LabelledSpan], since: datetime, until: datetime, label: str) -> None:
-    """Add a span, merged with the last span if adjacent."""
     if spans and spans[-1].until == since:
         spans[-1] = LabelledSpan(spans[-1].since, until, label)
     else:
@@ -213,7 +198,6 @@ def _extend(spans: list[LabelledSpan], since: datetime, until: datetime, label: 
 
 
 def quantiles(point: SeriesPoint) -> Row | None:
-    """The RTTs of a step in ms; None without a reply."""
     if point.rtt_median_ms is None:
         return None
     return {
@@ -244,13 +228,12 @@ def _loss_row(point: SeriesPoint, until: datetime) -> Row:
 
 
 def loss_text(point: SeriesPoint) -> str:
-    """How many of how many packets were lost, in words."""
     return _loss_words(point.sent - point.received, point.sent)
 
 
 @lru_cache(maxsize=4096)
 def _loss_words(lost: int, sent: int) -> str:
-    """Cached, since most of the bursts of a day have the same counts."""
+    """Cached, since most bursts of a day have the same counts."""
     return f"{lost if lost > 0 else 'none'} of {sent} lost: {figures.loss(lost, sent)}"
 
 
@@ -261,7 +244,6 @@ def _estimate_row(point: SeriesPoint) -> Row | None:
 
 
 def measured_rows(tests: Iterable[ThroughputPoint]) -> list[Row]:
-    """The tests that measured, as points."""
     values = ((test, rounded(test.throughput_bps)) for test in tests)
     return [{"t": epoch_ms(test.at), "value": value} for test, value in values if value is not None]
 
@@ -279,7 +261,6 @@ def _test_row(test: ThroughputPoint) -> Row:
 
 
 def _labelled(failed: list[Row], window: TimeAxis) -> list[Row]:
-    """Failed tests with their outcome as a label, if the previous label leaves room."""
     room = LABEL_SHARE * (epoch_ms(window.until) - epoch_ms(window.since))
     rows: list[Row] = []
     free_from = float("-inf")
@@ -295,13 +276,12 @@ def _extent(point: SeriesPoint, step_s: int) -> Row:
 
 
 def rounded(value: float | None) -> float | None:
-    """Five significant digits: more than a chart can show, less than half the bytes."""
+    """Five significant digits: more than a chart shows, half the bytes."""
     return None if value is None else float(f"{value:.5g}")
 
 
 def _background_rows(
     series: Series, window: TimeAxis, kinds: Iterable[Absence], own_tests: Sequence[datetime] = ()
 ) -> dict[str, list[Row]]:
-    """The rows of `background_layer`, without the incidents."""
     spans = absences(series, window, own_tests)
     return {**{kind.style: span_rows(spans[kind], window) for kind in kinds}, **change_rows(window)}

@@ -1,13 +1,7 @@
-"""The smoke chart of a path: RTT and loss in a single chart, as SmokePing draws them.
+"""Smoke chart of a path: RTT and loss in one chart, as SmokePing draws them.
 
-The median RTT of each interval is a line coloured by the loss of that interval, in SmokePing's steps; the smoke behind
-it is the spread of the RTTs: minimum to maximum, minimum to 95th percentile, interquartile range. Under the smoke a
-strip has the loss as bars, so that it can be read without seeing colours; above it a lane has throughput tests, changes
-and alarms. In: results of `monitor.archive.queries`. Out: a Vega-Lite spec, and from the same rows the SVG
-(`monitor.web.charts.svg`).
-
-Like SmokePing, the RTT axis ends a little above the largest median, so that a few late replies do not flatten the rest;
-the smoke above it is cut off, and `cut_off_ms` says so.
+Bars repeat the loss colours for readers who do not see them. The RTT axis ends a little above the largest median;
+`cut_off_ms` has higher RTTs.
 """
 
 from __future__ import annotations
@@ -43,23 +37,23 @@ from probes.contract import Outcome
 SMOKE_PX = 172
 STRIP_PX = (178, 214)
 HEIGHT_PX = 214
+# From the top: the end of the smoke, the strip of loss, the middle of the lane.
 MARK_PX = 9
-"""Places from the top: the end of the smoke, the strip of loss, the middle of the lane."""
 
+# SmokePing's steps for 20 pings (0, 1, 2, 3, 4, 10 lost) as ratios: each is the upper end of its colour.
 LOSS_STEPS = (0.0, 0.05, 0.10, 0.15, 0.20, 0.50)
-"""SmokePing's steps for 20 pings (0, 1, 2, 3, 4, 10 lost) as ratios: each is the upper end of its colour."""
+# The numbers of the colours of more loss, and of total loss, which only the strip shows.
 ABOVE_STEPS, ALL_LOST = 6, 7
-"""The numbers of the colours of more loss, and of total loss, which only the strip shows."""
 LOSS_STEP_LABELS = ("0", "≤ 5%", "≤ 10%", "≤ 15%", "≤ 20%", "≤ 50%", "> 50%")
 STEP_WIDTHS_PX = (2.0, 2.6, 3.0, 3.4, 3.8, 4.4, 5.0, 0.0)
+# SmokePing's: the axis ends at this many times the largest median.
 HEADROOM = 1.2
-"""SmokePing's: the axis ends at this many times the largest median."""
 
 
 def smoke_chart(
     series: Series, tests: Iterable[ThroughputPoint], window: TimeAxis, own_tests: Sequence[datetime] = ()
 ) -> Spec:
-    """The spec. `own_tests` are the steps without data because a throughput test was running."""
+    """`own_tests` are steps lost to our throughput tests."""
     spans = absences(series, window, own_tests)
     datasets: dict[str, list[Row]] = {
         "steps": step_rows(series, _step_row),
@@ -75,20 +69,19 @@ def smoke_chart(
 
 
 def palette() -> tuple[str, ...]:
-    """The colours of the loss steps on paper; pages replace them."""
     return tuple(CONFIG["style"][f"loss-step-{step}"]["color"] for step in range(ALL_LOST + 1))
 
 
 @lru_cache(maxsize=4096)
 def loss_step(lost: int, sent: int) -> int:
-    """The number of the first of SmokePing's steps that is not below the loss."""
+    """SmokePing's first step not below the loss."""
     if lost == sent:
         return ALL_LOST
     return next((number for number, most in enumerate(LOSS_STEPS) if lost <= most * sent), ABOVE_STEPS)
 
 
 def rtt_scale(series: Series) -> Scale:
-    """From the smallest RTT to SmokePing's headroom above the largest median, or to the largest RTT if that is less."""
+    """From the smallest RTT to SmokePing's headroom above the largest median, or the largest RTT if less."""
     measured = [point for point in series.points if point.rtt_median_ms is not None]
     if not measured:
         return Scale(0.0, 1.0, ())
@@ -98,7 +91,6 @@ def rtt_scale(series: Series) -> Scale:
 
 
 def cut_off_ms(series: Series) -> float | None:
-    """The largest RTT, if it lies above the axis."""
     largest = max((point.rtt_max_ms for point in series.points if point.rtt_max_ms is not None), default=None)
     return largest if largest is not None and largest > rtt_scale(series).high else None
 
@@ -115,7 +107,7 @@ def _step_row(point: SeriesPoint) -> Row | None:
 
 
 def _lossy_row(point: SeriesPoint, step_s: int) -> Row | None:
-    """A bar of the strip, as high as the square root of the loss, so that 1% can be seen beside 100%."""
+    """Bar as high as the loss's square root, to show 1% beside 100%."""
     lost = point.sent - point.received
     if lost == 0:
         return None
@@ -205,7 +197,6 @@ def smoke_layout() -> Spec:
 
 
 def absence_lines(y_px: float) -> list[alt.Chart]:
-    """A line of its own kind through the strip for each kind of absence, for those who do not see its colour."""
     lines = []
     for kind in Absence:
         style = f"{kind.style}-line"

@@ -1,10 +1,7 @@
-"""The first drawing of a path's charts: SVG out of the rows of a spec, written by the server in a few milliseconds.
+"""First drawing of a path's charts as SVG, with the geometry of the interactive chart.
 
-In: specs of `monitor.web.charts.smoke`, `throughput_chart`, `.directions`. Out: SVG as safe HTML. It has the geometry
-of the interactive chart, which replaces it, at every width; charts of directions stay as drawn here. The plot is an SVG
-of 10,000 units that is stretched to the page, its lines keep their width, and text stands in a second SVG at
-percentages. Colours are classes of style.css, and so are the margins around the plot; the page's policy allows no
-styles here. It has no tooltips and no words for screen readers: those stand beside it.
+The plot is stretched to the page; text is in a second SVG. Colours and margins are in style.css: the page's policy
+allows no styles here.
 """
 
 from __future__ import annotations
@@ -28,12 +25,12 @@ from monitor.web.charts.scales import Scale, rate_label, time_label
 UNITS = 10_000
 STRIP_PX, STRIP_NAME_PX = 74, 20
 DIRECTIONS_PX = LANE_PX + 2 * STRIP_PX
+# Heights: of the strip of a direction and of its name, and of the charts of directions.
 DELAYS_PX = 130
-"""Heights: of the strip of a direction and of its name, and of the charts of directions."""
 
 
 class Plot:
-    """The scales of a spec: places in the plot of times and values."""
+    """Positions of times and values in the plot."""
 
     def __init__(self, spec: Spec, top_px: float, bottom_px: float, *, is_log: bool) -> None:
         values = {param["name"]: param["value"] for param in spec["params"]}
@@ -53,13 +50,11 @@ class Plot:
         return self.tenths(value) / 10
 
     def tenths(self, value: float) -> int:
-        """`y` as a whole number of tenths of a pixel."""
         return round(10 * (self._top_px + (1.0 - self.scale.share(value)) * self._length_px))
 
 
 class Run:
-    """Steps without a gap, the last row closing them, as shapes. Coordinates are relative to the point before: half of
-    the bytes."""
+    """Steps without a gap as shapes; relative coordinates halve the bytes."""
 
     def __init__(self, plot: Plot, rows: Sequence[Row]) -> None:
         self.rows = rows
@@ -68,29 +63,25 @@ class Run:
         self._levels: dict[str, list[int]] = {}
 
     def line(self, field: str) -> str:
-        """A step line, each value from its time to the next."""
         levels = self._of(field)
         return f"M{self._xs[0]} {_px(levels[0])}{_stairs(self._xs, levels)}"
 
     def band(self, low: str, high: str) -> str:
-        """The area between two step lines: along the upper forwards, along the lower back."""
+        """Area between two step lines."""
         lows = self._of(low)[::-1]
         return f"{self.line(high)}V{_px(lows[0])}{_stairs(self._xs[::-1], lows)}z"
 
     def ticks(self, field: str) -> Iterator[str]:
-        """A line for each step."""
         for (x, following), level in zip(pairwise(self._xs), self._of(field), strict=True):
             yield f"M{x} {_px(level)}h{following - x}"
 
     def _of(self, field: str) -> list[int]:
-        """The height of each step."""
         if field not in self._levels:
             self._levels[field] = [self._plot.tenths(row[field]) for row in self.rows[:-1]]
         return self._levels[field]
 
 
 def smoke_svg(spec: Spec) -> SafeString:
-    """The smoke chart."""
     plot = Plot(spec, LANE_PX, smoke.SMOKE_PX, is_log=False)
     rows = plot.rows
     top, bottom = smoke.STRIP_PX
@@ -128,7 +119,6 @@ def smoke_svg(spec: Spec) -> SafeString:
 
 
 def throughput_svg(spec: Spec) -> SafeString:
-    """The throughput chart: estimates as lines, tests as dots."""
     plot = Plot(spec, LANE_PX, THROUGHPUT_PX, is_log=True)
     rows = plot.rows
     shapes = [*_grid(plot), *_background(plot, THROUGHPUT_PX, ())]
@@ -144,7 +134,6 @@ def throughput_svg(spec: Spec) -> SafeString:
 
 
 def direction_losses_svg(spec: Spec) -> SafeString:
-    """Loss by direction: a strip of bars for each, with its name."""
     strips = {
         "forward": Plot(spec, LANE_PX + STRIP_NAME_PX, LANE_PX + STRIP_PX, is_log=False),
         "reverse": Plot(spec, LANE_PX + STRIP_PX + STRIP_NAME_PX, DIRECTIONS_PX, is_log=False),
@@ -165,7 +154,6 @@ def direction_losses_svg(spec: Spec) -> SafeString:
 
 
 def delays_svg(spec: Spec) -> SafeString:
-    """The delay of each direction: a line in the interval of its error."""
     plot = Plot(spec, LANE_PX, DELAYS_PX, is_log=False)
     shapes = [*_grid(plot), *_background(plot, DELAYS_PX, tuple(Absence))]
     for direction in ("forward", "reverse"):
@@ -191,7 +179,6 @@ def _drawing(style: str, height_px: int, shapes: Iterable[str], texts: Iterable[
 
 
 def _background(plot: Plot, height_px: int, kinds: Sequence[Absence]) -> Iterator[str]:
-    """Incidents from their onset, absences, and the lines of changes."""
     for style in ("incidents", *(kind.style for kind in kinds)):
         spans = plot.rows[style]
         boxes = "".join(f"M{plot.x(row['t'])} 0H{plot.x(row['t2'])}V{height_px}H{plot.x(row['t'])}z" for row in spans)
@@ -206,7 +193,6 @@ def _grid(plot: Plot) -> Iterator[str]:
 
 
 def _axes(plot: Plot, height_px: int, title: str, label: Callable[[float], str]) -> Iterator[str]:
-    """The labels of both axes. Every second label of the time axis is left out where the page is narrow."""
     middle = height_px / 2
     yield f'<text class="title" transform="translate(-49 {middle}) rotate(-90)" text-anchor="middle">{title}</text>'
     yield from _ticks(plot, label)
@@ -224,7 +210,6 @@ def _ticks(plot: Plot, label: Callable[[float], str]) -> Iterator[str]:
 
 
 def _labels(plot: Plot) -> Iterator[str]:
-    """The words over absences that are wide enough, and the marks."""
     for kind in Absence:
         for row in plot.rows[kind.style]:
             if row["shown"]:
@@ -251,12 +236,10 @@ def _path(style: str, shape: str) -> Iterator[str]:
 
 
 def _runs(rows: Iterable[Row]) -> list[list[Row]]:
-    """Each sequence of steps without a gap, with the row that closes it."""
     return [list(run) for _, run in groupby(rows, key=lambda row: row["run"])]
 
 
 def _stairs(xs: Sequence[int], levels: Sequence[int]) -> str:
-    """Each level from its place to the next."""
     parts = []
     length, at = 0, levels[0]
     for (x, following), level in zip(pairwise(xs), levels, strict=True):
@@ -270,5 +253,4 @@ def _stairs(xs: Sequence[int], levels: Sequence[int]) -> str:
 
 @cache
 def _px(tenths: int) -> str:
-    """Tenths of a pixel in pixels; there are not many of them."""
     return f"{tenths / 10:g}"

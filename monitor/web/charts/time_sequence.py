@@ -1,8 +1,4 @@
-"""The time-sequence plot of a TCP stream from a capture of its packets.
-
-In: a `monitor.analysis.packets.TimeSequence`. Out: a Vega-Lite spec as `monitor.web.charts.transfer` makes them, with
-seconds from the first packet and bytes from the first of the data. The receiver's window is cut off above the data.
-"""
+"""Time-sequence plot of a captured TCP stream, as a Vega-Lite spec."""
 
 from __future__ import annotations
 
@@ -20,14 +16,13 @@ from monitor.web.charts.marks import Row, Spec
 from monitor.web.charts.transfer import MARGINS_PX
 
 HEIGHT_PX = 280
+# Of the plot above the highest byte sent.
 HEADROOM_RATIO = 1.05
-"""Of the plot above the highest byte sent."""
+# Of seconds: a microsecond.
 DIGITS = 6
-"""Of seconds: a microsecond."""
 
 
 def time_sequence_chart(plot: TimeSequence) -> Spec:
-    """The plot with all its marks."""
     sent = (*plot.fresh, *plot.late, *plot.resent)
     top = HEADROOM_RATIO * max((part.end for part in sent), default=1)
     spec = deepcopy(_spec_without_rows())
@@ -45,13 +40,11 @@ def time_sequence_chart(plot: TimeSequence) -> Spec:
 
 
 def empty_chart() -> Spec:
-    """The plot without rows, whose layout is compiled before a page needs it."""
     return time_sequence_chart(TimeSequence(1.0, (), (), (), (), (), ()))
 
 
 def _acks(plot: TimeSequence) -> Iterator[Row]:
-    """The acknowledged bytes. The lines break at packets that were not captured: nobody knows when they were
-    acknowledged."""
+    """Acknowledged bytes. Lines break at packets not captured: their time of acknowledgement is unknown."""
     last: AckPoint | None = None
     for point in plot.acks:
         if last is not None and any(gap.begin < point.ack and last.ack < gap.end for gap in plot.missing):
@@ -112,7 +105,6 @@ def _line(name: str, style: str, x: alt.X, y: alt.Y) -> alt.Chart:
 
 
 def _sent(name: str, style: str, said: str, x: alt.X, y: alt.Y, **mark_options: float) -> alt.Chart:
-    """Ranges of bytes, as lines from the first to the last."""
     mark = _named(name).mark_rule(style=style, clip=True, strokeCap="round", **mark_options)  # type: ignore[arg-type]
     return mark.encode(x=x, x2="t2", y=y, y2="end", tooltip=_tips(f"{said}, byte"))
 

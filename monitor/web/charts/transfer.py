@@ -1,8 +1,6 @@
-"""The charts of a throughput test: rate, windows and RTT of each interval.
+"""Charts of a throughput test as Vega-Lite specs; time is in seconds from its start.
 
-In: a `StoredTransfer`. Out: Vega-Lite specs as `monitor.web.charts.series` makes them, with a time axis in seconds from
-the start of the transfer. The rate is the receiver's where its intervals are known. Windows and round trips are those
-at the end of an interval. Values that the system did not report are not drawn.
+The rate is the receiver's where known; windows and RTTs are at an interval's end.
 """
 
 from __future__ import annotations
@@ -26,15 +24,15 @@ from monitor.web.charts.series import rounded
 
 HEIGHT_PX = 150
 LOSS_AT_PX = HEIGHT_PX - 7
+# With room for the title of the time axis.
 MARGINS_PX = {**layout.MARGINS_PX, "bottom": 40}
-"""With room for the title of the time axis."""
+# The rows of each dataset.
 Rows = dict[str, list[Row]]
-"""The rows of each dataset."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransferCharts:
-    """The specs from top to bottom; None where no interval has the value."""
+    """From top to bottom; None where no interval has the value."""
 
     rate: Spec
     windows: Spec | None
@@ -42,7 +40,7 @@ class TransferCharts:
 
 
 def transfer_charts(stored: StoredTransfer) -> TransferCharts | None:
-    """The charts of a test; None where its intervals are not known, or all too short for a rate."""
+    """Return None for unknown intervals, or all too short for a rate."""
     transfer = stored.transfer
     if transfer is None or (transfer.sent is None and transfer.received is None):
         return None
@@ -72,7 +70,6 @@ def transfer_charts(stored: StoredTransfer) -> TransferCharts | None:
 
 
 def empty_charts() -> tuple[Spec, ...]:
-    """The charts without rows."""
     return tuple(chart(defaultdict(list), 1.0) for chart in (_rate_chart, _window_chart, _rtt_chart))
 
 
@@ -89,7 +86,6 @@ def _rtt_chart(rows: Rows, duration_s: float) -> Spec:
 
 
 def _rows(stored: StoredTransfer) -> Rows:
-    """The rows of each interval: its rate over its time, the rest at its end."""
     assert stored.transfer is not None
     sent, received = stored.transfer.sent, stored.transfer.received
     rates: list[Row] = []

@@ -1,5 +1,3 @@
-"""Serves the chart bundle (Vega)."""
-
 from __future__ import annotations
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -12,7 +10,7 @@ YEAR_S = 365 * 86_400
 
 @require_safe
 def chart_bundle(request: HttpRequest, version: str) -> HttpResponse:
-    """Vega and its libraries. The version is in the address, so the answer can be cached for ever."""
+    """Serve Vega; the address has the version, so caches may keep it for ever."""
     if version != bundle.bundle_version():
         raise Http404(f"The chart bundle is of version {bundle.bundle_version()}.")
     response = HttpResponse(bundle.bundle_gzip(), content_type="text/javascript; charset=utf-8")

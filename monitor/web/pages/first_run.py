@@ -1,8 +1,4 @@
-"""Text of pages without data: what they wait for, and when the first result is due.
-
-In: the plan, the agents that have delivered, and the time. Out: a heading and sentences for the whole
-mesh, for a path, or for throughput tests.
-"""
+"""Text of pages without data: when the first result is due."""
 
 from __future__ import annotations
 
@@ -23,16 +19,16 @@ from monitor.web.request import times
 from probes.commands.own_command import MANAGE
 from probes.packets.spec import PingSpec
 
+# Delay from the end of a cycle to its figures on the page.
 DELIVERY_AND_ROLLUP = timedelta(seconds=20)
-"""Delay from the end of a cycle to its figures on the page: delivery and rollup."""
 
+# An agent just started may fetch its plan after the reckoned cycle, and measure in the next.
 MAY_BE_LATE = timedelta(minutes=1)
-"""An agent that has just started may fetch its plan after the cycle that was reckoned with, and measure in the next."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstRun:
-    """Heading and sentences shown instead of figures; times in them are marked up."""
+    """Times are marked up."""
 
     heading: str
     sentences: tuple[str, ...]
@@ -45,7 +41,6 @@ NO_MESH = FirstRun(
 
 
 def first_run(contacts: Sequence[AgentContact], now: datetime) -> FirstRun:
-    """The text of a page without any data."""
     mesh = Mesh.objects.first()
     if mesh is None:
         return NO_MESH
@@ -61,12 +56,12 @@ def first_run(contacts: Sequence[AgentContact], now: datetime) -> FirstRun:
 
 
 def still_waiting(now: datetime) -> FirstRun | None:
-    """The text of an empty page; None once anything was ever measured."""
+    """Return None once anything was measured."""
     return None if newest_measurement_at() is not None else first_run(agent_contacts(), now)
 
 
 def path_waits(path: Path, packet_bytes: int, since: datetime, now: datetime) -> list[str]:
-    """The text of a path without results of this packet size from `since` on."""
+    """Text of a path without results since `since`."""
     if path.retired_at is not None:
         return [f"The path has been retired since {times.minute(path.retired_at)}: nothing measures it."]
     if path.destination.behind_nat:
@@ -94,7 +89,6 @@ def path_waits(path: Path, packet_bytes: int, since: datetime, now: datetime) ->
 
 
 def tests_wait(now: datetime) -> list[str]:
-    """The text of a page without any throughput test."""
     if not Mesh.objects.exists():
         return list(NO_MESH.sentences)
     if not Measurement.objects.in_use().filter(test__kind=KindName.THROUGHPUT).exists():
@@ -129,7 +123,7 @@ def _due(due_at: datetime, now: datetime) -> str:
 
 
 def _clock(at: datetime, now: datetime) -> str:
-    """When and how soon: "12:30:44 UTC, in 44 s"."""
+    """`12:30:44 UTC, in 44 s`."""
     wait = figures.duration((at - now).total_seconds())
     return format_html("{}, in {}", times.clock(at), wait)
 
@@ -168,13 +162,12 @@ def _silent_agents(contacts: Sequence[AgentContact]) -> list[str]:
 
 
 def _first_due(test: Test, started: datetime) -> datetime:
-    """When the first cycle that begins after `started` is on the page: cycles begin at multiples of their period."""
+    """When the first cycle after `started` is shown; cycles begin at multiples of their period."""
     cycle = -(-started.timestamp() // test.every_s) * test.every_s
     return datetime.fromtimestamp(cycle + _spec(test).duration_s, tz=UTC) + DELIVERY_AND_ROLLUP
 
 
 def _spec(test: Test) -> PingSpec:
-    """The parameters of a cycle of a ping test, or of one that stands in for it, without targets."""
     names = {field.name for field in msgspec.structs.fields(PingSpec)}
     parameters = {name: value for name, value in test.parameters.items() if name in names}
     sizes = sizes_sent(test.parameters.get("packet_bytes"))

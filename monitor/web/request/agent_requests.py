@@ -1,8 +1,6 @@
-"""Answer the frequent requests of agents without the middleware of pages: their plans and their deliveries.
+"""Answer agents' frequent requests without the middleware of pages, which costs ten times the request.
 
-Of the middleware an agent needs two: it is refused in the clear, and a plan is compressed. Everything else (sessions,
-cookies, policies for browsers, a look at the connection before each request) costs ten times the request itself.
-Whatever is not exactly such a request goes Django's whole way, to the same views.
+Agents need only refusal in the clear, and compressed plans. Other requests go Django's whole way, to the same views.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ View = Callable[[HttpRequest], HttpResponse]
 
 
 def _whole(view: View) -> View:
-    """A view with the middleware for agents; never raises."""
+    """Apply the agents' middleware; never raises."""
     compressed = cast("View", GZipMiddleware(view))
     return cast("View", convert_exception_to_response(EncryptedTransport(compressed)))
 
@@ -40,7 +38,7 @@ _VIEWS: dict[tuple[str, str], View] = {
 
 
 def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes] | None:
-    """The answer to a frequent request of an agent; None to any other."""
+    """Return None for any other request."""
     view = _VIEWS.get((environ["REQUEST_METHOD"], environ["PATH_INFO"]))
     if view is None or environ.get("SCRIPT_NAME"):
         return None

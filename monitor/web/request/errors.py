@@ -1,7 +1,4 @@
-"""Error answers: a page that says what to do, or JSON for programs.
-
-Details of a fault are only in the log.
-"""
+"""Error pages, or JSON for programs; fault details are only in the log."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ def forbidden(request: HttpRequest, exception: PermissionDenied) -> HttpResponse
 
 
 def not_found(request: HttpRequest, exception: Http404) -> HttpResponse:
-    """Answer 404, or redirect where the address has no more than a slash too many."""
+    """Answer 404, or redirect where the address only has a slash too many."""
     bare = request.path_info.rstrip("/")
     if isinstance(exception, Resolver404) and bare != request.path_info and is_valid_path(bare):
         # Not what the client wrote: "//other.example/" would lead to another host.
@@ -69,8 +66,7 @@ def stale_form(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def error_answer(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
-    """An error page, or JSON for programs. Rendered without the request, so that it needs neither session nor
-    database; in the theme of the browser."""
+    """Page in the browser's theme, or JSON for programs; needs no request, session or database."""
     if request.path.startswith(FOR_PROGRAMS):
         return JsonResponse({"detail": text}, status=status)
     context = {"error_title": title, "error_text": text, "preferences": from_cookies(request.COOKIES)}

@@ -1,7 +1,5 @@
-"""Redirect links with an earlier name of a site, such as /sites/old/ or ?site=old, to its present name.
-
-Only where there is no such page: another answer costs nothing.
-"""
+"""Redirect a site's earlier name, such as /sites/old/ or ?site=old, only where there is no such page: another answer
+costs nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ Answer = Callable[[HttpRequest], HttpResponse]
 
 
 class FormerNames:
-    """Middleware, the innermost: it reads with the rights of the reader."""
+    """Innermost middleware: it reads with the reader's rights."""
 
     def __init__(self, get_response: Answer) -> None:
         self.get_response = get_response
@@ -32,7 +30,6 @@ class FormerNames:
 
 
 def _redirect(request: HttpRequest) -> HttpResponse | None:
-    """To the same address with present names; None where it has no earlier name."""
     parts, query = request.path.split("/"), request.GET.copy()
     names = {*parts, *(value for values in dict(query.lists()).values() for value in values)} - {""}
     current = current_names(sorted(names)) if names else {}

@@ -1,4 +1,4 @@
-"""The choices of pages that show a grid: metric, period, packet size, group, comparison."""
+"""Choices of pages that show a grid."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ SHOWN: list[tuple[str, Any]] = [
     ("vs last year", ComparedPeriod.YEAR),
 ]
 ENDS = ("since", "until", "zone")
+# A grid of so many paths is loaded for all readers together, at most once in the time between two refreshes.
 LARGE_KEPT = timedelta(seconds=10)
-"""A grid of so many paths is loaded for all readers together, at most once in the time between two refreshes."""
+# Loading takes seconds: until this age a reader gets the grid at once, and the next reader a new grid.
 LARGE_SHOWN = timedelta(seconds=30)
-"""It takes seconds to load: until it is this old a reader gets it at once, and the next has it anew."""
 GRID_PERIODS = (GridPeriod.NOW, GridPeriod.HOUR, GridPeriod.DAY, GridPeriod.WEEK)
 
 
@@ -41,8 +41,8 @@ Choices = tuple[Metric, GridPeriod, int | None, str | None, ComparedPeriod | Non
 _large: dict[Choices, Grid] = {}
 _lock = Lock()
 _large_load = Lock()
+# The choices that a thread loads; it has `_large_load`.
 _loaded_beside: set[Choices] = set()
-"""The choices that a thread loads; it has `_large_load`."""
 _derived: dict[int, dict[Hashable, Any]] = {}
 
 
@@ -58,13 +58,13 @@ def _choices(request: HttpRequest) -> Choices:
 
 
 def chosen_places(request: HttpRequest) -> tuple[str, str] | None:
-    """The places, groups or regions, from and to which the address chooses the paths; None unless it has both."""
+    """Places chosen as source and destination; None unless both are."""
     source, destination = parameters.text(request, "from"), parameters.text(request, "to")
     return None if source is None or destination is None else (source, destination)
 
 
 def load_chosen_grid(request: HttpRequest, now: datetime) -> Grid:
-    """The grid selected by the query string. Raises Http404 for an unknown choice."""
+    """Raises Http404 for an unknown choice."""
     choices = _choices(request)
     if is_limited():
         return _load(*choices, now)
@@ -85,12 +85,11 @@ def load_chosen_grid(request: HttpRequest, now: datetime) -> Grid:
 
 
 def load_early(request: HttpRequest, now: datetime, *, is_shown: Callable[[], bool]) -> None:
-    """Load the grid in a thread before its first reader, if its page shows it; readers who come then wait for it."""
+    """Load the grid in a thread, if its page shows it; readers wait for it."""
     _load_beside(_choices(request), now, is_shown)
 
 
 def _load_beside(choices: Choices, now: datetime, is_shown: Callable[[], bool] = lambda: True) -> None:
-    """Load a newer grid in a thread, unless a large grid is being loaded."""
     if not _large_load.acquire(blocking=False):
         return
     with _lock:
@@ -122,8 +121,7 @@ def _loaded(choices: Choices, now: datetime) -> Grid:
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """Pause Python's garbage collector, which examines the objects of 90,000 paths again and again while they are made:
-    a third of the time."""
+    """Pause garbage collection, a third of the time of loading 90,000 paths."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -134,7 +132,7 @@ def _without_collections() -> Iterator[None]:
 
 
 def load_grid_between(request: HttpRequest, ends: tuple[str, str], now: datetime) -> Grid:
-    """The selected grid with only its paths between two sites. Raises Http404 for an unknown choice."""
+    """Raises Http404 for an unknown choice."""
     sites = dict(Site.objects.filter(name__in=ends).values_list("name", "id"))
     source, destination = ([sites[name]] if name in sites else [] for name in ends)
     places = chosen_places(request)
@@ -162,7 +160,7 @@ def _load(
 
 @contextmanager
 def unknown_as_404() -> Iterator[None]:
-    """Turn an unknown choice into a page that tells the choices there are."""
+    """Turn an unknown choice into a 404 that lists the choices."""
     try:
         yield
     except UnknownChoice as error:
@@ -170,7 +168,6 @@ def unknown_as_404() -> Iterator[None]:
 
 
 def _sites_between(names: tuple[str, str]) -> tuple[list[int], list[int]]:
-    """The sites of the place of departure, and of that of arrival. Raises Http404 for a name that no place has."""
     places = load_places(more_than=0)
     sites = [None if places is None else places.sites_of(name) for name in names]
     if places is None or sites[0] is None or sites[1] is None:
@@ -179,7 +176,6 @@ def _sites_between(names: tuple[str, str]) -> tuple[list[int], list[int]]:
 
 
 def _keep(choices: Choices, grid: Grid) -> None:
-    """Remember the grid if it is large, and forget others of long ago."""
     if len(grid.figures) < FEW_PATHS:
         dropped = _large.pop(choices, None)
         _derived.pop(id(dropped), None)
@@ -192,7 +188,7 @@ def _keep(choices: Choices, grid: Grid) -> None:
 
 
 def derived_once(grid: Grid, key: Hashable, compute: Callable[[], Derived]) -> Derived:
-    """Compute something of a grid, of a large one once for all its readers."""
+    """Compute for a large grid once for all readers."""
     with _lock:
         is_kept = any(kept is grid for kept in _large.values())
         derived = _derived.setdefault(id(grid), {}) if is_kept else {}
@@ -211,12 +207,12 @@ def _against(request: HttpRequest) -> ComparedPeriod | None:
 
 
 def chosen_metric(request: HttpRequest) -> measures.MetricChoice:
-    """The metric in the address, the loss without any. Raises Http404 for an unknown one."""
+    """Metric, by default loss. Raises Http404 for an unknown metric."""
     return parameters.choice(request, "metric", measures.MetricChoice, measures.MetricChoice.LOSS)
 
 
 def chosen_packet_bytes(request: HttpRequest) -> int | None:
-    """Packet size in the address, None without one. Raises Http404 if it is not a whole number."""
+    """Packet size. Raises Http404 if not a whole number."""
     given = request.GET.get("size")
     if given is None:
         return None
@@ -226,13 +222,11 @@ def chosen_packet_bytes(request: HttpRequest) -> int | None:
 
 
 def options_of_metric(request: HttpRequest) -> list[parameters.Option]:
-    """The metrics of a page that shows a grid."""
     metrics: list[tuple[str, Any]] = [(MEASURES[choice.metric].short, choice) for choice in measures.MetricChoice]
     return parameters.options(request, "metric", metrics, chosen_metric(request))
 
 
 def options_of_grid(request: HttpRequest, grid: Grid) -> dict[str, list[parameters.Option]]:
-    """The rows of choices of a page that shows a grid."""
     return {
         "metrics": options_of_metric(request),
         "periods": parameters.options(request, "period", [(period, period) for period in GRID_PERIODS], grid.period),
@@ -245,7 +239,6 @@ def options_of_grid(request: HttpRequest, grid: Grid) -> dict[str, list[paramete
 
 
 def _group_options(request: HttpRequest, grid: Grid) -> list[parameters.Option]:
-    """All groups together, then each; nothing to choose where there is only one."""
     if len(grid.groups) < 2:
         return []
     labelled: list[tuple[str, Any]] = [("all groups", ""), *((name, name) for name in grid.groups)]

@@ -1,4 +1,4 @@
-"""The centre's program as `manage` in every template: `soundings` where it is installed, `manage.py` in a clone."""
+"""`manage` in templates: `soundings` where installed, `manage.py` in a clone."""
 
 from __future__ import annotations
 
@@ -8,5 +8,4 @@ from probes.commands.own_command import MANAGE
 
 
 def own_command(_: HttpRequest) -> dict[str, str]:
-    """The context processor."""
     return {"manage": MANAGE}

@@ -1,7 +1,4 @@
-"""Parameters of the address of a page: choices, numbers, a page of a list; and links that change one of them.
-
-A wrong choice is a 404 which names the right ones.
-"""
+"""Parameters of page addresses. An invalid choice is a 404 that lists the valid choices."""
 
 from __future__ import annotations
 
@@ -22,8 +19,6 @@ MOST_PAGES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A link of a row of choices."""
-
     label: str
     query: str
     chosen: bool
@@ -31,11 +26,11 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A page of a long list: rows `first` to `last` of `total` (None: not counted), and the addresses beside it."""
+    """Rows `first` to `last` of a long list."""
 
     offset: int
     rows: int
-    total: int | None
+    total: int | None  # None if not counted
     newer: str | None
     older: str | None
 
@@ -49,7 +44,6 @@ class Sheet:
 
 
 def choice(request: HttpRequest, name: str, kind: type[Choice], default: Choice) -> Choice:
-    """The member of `kind` that the address asks for."""
     given = request.GET.get(name, default.value)
     try:
         return kind(given)
@@ -58,7 +52,7 @@ def choice(request: HttpRequest, name: str, kind: type[Choice], default: Choice)
 
 
 def number(request: HttpRequest, name: str, most: int = 2**31 - 1) -> int | None:
-    """A whole number from 1 on, None if absent."""
+    """Parse a whole number from 1 on."""
     given = request.GET.get(name, "")
     if given == "":
         return None
@@ -68,7 +62,6 @@ def number(request: HttpRequest, name: str, most: int = 2**31 - 1) -> int | None
 
 
 def text(request: HttpRequest, name: str) -> str | None:
-    """A text, None if absent."""
     given = request.GET.get(name, "")
     if "\x00" in given:
         raise Http404(f"{name}: not a text")
@@ -78,7 +71,7 @@ def text(request: HttpRequest, name: str) -> str | None:
 def options(
     request: HttpRequest, name: str, labelled: list[tuple[str, Any]], chosen: object, *, without: tuple[str, ...] = ()
 ) -> list[Option]:
-    """Links to this page with a parameter changed, and those of `without` left out."""
+    """Change a parameter, and drop the parameters of `without`."""
     others = {key: value for key, value in kept(request).items() if key not in without}
     return [
         Option(label, urlencode({**others, name: value}, doseq=True), chosen=value == chosen)
@@ -87,12 +80,11 @@ def options(
 
 
 def offset(request: HttpRequest) -> int:
-    """Number of rows before the sheet `page`, counted from 1."""
     return ((number(request, "page", MOST_PAGES) or 1) - 1) * PAGE_ROWS
 
 
 def sheet(request: HttpRequest, rows: int, *, total: int | None = None, more: bool = False) -> Sheet:
-    """The sheet selected by `page`. Without a `total`, `more` tells whether rows follow it."""
+    """Without `total`, `more` tells whether rows follow."""
     before = offset(request)
     has_older = more if total is None else before + rows < total
     page = before // PAGE_ROWS + 1
@@ -104,5 +96,4 @@ def sheet(request: HttpRequest, rows: int, *, total: int | None = None, more: bo
 
 
 def kept(request: HttpRequest) -> dict[str, Any]:
-    """The parameters that a link keeps: all but the page of the list, and the parts of the page."""
     return {name: values for name, values in request.GET.lists() if name not in OF_THE_DOCUMENT}

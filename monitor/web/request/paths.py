@@ -1,5 +1,3 @@
-"""The path that an address names."""
-
 from __future__ import annotations
 
 from django.http import Http404
@@ -8,7 +6,7 @@ from monitor.mesh.models import Path
 
 
 def path_or_404(path_id: int) -> Path:
-    """The path with its hosts and sites. Raises Http404 with a fix if there is none."""
+    """Raises Http404 with a fix."""
     path = Path.objects.with_hosts().filter(pk=path_id).first()
     if path is None:
         raise Http404(f"There is no path {path_id}; the grid links to those that there are.")

@@ -1,4 +1,4 @@
-"""Browser policies that the settings do not hold: the directives of stored documents, and the Permissions-Policy."""
+"""Browser policies of stored documents, and the Permissions-Policy."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable
 from csp.constants import NONE, UNSAFE_INLINE
 from django.http import HttpRequest, HttpResponse
 
+# For an HTML file that was written earlier: its own style and pictures show, nothing in it can run.
 STORED_DOCUMENT: dict[str, list[str]] = {
     "default-src": [NONE],
     "style-src": [UNSAFE_INLINE],
     "img-src": ["data:"],
     "sandbox": ["allow-top-navigation-by-user-activation"],
 }
-"""For an HTML file that was written earlier: its own style and pictures show, nothing in it can run."""
 
 NO_DEVICES = ", ".join(
     f"{feature}=()"
@@ -22,7 +22,7 @@ NO_DEVICES = ", ".join(
 
 
 class PermissionsPolicy:
-    """Middleware: no page of ours asks for any of the browser's devices."""
+    """No page of ours asks for a device of the browser."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

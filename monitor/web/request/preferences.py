@@ -1,5 +1,4 @@
-"""The reader's preferences for a page: its time zone is that of `django.utils.timezone` while the page is made, and
-templates get the theme. The API and metrics stay in UTC."""
+"""Apply the reader's theme and time zone to pages; the API and metrics stay in UTC."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ COOKIE_AGE_S = 365 * 86_400
 
 
 class PersonalPages:
-    """Middleware that applies the reader's preferences to pages. It comes after authentication."""
+    """Middleware, after authentication."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -38,18 +37,16 @@ class PersonalPages:
 
 
 def preferences_of(request: HttpRequest) -> Preferences:
-    """Preferences of the reader of a page; those of its cookies where no view was reached."""
+    """Preferences, from cookies where no view was reached."""
     chosen: Preferences | None = getattr(request, "preferences", None)
     return preferences.from_cookies(request.COOKIES) if chosen is None else chosen
 
 
 def personal(request: HttpRequest) -> dict[str, Any]:
-    """Context processor: `preferences`."""
     return {"preferences": preferences_of(request)}
 
 
 def set_cookies(response: HttpResponse, chosen: Preferences) -> None:
-    """Keep the preferences in this browser."""
     for name, value in ((THEME_COOKIE, chosen.theme.value), (ZONE_COOKIE, chosen.time_zone)):
         response.set_cookie(
             name,

@@ -1,5 +1,4 @@
-"""Reject requests that no view can handle: a NUL in a path, a query or a form, which no text
-in the database can hold, and a number in a path beyond every key."""
+"""Reject a NUL, which text in the database cannot hold, and too large numbers in paths."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from probes.bounds import LARGEST_BIGINT
 
 
 class RejectUnreadable:
-    """Middleware: 400 for a NUL, 404 for a number that nothing can have."""
+    """Answer 400 for a NUL, 404 for a number beyond every key."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

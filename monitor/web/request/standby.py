@@ -1,7 +1,7 @@
-"""Pages read from the standby of PostgreSQL, where there is one (`monitor.standby_reads`), and say as of when they are.
+"""Read pages from a PostgreSQL standby (`monitor.standby_reads`), and show as of when.
 
-Whoever has just changed something reads the primary for some seconds, so that the page shows the change. Readers with
-limits always do: their limits are on its connection. So do the API, and a page that cannot be made from the standby.
+The primary serves readers who have just changed something, limited readers (the limit is on its connection), and the
+API.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from monitor.accounts.read_limits import is_limited
 from monitor.standby_reads import STANDBY, leave_alone, prefer_standby
 
 CHANGED_COOKIE = "changed"
+# A standby is well under a second behind.
 READS_PRIMARY_S = 10
-"""A standby is well under a second behind."""
 FROM_PRIMARY = (*FOR_PROGRAMS, "/login/", "/lab/")
 
 
 class PagesFromStandby:
-    """Middleware, the last of all: it makes the page itself where the standby can be read."""
+    """Last middleware: makes the page itself where the standby can be read."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -41,7 +41,7 @@ class PagesFromStandby:
     def process_view(
         self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: Any
     ) -> HttpResponse | None:
-        """The page, made from the standby; None where the primary is to be read."""
+        """Return None to read the primary."""
         if STANDBY not in connections.settings or not self._may_be_older(request):
             return None
         with prefer_standby() as as_of:

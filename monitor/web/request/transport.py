@@ -1,7 +1,6 @@
-"""Plain HTTP stays on this machine: requests over a network need TLS, unless SOUNDINGS_ALLOW_PLAIN_HTTP=1.
+"""Require TLS over networks, unless SOUNDINGS_ALLOW_PLAIN_HTTP=1.
 
-Django's own redirect (SECURE_SSL_REDIRECT) would turn loopback away as well, where the agent of the same machine and
-`manage.py up` are.
+Django's SECURE_SSL_REDIRECT would also turn away loopback: the local agent and `manage.py up`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ UNNAMED_PROXY = (
 
 
 class EncryptedTransport:
-    """Middleware: sends readers to https://, and refuses everything else that came in the clear."""
+    """Redirect readers to https://; refuse everything else sent in the clear."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

@@ -1,8 +1,4 @@
-"""The stretch of time that a page shows: the last hour, day, week or month, or between two moments.
-
-It stays in the address, so that a zoomed view can be bookmarked: `period=day`, or `since=…&until=…` in UTC, or in the
-time zone that `zone=…` names, as forms send it that show their times in it.
-"""
+"""Period that a page shows, in its address: `period=day`, or `since=…&until=…` in UTC or in `zone=…`."""
 
 from __future__ import annotations
 
@@ -22,20 +18,20 @@ from monitor.web.request import parameters, times
 
 LEAST = timedelta(minutes=1)
 MOST = timedelta(days=5 * 366)
+# The parameters of the address that choose the period.
 PERIOD_NAMES = ("since", "until", "zone", "period")
-"""The parameters of the address that choose the period."""
 MOST_BARS = 170
+# Lengths that pool packets where single steps have too few: enough to show a loss of a few percent.
 BAR_S = (300, 900, 3600, 6 * 3600, 86_400, 7 * 86_400, 28 * 86_400)
-"""Lengths over which packets are pooled where single steps have too few: enough for a loss of a few percent to show."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownPeriod:
-    """Half open [since, until), in UTC. `period` is None where the address names the ends."""
+    """Half open [since, until), in UTC."""
 
     since: datetime
     until: datetime
-    period: HistoryPeriod | None
+    period: HistoryPeriod | None  # None where the address names the ends
 
     @property
     def length(self) -> timedelta:
@@ -43,49 +39,44 @@ class ShownPeriod:
 
     @property
     def has_bursts(self) -> bool:
-        """Whether the period is short enough to show every burst."""
         return self.length <= LONGEST_RAW
 
     @property
     def words(self) -> str:
-        """As in "no data in the last day"."""
+        """`in the last day`."""
         if self.period is not None:
             return f"the last {self.period}"
         return f"the time from {times.span(self.since, self.until)}"
 
     @property
     def query(self) -> str:
-        """The query that shows the same period."""
         if self.period is not None:
             return urlencode({"period": self.period})
         return urlencode({"since": minute(self.since), "until": minute(self.until)})
 
     @property
     def exact_words(self) -> str:
-        """Both ends and the length, as in "2026-11-20 12:00 to 2026-11-21 12:00 UTC (24 h)"."""
+        """`2026-11-20 12:00 to 2026-11-21 12:00 UTC (24 h)`."""
         return f"{times.span(self.since, self.until)} ({figures.duration(self.length.total_seconds())})"
 
     @property
     def grid_period(self) -> GridPeriod:
-        """The period of the grid that is nearest to it."""
         if self.period in (None, HistoryPeriod.MONTH):
             return GridPeriod.WEEK
         return GridPeriod.NOW if self.period is HistoryPeriod.HOUR else GridPeriod(self.period.value)
 
     @property
     def bar_s(self) -> int:
-        """Length over which counts are pooled."""
         least_s = self.length.total_seconds() / MOST_BARS
         return next((step for step in BAR_S if step >= least_s), BAR_S[-1])
 
 
 def minute(at: datetime) -> str:
-    """A moment as addresses and date fields have it, to the minute in UTC."""
+    """Minute in UTC, for addresses and date fields."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M")
 
 
 def shown_period(request: HttpRequest, now: datetime) -> ShownPeriod:
-    """The period of the address, by default the last day."""
     since, until = moment(request, "since"), moment(request, "until")
     if since is None and until is None:
         period = parameters.choice(request, "period", HistoryPeriod, HistoryPeriod.DAY)
@@ -102,15 +93,12 @@ def shown_period(request: HttpRequest, now: datetime) -> ShownPeriod:
 
 @dataclass(frozen=True, slots=True)
 class TimeLink:
-    """A link to another stretch of time; `query` is None where there is none."""
-
     label: str
-    query: str | None
+    query: str | None  # None where there is no such period
 
 
 def time_links(request: HttpRequest, shown: ShownPeriod, now: datetime) -> tuple[TimeLink, ...]:
-    """Links to the stretch before, after, to twice the time around, and to the present; the rest of the address
-    stays."""
+    """Links to the previous, next, doubled and present period."""
     length = shown.length
     wider = min(2 * length, MOST)
     until = min(shown.until + (wider - length) / 2, now)
@@ -124,7 +112,6 @@ def time_links(request: HttpRequest, shown: ShownPeriod, now: datetime) -> tuple
 
 
 def _to(request: HttpRequest, until: datetime, length: timedelta) -> str | None:
-    """The query of the stretch of this length that ends at `until`."""
     try:
         in_bounds(until - length)
     except ValueError:
@@ -138,12 +125,11 @@ def _with(request: HttpRequest, changed: dict[str, str]) -> str:
 
 
 def _nearest(length: timedelta) -> HistoryPeriod:
-    """The shortest period that is as long, or the longest."""
     return next((period for period in HistoryPeriod if period.length >= length), HistoryPeriod.MONTH)
 
 
 def moment(request: HttpRequest, name: str) -> datetime | None:
-    """A moment of the address; without an offset it is in the zone of the address, by default UTC."""
+    """Parse a time; without offset it is in the address's zone, by default UTC."""
     given = request.GET.get(name, "")
     if given == "":
         return None

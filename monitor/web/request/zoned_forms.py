@@ -1,8 +1,4 @@
-"""Form fields for times in the zone that the form shows.
-
-The browser's input for dates and times sends no zone. So a form carries the name of its zone in a hidden field, and its
-times are read in that zone, also where the reader has chosen another since. A form without the field is in UTC.
-"""
+"""Form fields for times in the form's zone, by default UTC, which a hidden field names: browser inputs send none."""
 
 from __future__ import annotations
 
@@ -20,10 +16,10 @@ MINUTE_FORMAT = "%Y-%m-%dT%H:%M"
 
 
 class ZonedMinute(forms.DateTimeField):
-    """A moment to the minute, in the zone of its form.
+    """Time to the minute, in the form's zone.
 
-    Where clocks go back, an hour happens twice: the first counts for the start of a period, the second for its end
-    (`is_end`), unless the form showed that moment before. Where they go forward, times are missing, which is an error.
+    Where clocks go back, the first pass counts for a start and the second for an end (`is_end`), unless the form showed
+    another; missing hours are an error.
     """
 
     widget = forms.DateTimeInput(attrs={"type": "datetime-local"}, format=MINUTE_FORMAT)
@@ -36,7 +32,6 @@ class ZonedMinute(forms.DateTimeField):
         self.shown: datetime | None = None
 
     def prepare_value(self, value: Any) -> Any:
-        """The text of the input: of a moment, or as posted."""
         return value.astimezone(self.zone).replace(tzinfo=None) if isinstance(value, datetime) else value
 
     def to_python(self, value: Any) -> datetime | None:
@@ -60,7 +55,7 @@ class ZonedMinute(forms.DateTimeField):
 
 
 class ZonedForm(forms.Form):
-    """A form with `ZonedMinute` fields; their labels name its zone."""
+    """Labels name the form's zone."""
 
     zone = forms.CharField(widget=forms.HiddenInput, required=False)
 

@@ -1,4 +1,4 @@
-"""Template tags of interactive charts: their scripts, and their compiled specs in the page."""
+"""Template tags of interactive charts."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ register = template.Library()
 
 @register.simple_tag
 def chart_scripts() -> SafeString:
-    """The script that draws charts, and the address of Vega, which it fetches when the page is painted."""
     bundle = reverse("chart-bundle", args=[bundle_version()])
     return format_html('<script src="{}" data-bundle="{}" defer></script>', static("web/charts.js"), bundle)
 
 
 @register.filter
 def chart_script(spec: Spec, element_id: str) -> SafeString:
-    """A chart compiled to Vega, as JSON in an element with this id; or the reason why it cannot be drawn."""
+    """Compiled chart as JSON in an element, or why there is none."""
     try:
         return json_script(compiled(spec), element_id)
     except (BundleError, OSError) as error:

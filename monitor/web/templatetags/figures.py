@@ -1,4 +1,4 @@
-"""Template filters for figures and times, named as in `monitor.analysis.figures` and `monitor.web.request.times`."""
+"""Template filters, named as in `monitor.analysis.figures` and `monitor.web.request.times`."""
 
 from __future__ import annotations
 
@@ -46,44 +46,41 @@ register.filter("in_zone", times.in_zone_marked)
 
 @register.filter(name="headline")
 def headline_in_zone(incident: Incident) -> str:
-    """The headline of an incident, in the reader's time zone."""
     return times.in_zone(headline(incident))
 
 
 @register.filter
 def field_time(minute_utc: str) -> str:
-    """A minute of an address, in UTC, as a date field shows it in the reader's time zone."""
+    """A UTC minute as date fields show it in the reader's zone."""
     at = datetime.fromisoformat(minute_utc).replace(tzinfo=UTC)
     return f"{timezone.localtime(at):%Y-%m-%dT%H:%M}"
 
 
 @register.filter
 def loss(summary: PathSummary) -> str:
-    """The pooled loss of a summary; an upper bound without loss."""
     return figures.loss(summary.lost, summary.sent)
 
 
 @register.filter
 def moment(at: datetime) -> SafeString:
-    """A time in the reader's zone, to which a script adds others."""
     return times.marked(at, times.minute(at))
 
 
 @register.filter
 def instant(at: datetime) -> str:
-    """A time in UTC to the microsecond, as addresses have it."""
+    """UTC to the microsecond, as in addresses."""
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 @register.simple_tag
 def excluded_packets() -> str:
-    """Which packets are in no figure but those under load."""
+    """Packets excluded from all figures but those under load."""
     return figures.EXCLUDED_PACKETS
 
 
 @register.simple_tag
 def age(at: datetime, now: datetime) -> SafeString:
-    """How long ago, as text that a script keeps counting; on paper with the time itself beside it."""
+    """A script keeps counting it; on paper with the time."""
     return format_html(
         '<time datetime="{}" data-age data-at="{}">{}</time>', at.isoformat(), times.minute(at), times.age(at, now)
     )
@@ -91,7 +88,7 @@ def age(at: datetime, now: datetime) -> SafeString:
 
 @register.simple_tag
 def trend_time(trend: Trend, now: datetime) -> SafeString:
-    """The time of a trend's newest value: the age of a test, the beginning of the running hour, or the hour."""
+    """Age of a test, begin of the running hour, or the hour."""
     if trend.until is None:
         return age(trend.at, now)
     if trend.until > now:
@@ -101,25 +98,23 @@ def trend_time(trend: Trend, now: datetime) -> SafeString:
 
 @register.simple_tag
 def lasting(since: datetime, until: datetime) -> str:
-    """The time between two moments."""
     return figures.duration((until - since).total_seconds())
 
 
 @register.simple_tag
 def lasting_so_far(since: datetime, now: datetime) -> str:
-    """The time from a moment until now of what goes on, never rounded up, as in the sentence of the state."""
+    """Duration, never rounded up, as in the state's sentence."""
     return figures.time_so_far((now - since).total_seconds())
 
 
 @register.simple_tag
 def incident_lasted(incident: Incident, now: datetime) -> str:
-    """How long an incident lasted."""
     return words.duration_text(incident, now)
 
 
 @register.simple_tag
 def incident_so_far(incident: Incident, now: datetime) -> SafeString:
-    """How long an open incident has lasted, or since when it is over where it only waits to be closed."""
+    """Duration, or since when the incident only waits to be closed."""
     if incident.over_since is not None:
         return format_html("over since {}, waiting to close", times.clock(incident.over_since))
     tracks = [own_track(row) for row in active_findings(incident)]
@@ -131,63 +126,56 @@ def incident_so_far(incident: Incident, now: datetime) -> SafeString:
 
 @register.simple_tag
 def span_of(since: datetime, until: datetime) -> SafeString:
-    """A span of time, to the second where it is short."""
     return times.marked(since, times.span(since, until))
 
 
 @register.simple_tag
 def moment_to_second(at: datetime) -> SafeString:
-    """A moment to the second."""
     return times.marked(at, times.second(at))
 
 
 @register.filter
 def incident_over(incident: Incident) -> datetime | None:
-    """Since when an open incident only waits to be closed; None of any other."""
+    """Since when an open incident only waits to be closed."""
     at: datetime | None = incident.over_since
     return at
 
 
 @register.filter
 def incident_has_ended(incident: Incident) -> bool:
-    """Whether there is nothing to look for any more."""
     return ending.is_over(incident)
 
 
 @register.filter
 def incident_since(incident: Incident) -> datetime:
-    """The onset of an incident."""
     return words.since(incident)
 
 
 @register.filter
 def incident_about(incident: Incident) -> str:
-    """`about ` before an onset that is not known to the minute."""
+    """`about ` before an onset not known to the minute."""
     return words.about(incident)
 
 
 @register.filter
 def incident_until(incident: Incident) -> datetime | None:
-    """The end of an incident; None while it lasts."""
+    """End of an incident, None while it lasts."""
     return words.until(incident)
 
 
 @register.simple_tag
 def change_sign(change: PathChange) -> SafeString:
-    """The sign that marks a change in the charts."""
     sign = CHANGE_SIGNS[change.kind]
     return format_html('<span class="key-sign {}-change" aria-hidden="true">{}</span>', change.kind, sign)
 
 
 @register.filter
 def of_key(by_key: Mapping[int, Trend] | str, key: int) -> Trend | None:
-    """The trend of this id; None without any."""
     return by_key.get(key) if isinstance(by_key, Mapping) else None
 
 
 @register.simple_tag
 def with_path_links(sentence: str, links: Mapping[str, int]) -> SafeString:
-    """A part of the sentence on the mesh, in which these names of paths are links to their pages."""
     html, rest = SafeString(), sentence
     for name, path_id in links.items():
         before, found, rest = rest.partition(name)
@@ -198,12 +186,12 @@ def with_path_links(sentence: str, links: Mapping[str, int]) -> SafeString:
 
 @register.simple_tag
 def database_troubles() -> list[trouble.DatabaseTrouble]:
-    """Known reasons why nothing can be stored now; empty if none."""
+    """Known reasons why nothing can be stored now."""
     return trouble.current_trouble()
 
 
 class Current:
-    """Whether the page is current; read from the database once, by the first part of the page that needs it."""
+    """Read once, when first needed."""
 
     def __init__(
         self,
@@ -221,26 +209,24 @@ class Current:
 
     @cached_property
     def mesh(self) -> MeshState | None:
-        """The state of the whole mesh; None on pages of errors."""
+        """State of the mesh, None on error pages."""
         if self._state is not None:
             return self._state
         return load_mesh_state(self._fresh, timezone.now()) if self._can_ask else None
 
     @cached_property
     def stale(self) -> dict[str, freshness.OverdueWork]:
-        """The work that is not current, by name."""
         return {work.work.value: work for work in self._fresh.stale_at(timezone.now())} if self._can_ask else {}
 
     @cached_property
     def lacks_since(self) -> datetime | None:
-        """Since when results are missing in hourly and longer summaries; None while they are current."""
+        """Since when hourly and longer summaries lack results."""
         return self._fresh.summaries_lack_since(timezone.now()) if self._can_ask else None
 
 
 @register.simple_tag(takes_context=True)
 def current_state(context: Context) -> Current:
-    """Pages of errors are made without a request, and without the database. A page with the state or the freshness of
-    the data, also that of its grid, shares it."""
+    """Error pages have neither request nor database."""
     grid, state, fresh = (context.get(name) for name in ("grid", "state", "fresh"))
     if isinstance(grid, Grid) and fresh is None:
         fresh = grid.fresh
@@ -251,18 +237,17 @@ def current_state(context: Context) -> Current:
     )
 
 
+# The sign and the style of each state of an incident; its word is always there too.
 SIGNS = {
     IncidentState.PENDING: ("○", "no-data"),
     IncidentState.OPEN: ("▲", "incident"),
     IncidentState.ACKNOWLEDGED: ("◐", "not-measured"),
     IncidentState.RESOLVED: ("✓", "none-lost"),
 }
-"""The sign and the style of each state of an incident; its word is always there too."""
 
 
 @register.simple_tag
 def incident_state(incident: Incident) -> SafeString:
-    """State and severity of an incident as a sign and words."""
     sign, style = SIGNS[incident.state]
     return format_html(
         '<span class="swatch {}"><span aria-hidden="true">{}&nbsp;</span>{}</span> <span class="severity {}">{}</span>',
@@ -272,13 +257,11 @@ def incident_state(incident: Incident) -> SafeString:
 
 @register.filter
 def paths_of(incident: Incident, most: int) -> list[Path]:
-    """The first `most` paths of an incident, each once."""
     return list(_paths(incident).values())[:most]
 
 
 @register.filter
 def paths_beyond(incident: Incident, most: int) -> int:
-    """Number of paths of an incident beyond the first `most`."""
     return max(0, len(_paths(incident)) - most)
 
 

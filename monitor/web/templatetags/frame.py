@@ -1,5 +1,3 @@
-"""Template tags of the frame around every page."""
-
 from __future__ import annotations
 
 from urllib.parse import urlencode
@@ -18,7 +16,7 @@ register = template.Library()
 
 @register.simple_tag(takes_context=True)
 def header_links(context: Context) -> navigation.Navigation:
-    """The links of the header. Pages of errors are made without a request."""
+    """Error pages have no request."""
     request: HttpRequest | None = context.get("request")
     match = None if request is None else request.resolver_match
     name = None if match is None else match.url_name
@@ -27,13 +25,12 @@ def header_links(context: Context) -> navigation.Navigation:
 
 @register.simple_tag
 def login_address(request: HttpRequest) -> str:
-    """The login, from which people come back to this page."""
     return f"{reverse('login')}?{urlencode({'next': request.get_full_path()})}"
 
 
 @register.simple_tag(takes_context=True)
 def share_address(context: Context) -> str | None:
-    """Where an operator shares this page; None where it cannot be shared."""
+    """Return None where the page cannot be shared."""
     request: HttpRequest | None = context.get("request")
     match = None if request is None else request.resolver_match
     if request is None or match is None or match.url_name not in DATA_OF_PAGE or not request.user.is_authenticated:

@@ -1,7 +1,4 @@
-"""Addresses of Grafana's dashboards for links from our pages; empty where SOUNDINGS_GRAFANA_URL is not set.
-
-The dashboards and their variables are those of `dashboards/`.
-"""
+"""Addresses of Grafana's dashboards, empty where SOUNDINGS_GRAFANA_URL is not set."""
 
 from __future__ import annotations
 
@@ -18,7 +15,6 @@ register = template.Library()
 
 @register.simple_tag
 def grafana_path(path: Path, packet_bytes: int, since: datetime, until: datetime) -> str:
-    """The dashboard of a path, for a packet size and a period."""
     return _dashboard(
         "soundings-path",
         {
@@ -35,7 +31,6 @@ def grafana_path(path: Path, packet_bytes: int, since: datetime, until: datetime
 
 @register.simple_tag
 def grafana_site(site: Site) -> str:
-    """The dashboard of a site, for its own period."""
     return _dashboard("soundings-site", {"var-site": site.name})
 
 
@@ -44,5 +39,4 @@ def _dashboard(uid: str, query: dict[str, object]) -> str:
 
 
 def _milliseconds(at: datetime) -> int:
-    """Since the epoch, as Grafana writes times."""
     return int(at.timestamp() * 1000)

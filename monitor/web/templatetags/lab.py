@@ -1,5 +1,3 @@
-"""Template tag of the lab's page."""
-
 from __future__ import annotations
 
 from urllib.parse import urlencode
@@ -15,7 +13,7 @@ register = template.Library()
 
 @register.simple_tag
 def break_address(path: Path) -> str:
-    """The form that breaks this path; empty where no lab runs."""
+    """Address of the form, empty where no lab runs."""
     if settings.LAB_DIR is None or path.retired_at is not None:
         return ""
     ends = f"{path.source.site.name}:{path.destination.site.name}"

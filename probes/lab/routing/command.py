@@ -1,5 +1,3 @@
-"""`lab route`: change, restore or list the routes of a running lab."""
-
 from __future__ import annotations
 
 import argparse
@@ -17,7 +15,6 @@ USAGE = "lab route SRC DST via A,B,C [via A,D,C] [--one-way] [--watch], or lab r
 
 
 def add_route_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `lab route`."""
     parser.add_argument(
         "words",
         nargs="*",
@@ -31,7 +28,7 @@ def add_route_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def route(arguments: argparse.Namespace) -> int:
-    """Change the routes of a path, in both directions unless `--one-way`; without routers, print them."""
+    """Change a path's routes, in both directions unless `--one-way`; print them without routers."""
     ends, routes = _parse(arguments.words)
     pair = resolve_path(":".join(ends), control.read_state(arguments.run_dir).sites) if ends else None
     if routes and arguments.original:
@@ -62,13 +59,11 @@ def route(arguments: argparse.Namespace) -> int:
 
 
 def route_text(path: RouteStatus) -> str:
-    """The routes of a path in a line."""
     changed = "" if path.changed_at is None else f"  (changed {path.changed_at:%H:%M:%S} UTC)"
     return f"{path.source} → {path.destination}: via {' | '.join(map(','.join, path.routes))}{changed}"
 
 
 def _parse(words: list[str]) -> tuple[list[str], Routes]:
-    """Split the words into the ends of the path and its routes."""
     groups: list[list[str]] = [[]]
     for word in words:
         if word == VIA:

@@ -1,4 +1,4 @@
-"""Changes routes on request, and lists routes and routers for the status of a lab."""
+"""Changes routes on request, and lists routes and routers."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from probes.lab.settings import LabError
 
 
 class RoutingControl:
-    """The routes of a running lab."""
-
     def __init__(self, network: Network) -> None:
         self._network = network
         self._original = dict(network.routes)
         self._changed_at: dict[Pair, datetime] = {}
 
     def change(self, request: RouteRequest, now: datetime) -> None:
-        """Change the routes of a path, and of its reverse path. Raises `LabError`, with all routes as before."""
+        """Change the routes of a path and its reverse. Raises `LabError`, with all routes as before."""
         pair = (request.source, request.destination)
         if pair not in self._original:
             raise LabError(f"{pair[0]}-{pair[1]} has no route in the scenario: it goes from site to site")
@@ -35,7 +33,6 @@ class RoutingControl:
                 self._changed_at[path] = now
 
     def routes(self) -> tuple[RouteStatus, ...]:
-        """The routes of every path that has some."""
         return tuple(
             RouteStatus(
                 source=pair[0],
@@ -48,7 +45,6 @@ class RoutingControl:
         )
 
     def routers(self) -> tuple[RouterStatus, ...]:
-        """Every router with its counters."""
         return tuple(
             RouterStatus(settings=router.settings, counts=router.counts) for router in self._network.routers.values()
         )

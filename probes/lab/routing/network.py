@@ -1,9 +1,4 @@
-"""Forwards packets hop by hop along the routes of a lab: links with delay, loss and rate, and routers with a TTL.
-
-Takes packets that leave a site on a path with routes; puts them into the relay's queue for each link, and hands them to
-the relay at the destination. A router at which the TTL expires sends Time Exceeded, along its own way back. The links
-are shared by all routes. `probes.lab.relay` has the queue, the clock and the devices.
-"""
+"""Forwards packets hop by hop along the routes of a lab; routers send Time Exceeded along their own way back."""
 
 from __future__ import annotations
 
@@ -28,15 +23,15 @@ from probes.lab.routing.topology import (
 )
 from probes.lab.settings import LabError
 
+# Queue a packet until its departure time from a link.
 Push = Callable[[float, EmulatedPath, "Transit", bytes], None]
-"""Queue a packet until its departure time from a link."""
 
+# Write a packet to its destination: due time, arrival number, path, descriptor, bytes.
 Deliver = Callable[[float, int, EmulatedPath | None, int, bytes], None]
-"""Write a packet to the device of its destination: due time, arrival number, path, descriptor, bytes."""
 
 
 class RouterCounters(msgspec.Struct, kw_only=True):
-    """Packets that expired at a router, ICMP messages that it sent, and those that its rate limit withheld."""
+    """Packets expired at a router, and its ICMP messages, sent or rate-limited."""
 
     expired: int = 0
     icmp_sent: int = 0
@@ -44,8 +39,6 @@ class RouterCounters(msgspec.Struct, kw_only=True):
 
 
 class EmulatedRouter:
-    """A router: its addresses, its token bucket for ICMP messages, and its counters."""
-
     __slots__ = ("_addresses", "_depth", "_last_s", "_tokens", "counts", "settings")
 
     def __init__(self, settings: Router) -> None:
@@ -57,7 +50,7 @@ class EmulatedRouter:
         self._last_s = 0.0
 
     def time_exceeded(self, now_s: float, packet: bytes) -> bytes | None:
-        """The ICMP message about an expired packet, as it arrived here; None if the router sends none."""
+        """The ICMP message about a packet expired as it arrived; None if the router sends none."""
         self.counts.expired += 1
         address = self._addresses.get(4 if packet[0] >> 4 == packets.IPV4 else 16)
         if self.settings.is_silent or address is None or not packets.allows_error(packet) or not self._may_send(now_s):
@@ -66,7 +59,7 @@ class EmulatedRouter:
         return packets.icmp_error(kind, packet, address, self.settings.mpls, self.counts.icmp_sent)
 
     def answer(self, now_s: float, packet: bytes) -> bytes | None:
-        """The ICMP message with which the router answers a packet for itself; None if it sends none."""
+        """The router's ICMP answer to a packet for itself; None if it sends none."""
         message = None if self.settings.is_silent else packets.answer_of_router(packet, self.counts.icmp_sent)
         return message if message is not None and self._may_send(now_s) else None
 
@@ -84,10 +77,9 @@ class EmulatedRouter:
 
 
 class EmulatedHop:
-    """A step of a route: a link, and the router at its end; at the last step the device `tun_fd` of a site instead.
+    """A step of a route: a link, and the router or site device `tun_fd` at its end; `number` counts routers so far.
 
-    `number` counts the routers of the route up to here. A packet is for the router itself if it has neither a next hop
-    nor a device.
+    Without next hop and device the packet is for the router.
     """
 
     __slots__ = ("link", "next_hop", "number", "prefix", "router", "tun_fd")
@@ -102,10 +94,7 @@ class EmulatedHop:
 
 
 class Transit:
-    """A packet on a link to `hop`, of the path `pair` or about a packet of it.
-
-    `path` is None for the routers' own packets; `number` is the packet's arrival number on the path.
-    """
+    """A packet on a link to `hop`, with its arrival `number` on `path`, None for the routers' own packets."""
 
     __slots__ = ("_network", "hop", "number", "pair", "path")
 
@@ -117,7 +106,7 @@ class Transit:
         self.hop = hop
 
     def arrive(self, due_s: float, number: int, link: EmulatedPath, packet: bytes) -> None:
-        """Forward the packet from the end of its link. `number` is its arrival number on the link."""
+        """Forward from the end of the link; `number` is the arrival number on the link."""
         link.count_forwarded(number, len(packet))
         hop, network = self.hop, self._network
         if hop.router is None:
@@ -136,10 +125,7 @@ class Transit:
 
 
 class Ingress:
-    """Where the packets of a path enter its routes: each flow keeps to the route that its hash selects.
-
-    `pair` is the path whose routes these are.
-    """
+    """Entry of a path's packets to its routes; each flow keeps a route by its hash."""
 
     __slots__ = ("_network", "_salt", "first_hops", "pair")
 
@@ -150,13 +136,12 @@ class Ingress:
         self.first_hops = first_hops
 
     def arrive(self, due_s: float, number: int, path: EmulatedPath, packet: bytes) -> None:
-        """Send a packet that leaves the site on its way."""
         hop = _choose(self.first_hops, packet, self._salt)
         self._network.cross(due_s, path, self.pair, number, hop, packet)
 
 
 class Network:
-    """The routers and links of a lab, and the present routes of its paths. `tun_fds` are the devices of the sites."""
+    """Routers, links and present routes of a lab. `tun_fds` are the sites' devices."""
 
     def __init__(self, topology: Topology, tun_fds: Mapping[str, int], seed: int, push: Push, deliver: Deliver) -> None:
         self.links = {
@@ -175,11 +160,11 @@ class Network:
         self._route_to_routers()
 
     def ingress(self, source: str, destination: str) -> Ingress | None:
-        """Where packets from a site to another site, or to a router, enter their routes; None without a route."""
+        """The entry of packets to a site or router; None without a route."""
         return self._ingresses.get((source, destination)) or self._to_routers.get((source, destination))
 
     def change_routes(self, changes: Mapping[Pair, Routes]) -> None:
-        """Use other routes from now on. Packets on their way keep theirs. Raises `LabError`, with all as before."""
+        """Use other routes for new packets. Raises `LabError`, with all as before."""
         changed = {**self.routes, **changes}
         faults = [
             (pair, route_fault(self.links, self.routers, pair, route))
@@ -200,7 +185,6 @@ class Network:
     def cross(
         self, now_s: float, path: EmulatedPath | None, pair: Pair, number: int, hop: EmulatedHop, packet: bytes
     ) -> None:
-        """Send a packet over the link to `hop`."""
         exits_s = hop.link.admit(now_s, len(packet))
         if path is not None and len(exits_s) != 1:
             path.counts.dropped_links += not exits_s
@@ -209,7 +193,6 @@ class Network:
             self._push(exit_s, hop.link, Transit(self, path, pair, number, hop), packet)
 
     def send_back(self, now_s: float, pair: Pair, hop: EmulatedHop, message: bytes | None) -> None:
-        """Send a message of the router at `hop` to the source of the path."""
         if message is None:
             return
         key = (pair, hop.prefix)
@@ -223,7 +206,6 @@ class Network:
         return tuple(self._chain(pair[0], route, pair[1]) for route in self.routes[pair])
 
     def _route_to_routers(self) -> None:
-        """Route packets for a router itself along the first path of their site that passes it."""
         routed: dict[Pair, tuple[Pair, Route]] = {}
         for pair, routes in self.routes.items():
             for route in routes:
@@ -237,7 +219,6 @@ class Network:
                 self._to_routers[ends] = Ingress(self, pair, first_hops, self._salt)
 
     def _chain(self, start: str, route: Route, site: str | None) -> EmulatedHop:
-        """The first of the linked hops from `start` over `route` to a site; to its last router without a site."""
         names = route if site is None else (*route, site)
         hops = [
             EmulatedHop(self.links[a, b], self.routers.get(b), min(number, len(route)), route[:number])
@@ -251,7 +232,6 @@ class Network:
 
 
 def packed_address(address: str) -> bytes:
-    """An address as in a packet."""
     return ipaddress.ip_address(address).packed
 
 

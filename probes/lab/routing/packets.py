@@ -1,7 +1,4 @@
-"""The bytes that a router reads and writes: flow and TTL of a packet, and the ICMP messages that it sends itself.
-
-Takes IP packets as bytes; returns numbers or packets. Pure; `probes.lab.routing.network` forwards packets.
-"""
+"""The bytes that a router reads and writes: flow, TTL, and its ICMP messages. Pure."""
 
 from __future__ import annotations
 
@@ -11,32 +8,32 @@ from collections.abc import Sequence
 
 IPV4, IPV6 = 4, 6
 ICMP, UDP, ICMPV6, FRAGMENT_HEADER = 1, 17, 58, 44
+# TTL of a router's own packets, as most routers send them.
 INITIAL_TTL = 255
-"""TTL of a router's own packets, as most routers send them."""
 
 TIME_EXCEEDED = {IPV4: (11, 0), IPV6: (3, 0)}
 PORT_UNREACHABLE = {IPV4: (3, 3), IPV6: (1, 4)}
+# RFC 1812, section 4.3.2.3, and RFC 4443, section 2.4 (c).
 LONGEST_ERROR_BYTES = {IPV4: 576, IPV6: 1280}
-"""RFC 1812, section 4.3.2.3, and RFC 4443, section 2.4 (c)."""
 
+# Quote before extensions: the minimum of RFC 4884, section 4; tools that ignore its length field expect it.
 EXTENDED_QUOTE_BYTES = 128
-"""Quote before extensions: the minimum of RFC 4884, section 4; tools that ignore its length field expect it."""
 
 LENGTH_UNIT_BYTES = {IPV4: 4, IPV6: 8}
 EXTENSION_VERSION = 2
 LABEL_STACK_CLASS = 1
 INCOMING_STACK = 1
+# Type of service of ICMP errors (RFC 1812, section 4.3.2.5).
 INTERNETWORK_CONTROL = 0xC0
-"""Type of service of ICMP errors (RFC 1812, section 4.3.2.5)."""
 
 IPV4_HEADER_BYTES = 20
 IPV6_HEADER_BYTES = 40
 ICMP_HEADER_BYTES = 8
+# Type of the reply by protocol and type of the request.
 ECHO_REQUESTS = {(ICMP, 8): 0, (ICMPV6, 128): 129}
-"""Type of the reply by protocol and type of the request."""
 
+# ICMP messages that are no errors; an error about an error is never sent.
 ICMP_QUERIES = frozenset({0, 8, 13, 14, 15, 16, 17, 18})
-"""ICMP messages that are no errors; an error about an error is never sent."""
 
 FIRST_QUERY_OF_ICMPV6 = 128
 _MIX = 0x9E3779B1
@@ -53,15 +50,11 @@ def internet_checksum(data: bytes) -> int:
 
 
 def ttl(packet: bytes) -> int:
-    """The TTL or hop limit."""
     return packet[8] if packet[0] >> 4 == IPV4 else packet[7]
 
 
 def flow_hash(packet: bytes, salt: int = 0) -> int:
-    """A hash of the flow, 0 to 65535: addresses, protocol, and the first four bytes after the IP header.
-
-    These are the ports, or type, code and checksum of ICMP. Fragments have only their addresses.
-    """
+    """A hash of the flow, 0 to 65535; fragments have only addresses."""
     if packet[0] >> 4 == IPV4:
         start = 4 * (packet[0] & 15)
         is_fragment = packet[6] & 0x3F or packet[7]
@@ -102,10 +95,9 @@ def allows_error(packet: bytes) -> bool:
 def icmp_error(
     kind: tuple[int, int], packet: bytes, router: bytes, labels: Sequence[int] = (), identification: int = 0
 ) -> bytes:
-    """The ICMP error of type and code `kind` about `packet`, from the address `router` to the packet's source.
+    """The ICMP error `kind` (type, code) about `packet` (RFC 1812, RFC 4443).
 
-    Quotes as much of it as RFC 1812 and RFC 4443 allow; with MPLS `labels`, 128 bytes and the label stack (RFC 4884,
-    RFC 4950).
+    With MPLS `labels` it quotes 128 bytes and the stack (RFC 4884, RFC 4950).
     """
     family = packet[0] >> 4
     header_bytes = IPV4_HEADER_BYTES if family == IPV4 else IPV6_HEADER_BYTES
@@ -121,7 +113,7 @@ def icmp_error(
 
 
 def label_stack(labels: Sequence[int]) -> bytes:
-    """Extension structure with the MPLS label stack of a received packet, topmost first (RFC 4950), each with TTL 1."""
+    """MPLS label stack extension, topmost first (RFC 4950), each with TTL 1."""
     entries = b"".join(
         struct.pack("!I", label << 12 | (position == len(labels)) << 8 | 1) for position, label in enumerate(labels, 1)
     )
@@ -131,7 +123,7 @@ def label_stack(labels: Sequence[int]) -> bytes:
 
 
 def answer_of_router(packet: bytes, identification: int = 0) -> bytes | None:
-    """The echo reply or port unreachable from a router to which `packet` is addressed; None to other packets."""
+    """Echo reply or port unreachable of a router to `packet`; None for other packets."""
     family = packet[0] >> 4
     start = 4 * (packet[0] & 15) if family == IPV4 else IPV6_HEADER_BYTES
     protocol = packet[9] if family == IPV4 else packet[6]
@@ -145,7 +137,6 @@ def answer_of_router(packet: bytes, identification: int = 0) -> bytes | None:
 
 
 def _icmp_packet(kind: tuple[int, int], rest: bytes, source: bytes, destination: bytes, identification: int) -> bytes:
-    """An IP packet with the ICMP message of type and code `kind` that goes on with `rest` after its checksum."""
     length = 4 + len(rest)
     if len(source) == 16:
         pseudo = source + destination + struct.pack("!II", length, ICMPV6)

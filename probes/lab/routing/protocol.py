@@ -1,4 +1,4 @@
-"""The request that changes routes, and the status of routes and routers, in the lab's control protocol."""
+"""Requests and status of routes and routers in the lab's control protocol."""
 
 from __future__ import annotations
 
@@ -11,29 +11,24 @@ from probes.lab.routing.topology import Router, Routes
 
 
 class RouteRequest(msgspec.Struct, frozen=True, kw_only=True, tag="route", tag_field="do", forbid_unknown_fields=True):
-    """Change the routes of a path; None restores those of the scenario.
-
-    The reverse path gets them backwards, or its own of the scenario, unless `is_one_way`.
-    """
+    """Change the routes of a path."""
 
     source: str
     destination: str
-    routes: Routes | None
-    is_one_way: bool = False
+    routes: Routes | None  # None restores the scenario's
+    is_one_way: bool = False  # else the reverse path follows
 
 
 class RouteStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The present and the original routes of an ordered path; `changed_at` is None while they are the same."""
+    """Present and original routes of an ordered path."""
 
     source: str
     destination: str
     routes: Routes
     original: Routes
-    changed_at: datetime | None = None
+    changed_at: datetime | None = None  # None while they are the same
 
 
 class RouterStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A router and its counters."""
-
     settings: Router
     counts: RouterCounters

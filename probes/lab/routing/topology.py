@@ -1,8 +1,4 @@
-"""Routers, links and routes of a lab: their tables in a scenario, and the routes that the links allow.
-
-`read_topology` takes the tables of a scenario file and records problems with their lines; `route_fault` also checks the
-routes that are changed while the lab runs. `probes.lab.routing.network` forwards packets along them.
-"""
+"""Routers, links and routes of a lab: scenario tables, and the routes that links allow."""
 
 from __future__ import annotations
 
@@ -18,19 +14,19 @@ from probes.lab.settings import DelayMs, LabError, OptionalSettings, PathSetting
 from probes.toml.keys import Text, check, must_be
 from probes.toml.tables import Table
 
+# Sites send with a TTL of 64.
 MOST_ROUTERS_OF_A_ROUTE = 60
-"""Sites send with a TTL of 64."""
 
 MOST_LABELS = 16
 
 SITE_NETWORKS = (ipaddress.ip_network("10.77.0.0/17"), ipaddress.ip_network("fd77::/48"))
 
 Pair = tuple[str, str]
+# The routers of a way between two sites, in order.
 Route = tuple[str, ...]
-"""The routers of a way between two sites, in order."""
 
+# The routes of a path in a single direction; with several, each flow keeps to its own (ECMP).
 Routes = tuple[Route, ...]
-"""The routes of a path in a single direction. With several, each flow keeps to its own (ECMP)."""
 
 
 def _address_fault(kind: type[ipaddress.IPv4Address | ipaddress.IPv6Address]) -> Callable[[str], str | None]:
@@ -49,12 +45,7 @@ def _address_fault(kind: type[ipaddress.IPv4Address | ipaddress.IPv6Address]) ->
 
 
 class Router(msgspec.Struct, frozen=True, kw_only=True):
-    """A `[[router]]` table.
-
-    It sends at most `icmp_per_s` Time Exceeded messages per second, with a burst of one second's worth (at least one);
-    None is unlimited. A silent router sends none, and is silent to IPv6 without an `address6`. `mpls` is the stack of
-    labels, topmost first, with which packets reach it.
-    """
+    """A `[[router]]` table."""
 
     name: Annotated[
         str,
@@ -64,11 +55,13 @@ class Router(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ]
     address: Annotated[str, check(_address_fault(ipaddress.IPv4Address))]
-    address6: Annotated[str | None, check(_address_fault(ipaddress.IPv6Address))] = None
+    address6: Annotated[str | None, check(_address_fault(ipaddress.IPv6Address))] = None  # without it silent to IPv6
     asn: Annotated[int, msgspec.Meta(ge=1, le=2**32 - 2)] | None = None
     as_name: Text | None = None
+    # Time Exceeded messages, with a second's worth as burst; None is unlimited
     icmp_per_s: Annotated[float, msgspec.Meta(gt=0.0, le=1e6)] | None = None
     is_silent: bool = False
+    # label stack of arriving packets, topmost first
     mpls: Annotated[
         tuple[Annotated[int, msgspec.Meta(ge=0, le=2**20 - 1)], ...],
         msgspec.Meta(max_length=MOST_LABELS),
@@ -80,19 +73,17 @@ class Router(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinkTable(OptionalSettings, frozen=True, kw_only=True):
-    """A `[[link]]` table: `between` for both directions, or `from` and `to` for a single direction."""
+    """A `[[link]]` table."""
 
+    # for both directions
     between: Annotated[tuple[str, str] | None, must_be('two routers or sites, as in between = ["a", "b"]')] = None
-    source: str | None = msgspec.field(default=None, name="from")
+    source: str | None = msgspec.field(default=None, name="from")  # with `to`, for a single direction
     destination: str | None = msgspec.field(default=None, name="to")
     delay_ms: DelayMs | None = None
 
 
 class Topology(msgspec.Struct, frozen=True, kw_only=True):
-    """The routers of a scenario, the settings of their links by ordered pair, and the routes of paths.
-
-    A path without routes goes from site to site without routers.
-    """
+    """Routers of a scenario, link settings by ordered pair, and routes; paths without routes use no routers."""
 
     routers: tuple[Router, ...] = ()
     links: Mapping[Pair, PathSettings] = {}
@@ -100,16 +91,12 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def delay_ms(links: Mapping[Pair, PathSettings], pair: Pair, routes: Routes) -> float:
-    """One-way delay of the links of a path, over the fastest of its routes."""
+    """One-way delay of a path's links, over the fastest of its routes."""
     return min(sum(links[link].delay_ms for link in itertools.pairwise((pair[0], *route, pair[1]))) for route in routes)
 
 
 def ways_back(routes: Mapping[Pair, Routes], links: Collection[Pair], pair: Pair, prefix: Route) -> Routes:
-    """The routes on which the last router of `prefix` sends to the source of path `pair`, on which it is.
-
-    From there on the routes of the reverse path; where it is on none of them, those of the first path to the same site
-    that passes it; else `prefix` backwards. Empty without any.
-    """
+    """Routes from the last router of `prefix` back to the path's source; empty without any."""
     *before, router = prefix
     reverse = (pair[1], pair[0])
     for path in (reverse, *(other for other in routes if other[1] == pair[0] and other != reverse)):
@@ -142,7 +129,7 @@ def route_fault(links: Collection[Pair], routers: Collection[str], pair: Pair, r
 
 
 def way_back_fault(routes: Mapping[Pair, Routes], links: Collection[Pair], pair: Pair) -> str | None:
-    """A router on the routes of `pair` from which there is no way back to the source; None if there is always one."""
+    """A router without a way back to the source of `pair`, or None."""
     for route in routes[pair]:
         for count in range(1, len(route) + 1):
             if not ways_back(routes, links, pair, route[:count]):
@@ -154,18 +141,17 @@ def way_back_fault(routes: Mapping[Pair, Routes], links: Collection[Pair], pair:
 
 
 def backwards(routes: Routes) -> Routes:
-    """The routes in the reverse direction."""
     return tuple(tuple(reversed(route)) for route in routes)
 
 
 def hint(name: str, names: Collection[str]) -> str:
-    """The closest of `names`, or all of them, to complete a message about an unknown name."""
+    """The closest of `names`, or all, for an error message."""
     close = difflib.get_close_matches(name, names, n=1)
     return f'did you mean "{close[0]}"?' if close else f"defined: {', '.join(names) or 'none'}"
 
 
 def resolve_link(written: str, links: Collection[Pair]) -> Pair:
-    """Parse `A-B` or `A:B`, which is a link. Raises `LabError`."""
+    """Parse a link `A-B` or `A:B`. Raises `LabError`."""
     splits = [(written[:at], written[at + 1 :]) for at, letter in enumerate(written) if letter in "-:"]
     matches = [pair for pair in splits if pair in links]
     if len(matches) == 1:
@@ -208,7 +194,6 @@ def _same_address(address: str, others: Collection[str]) -> bool:
 
 
 def _links(tables: list[Table], sites: Collection[str], routers: Sequence[str]) -> dict[Pair, PathSettings]:
-    """Settings of every ordered link: `between` tables, then `from`/`to` tables."""
     values: dict[Pair, dict[str, Any]] = {}
     written: set[tuple[Pair, bool]] = set()
     # A table with a problem has no entry, so the entries are read before problems are recorded.
@@ -232,7 +217,6 @@ def _links(tables: list[Table], sites: Collection[str], routers: Sequence[str]) 
 
 
 def _link_ends(table: Table, link: LinkTable, sites: Collection[str], names: Sequence[str]) -> Pair | None:
-    """The two ends of a `[[link]]`; None, and a problem, if they are invalid."""
     if link.between is not None:
         if link.source is not None or link.destination is not None:
             table.problem("has both `between` and `from`/`to`: use only one of them")
@@ -259,7 +243,6 @@ def _link_ends(table: Table, link: LinkTable, sites: Collection[str], names: Seq
 def _routes(
     tables: list[Table], sites: Collection[str], routers: Collection[str], links: Mapping[Pair, PathSettings]
 ) -> dict[Pair, Routes]:
-    """Routes of every ordered path that has some; those of `between` also backwards, unless a direction has its own."""
     routes: dict[Pair, Routes] = {}
     origin: dict[Pair, tuple[Table, str]] = {}
     # A table with a problem has no entry, so the entries are read before problems are recorded.

@@ -1,8 +1,6 @@
-"""The send times of an even cycle: each packet at a random time near the beginning of its part of the period.
+"""Monotonic send times of an even cycle: random near the beginning of each part of the period.
 
-The parts of a target are `spacing` long and begin at a phase that stays the same for its address, so that the parts of
-repeated cycles follow each other without a gap, and the targets of an agent are spread over the spacing. Times are
-monotonic.
+An address's constant phase joins cycles without gaps, and spreads targets.
 """
 
 from __future__ import annotations
@@ -27,14 +25,13 @@ NS_PER_S = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class EvenTimes:
-    """The packets in the order of sending: their cells (`PacketTable`), and their times from the beginning on."""
+    """The packets in sending order."""
 
-    cells: Int64s
-    due_ns: Int64s
+    cells: Int64s  # as in `PacketTable`
+    due_ns: Int64s  # times from the beginning on
 
 
 def even_times(family: int, addresses: Sequence[SocketAddress], pattern: SendPattern, random: Uniform) -> EvenTimes:
-    """Draw the send times of a cycle to these addresses, which are of rank 0, 1 and so on."""
     due_ns = even_due_ns(family, addresses, len(pattern.turn_bytes), pattern.spacing_s, random).ravel()
     cells = np.argsort(due_ns, kind="stable")
     return EvenTimes(cells, due_ns[cells])
@@ -43,7 +40,7 @@ def even_times(family: int, addresses: Sequence[SocketAddress], pattern: SendPat
 def even_due_ns(
     family: int, addresses: Sequence[SocketAddress], turns: int, spacing_s: float, random: Uniform
 ) -> Int64s:
-    """Draw when to send so many packets to each address, from the beginning on; of shape (turns, addresses)."""
+    """Draw times from the beginning on; shape (turns, addresses)."""
     phases = np.array([_phase(family, address) for address in addresses])
     numbers = np.arange(turns)[:, np.newaxis]
     jitter = JITTER_RATIO * random.random((turns, len(addresses)))
@@ -52,7 +49,7 @@ def even_due_ns(
 
 
 def _phase(family: int, address: SocketAddress) -> float:
-    """From 0 to 1, always the same from this machine to the same address."""
+    """From 0 to 1, always the same from this machine to an address."""
     host = socket.inet_pton(FAMILY[family], address[0].partition("%")[0])
     digest = hashlib.blake2b(host, key=machine_key(), person=b"even phase", digest_size=8).digest()
     return int.from_bytes(digest) / 2**64
@@ -62,7 +59,7 @@ class EvenSchedule:
     """The send times of an even cycle, as `probes.packets.engine.schedule.Schedule` has those of bursts."""
 
     def __init__(self, start_ns: int, due_ns: Int64s, spacing_ns: int) -> None:
-        """`due_ns`: of each packet from `start_ns` on, in ascending order."""
+        """`due_ns` is ascending from `start_ns` on."""
         self.total = len(due_ns)
         self.longest_wait_ns = min(LONGEST_WAIT_NS, spacing_ns // 4)
         self.late_ns = min(LATE_NS, spacing_ns // 4)
@@ -70,15 +67,14 @@ class EvenSchedule:
         self._due_ns = due_ns
 
     def due_at_ns(self, packet: int) -> int:
-        """The planned send time of `packet`."""
         return self._start_ns + int(self._due_ns[packet])
 
     def due(self, now_ns: int) -> int:
-        """The number of the first packet that is not due yet."""
+        """First packet that is not due yet."""
         return int(np.searchsorted(self._due_ns, now_ns - self._start_ns, side="right"))
 
     def postpone(self, packet: int, now_ns: int, *, planned_wait_ns: int = 0) -> None:
-        """As that of `Schedule`: postpone `packet` and all packets after it, if it is more than `late_ns` late."""
+        """Postpone this and later packets if more than `late_ns` late."""
         late_ns = now_ns - self.due_at_ns(packet) - planned_wait_ns
         if late_ns > self.late_ns:
             self._start_ns += late_ns

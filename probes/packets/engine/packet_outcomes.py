@@ -1,8 +1,6 @@
-"""The packets of a session (`PacketTable`), and whether each was answered in time, late or lost (`EchoResults`).
+"""The packets of a session, and their outcomes. Times are monotonic nanoseconds, 0 if unset.
 
-Packets are numbered in the order of sending: packet p is the (p // targets)-th of the target of rank p % targets,
-unless the table is given another order.
-Times are monotonic nanoseconds; 0 if not set yet.
+Unless reordered, packet p is the (p // targets)-th of the target of rank p % targets.
 """
 
 from __future__ import annotations
@@ -18,31 +16,27 @@ from probes.packets.icmp.icmp_errors import Errors
 
 NS_PER_MS = 1_000_000
 
+# Maximum excess of the software RTT over the hardware RTT of the same packet.
 HARDWARE_SLACK_NS = 1_000_000
-"""Maximum excess of the software RTT over the hardware RTT of the same packet."""
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
 class SendPattern:
-    """The packets for each target of a cycle: `count` requests of each size, size after size.
-
-    An uncounted priming request of `priming_bytes`, if any, goes first. A reply within `late_s` after the timeout is
-    late. If `is_even`, the sizes take turns, without priming.
-    """
+    """The packets for each target of a cycle: `count` requests of each size, size after size."""
 
     packet_bytes: tuple[int, ...]
     count: int
     spacing_s: float
     timeout_s: float
-    late_s: float = 0.0
-    priming_bytes: int | None = None
-    is_even: bool = False
+    late_s: float = 0.0  # replies within this time after the timeout are late
+    priming_bytes: int | None = None  # size of an uncounted first request
+    is_even: bool = False  # sizes take turns, without priming
 
     @property
     def turn_bytes(self) -> Int64s:
-        """Packet size of each turn; in a turn, each target gets a packet."""
+        """Packet size of each turn, in which each target gets a packet."""
         if self.is_even:
             return np.tile(np.array(self.packet_bytes, np.int64), self.count)
         priming = [] if self.priming_bytes is None else [self.priming_bytes]
@@ -55,58 +49,46 @@ class SendPattern:
 
     @property
     def turns_by_size(self) -> Int64s:
-        """The counted turns, size after size; within a size in the order of sending."""
+        """Counted turns, size after size, in sending order."""
         turns = np.arange(self.first_counted, len(self.turn_bytes))
         return turns.reshape(self.count, -1).T.ravel() if self.is_even else turns
 
 
 @dataclass(frozen=True, slots=True)
 class EchoErrors:
-    """ICMP errors of a session, at most a single error per packet.
-
-    `router` is the address that sent the error, in network order.
-    """
+    """ICMP errors of a session, at most one per packet."""
 
     target: Int64s
     turn: Int64s
     icmp_type: Int64s
     icmp_code: Int64s
     mtu_bytes: Int64s
-    router: Bytes
+    router: Bytes  # sender of the error, in network order
 
 
 @dataclass(frozen=True, slots=True)
 class EchoResults:
-    """The results of a session: arrays of shape (targets, packets of the pattern), without priming.
+    """Results of a session without priming: arrays of shape (targets, packets)."""
 
-    `sent`: accepted by the kernel. `sent_at_ns`: its Unix time. `rtt_ms`: NaN if no reply came in time.
-    `arrived_ns`: monotonic, to order replies by. `late`: answered after the timeout. `replies`: number of replies,
-    including late replies. `hop_limit`: remaining hop limit of the reply, -1 if unknown. `kernel_stamped`: send and
-    receive time are kernel timestamps; `hardware_stamped`: both are hardware timestamps. `waited`: the send buffer was
-    full when it was due. `refused_errno`: errno of the kernel's refusal, else 0. `errors`: ICMP errors, with turns
-    counted without priming.
-    """
-
-    sent: Bools
-    sent_at_ns: Int64s
-    rtt_ms: npt.NDArray[np.float64]
-    arrived_ns: Int64s
-    late: Bools
-    replies: npt.NDArray[np.int32]
-    hop_limit: npt.NDArray[np.int16]
-    kernel_stamped: Bools
-    hardware_stamped: Bools
-    waited: Bools
-    refused_errno: npt.NDArray[np.int16]
-    errors: EchoErrors
+    sent: Bools  # accepted by the kernel
+    sent_at_ns: Int64s  # Unix time
+    rtt_ms: npt.NDArray[np.float64]  # NaN if no reply came in time
+    arrived_ns: Int64s  # monotonic, to order replies by
+    late: Bools  # answered after the timeout
+    replies: npt.NDArray[np.int32]  # number of replies, late ones included
+    hop_limit: npt.NDArray[np.int16]  # of the reply; -1 if unknown
+    kernel_stamped: Bools  # send and receive time are kernel timestamps
+    hardware_stamped: Bools  # both are hardware timestamps
+    waited: Bools  # the send buffer was full when due
+    refused_errno: npt.NDArray[np.int16]  # of the kernel's refusal, else 0
+    errors: EchoErrors  # with turns counted without priming
 
 
 class PacketTable:
-    """The packets of a session. `next` is the number of the first packet not yet handed to the kernel."""
+    """The packets of a session; `next` is the first not yet handed to the kernel."""
 
     def __init__(self, targets: int, pattern: SendPattern, cells: Int64s | None = None) -> None:
-        """`cells` has, for each packet in the order of sending, its turn times `targets` plus the rank of its
-        target."""
+        """`cells`: turn times `targets` plus target rank of each packet, in sending order."""
         self.targets = targets
         self.next = 0
         self.packet_bytes = pattern.turn_bytes
@@ -128,22 +110,19 @@ class PacketTable:
         self._hardware_ns: dict[str, Int64s] = {}
 
     def enter_hardware(self, end: str, packets: Int64s, stamps_ns: Int64s) -> None:
-        """Store hardware timestamps of an `end`, `sent` or `arrived`: nanoseconds of the interface's clock."""
+        """Store hardware timestamps (interface clock, ns) of an `end`, `sent` or `arrived`."""
         if end not in self._hardware_ns:
             self._hardware_ns[end] = np.zeros(self.total, np.int64)
         self._hardware_ns[end][packets] = stamps_ns
 
     def places(self, packets: Int64s) -> tuple[Int64s, Int64s]:
-        """The turn and the rank of each packet."""
         turns, ranks = np.divmod(packets if self._cells is None else self._cells[packets], self.targets)
         return turns, ranks
 
     def turn_of(self, packet: int) -> int:
-        """The turn of a packet."""
         return (packet if self._cells is None else int(self._cells[packet])) // self.targets
 
     def packets_at(self, turns: Int64s, ranks: Int64s) -> Int64s:
-        """The packet of each turn and rank."""
         cells = turns * self.targets + ranks
         if self._packet_of_cell is None:
             return cells
@@ -152,15 +131,17 @@ class PacketTable:
         return np.where(exists, self._packet_of_cell[np.where(exists, cells, 0)], self.total)
 
     def by_target(self, values: npt.NDArray[Scalar], rank_of_target: Int64s) -> npt.NDArray[Scalar]:
-        """A value of each packet as an array of shape (targets, counted packets), in the order of the targets."""
+        """Arrange values in shape (targets, counted packets)."""
         by_cell = values if self._packet_of_cell is None else values[self._packet_of_cell]
         return by_cell.reshape(-1, self.targets)[self._turns_by_size].T[rank_of_target]
 
     def enter_errors(
         self, packets: Int64s, errors: Errors, routers: Bytes, arrived_ns: Int64s, *, may_be_answered: bool = False
     ) -> None:
-        """Store ICMP errors about these packets: the first per packet, to bound memory. Pings need no arrival times.
-        Where they `may_be_answered`, the packets' replies and errors are still awaited."""
+        """Store the first ICMP error about each packet, to bound memory.
+
+        With `may_be_answered`, replies are still awaited.
+        """
         _, first = np.unique(packets, return_index=True)
         noted = self._has_uncounted if may_be_answered else self._errored
         new = first[~noted[packets[first]]]
@@ -169,18 +150,17 @@ class PacketTable:
             self._errors.append((packets[new], errors.take(new), routers[new]))
 
     def has_pending(self) -> bool:
-        """Whether any request sent has neither reply nor error yet."""
+        """Whether any sent request is unresolved."""
         resolved = (self.replies[: self.next] > 0) | (self.refused_errno[: self.next] != 0) | self._errored[: self.next]
         return not bool(resolved.all())
 
     def max_rtt_ns(self) -> int:
-        """The approximate maximum RTT so far; 0 without replies."""
+        """Approximate maximum RTT so far; 0 without replies."""
         answered = self.replies > 0
         return int(np.max(self.arrived_ns - self.called_ns, where=answered, initial=0))
 
     def results(self, rank_of_target: Int64s, timeout_ns: int, realtime_offset_ns: int) -> EchoResults:
-        """Decide whether each packet was answered in time, late or lost; returns the results in the order of the
-        targets."""
+        """Decide which packets were answered in time, late or lost, in target order."""
         answered = self.replies > 0
         stamped = (self.stamped_ns > 0) & (~answered | (self.stamped_ns <= self.arrived_ns))
         sent_ns = np.where(stamped, self.stamped_ns, self.called_ns)
@@ -210,10 +190,9 @@ class PacketTable:
         )
 
     def _with_hardware(self, round_trip_ns: Int64s, software: Bools) -> tuple[Int64s, Bools]:
-        """RTTs from hardware timestamps where both ends have them, and a mask of those.
+        """RTTs from hardware timestamps at both ends, and their mask.
 
-        The interface is closer to the wire, so its RTT is slightly shorter than the software RTT. Other differences
-        come from two interfaces with different clocks, and are discarded.
+        A hardware RTT is slightly shorter than the software RTT; others mean two clocks.
         """
         none = np.zeros(self.total, np.bool_)
         if len(self._hardware_ns) < 2:

@@ -27,11 +27,11 @@ from probes.packets.engine.sender import pack_address
 from probes.packets.icmp import echo, kernel
 from probes.packets.icmp.channel import RECEIVE_BUFFER_BYTES, Channel
 
+# Maximum length of an IP packet.
 LONGEST_MESSAGE_BYTES = 1 << 16
-"""Maximum length of an IP packet."""
 
+# Fits the largest request: macOS refuses messages larger than its send buffer.
 SEND_BUFFER_BYTES = 1 << 17
-"""Fits the largest request: macOS refuses messages larger than its send buffer."""
 
 SMALLEST_BUFFER_BYTES = 1 << 16
 IPV4_VERSION = 4
@@ -40,7 +40,7 @@ SCOPE = slice(24, 28)
 
 
 class PlainChannel(Channel):
-    """A datagram ICMP socket if the system permits it, else a raw socket."""
+    """A datagram ICMP socket if permitted, else a raw socket."""
 
     KINDS: Sequence[socket.SocketKind] = (socket.SOCK_DGRAM, socket.SOCK_RAW)
 
@@ -62,20 +62,19 @@ class PlainChannel(Channel):
 
     @property
     def errors_among_replies(self) -> bool:
-        """True for raw sockets and macOS datagram sockets. Linux datagram sockets return no errors this way."""
+        """True for raw and macOS datagram sockets."""
         return True
 
     @property
     def dropped(self) -> int:
-        """Unknown on other systems: 0."""
+        """Always 0: unknown on other systems."""
         return 0
 
     def send_room(self, charge_bytes: int) -> int:
-        """Always 1: each packet has its own send call and send time. A full buffer makes the call fail."""
+        """Always 1: each packet has its own call and time."""
         return 1
 
     def _bind(self, source: str | None) -> int:
-        """Bind to the source if it is a local address. Returns a random ICMP identifier."""
         if source is not None:
             with suppress(OSError):
                 self.socket.bind((source, 0))
@@ -90,7 +89,7 @@ class PlainChannel(Channel):
         return 0
 
     def _set_buffer(self, option: int, size_bytes: int) -> bool:
-        """Set a buffer size; False if the system refuses it. Linux silently reduces the size, BSD refuses."""
+        """Set a buffer size; False if refused (BSD; Linux reduces silently)."""
         try:
             self.socket.setsockopt(socket.SOL_SOCKET, option, size_bytes)
         except OSError:
@@ -120,11 +119,11 @@ class PlainSendBatch:
         self._tail_bytes: list[int] = []
 
     def set_destinations(self, destinations: Int64s, tail_bytes: Int64s) -> None:
-        """Set the destination (an index of the addresses) and the tail length of the first rows."""
+        """Set destinations (indexes) and tail lengths."""
         self._destinations, self._tail_bytes = destinations.tolist(), tail_bytes.tolist()
 
     def send(self, first: int, stop: int) -> int:
-        """Send row `first` only. Returns 1; OSError if the system refused it."""
+        """Send row `first` only. Raises OSError if refused."""
         message = self.heads[first].tobytes() + self._tail[: self._tail_bytes[first]]
         try:
             self._socket.sendto(message, self._addresses[self._destinations[first]])
@@ -152,7 +151,7 @@ class PlainReceiveBatch:
         self._read_ns: Int64s = np.zeros(rows, np.int64)
 
     def receive(self) -> int:
-        """Receive queued messages without blocking. Returns the number of rows filled."""
+        """Receive without blocking; return the rows filled."""
         count = 0
         while count < self.rows:
             try:
@@ -168,18 +167,17 @@ class PlainReceiveBatch:
         return count
 
     def lengths(self, count: int) -> Int64s:
-        """Length in bytes of each of the first `count` messages, without IP headers."""
+        """Lengths in bytes without IP headers."""
         return self._lengths[:count]
 
     def controls(self, count: int) -> kernel.Controls:
-        """The read time of each message, and the hop limit from its IP header, if any."""
+        """Read times, and hop limits from IP headers."""
         controls = kernel.Controls(count)
         controls.read_ns = self._read_ns[:count]
         controls.hop_limit = self._hop_limit[:count]
         return controls
 
     def _keep(self, row: int, length: int, address: SocketAddress) -> bool:
-        """Store the received message in `row`. False if its checksum is invalid."""
         header_bytes = _header_bytes(int(self._message[0]))
         icmp = self._message[header_bytes:length]
         is_reply = len(icmp) > 0 and icmp[0] == echo.ECHO_REPLY[self._family]
@@ -198,7 +196,7 @@ class PlainReceiveBatch:
 
 
 def _header_bytes(first: int) -> int:
-    """Length of the IPv4 header that begins with this byte; 0 if none does. No ICMP type of ours begins like it."""
+    """IPv4 header length by its first byte; 0 for our ICMP types."""
     return max((first & 0x0F) * 4, echo.IPV4_HEADER_BYTES) if first >> 4 == IPV4_VERSION else 0
 
 

@@ -1,4 +1,4 @@
-"""Random numbers from the kernel, as arrays. `numpy.random` would take 2 MB of memory for the same."""
+"""Random numbers from the kernel, as arrays; `numpy.random` would take 2 MB of memory."""
 
 from __future__ import annotations
 
@@ -15,19 +15,16 @@ Floats = npt.NDArray[np.float64]
 
 
 class Uniform(Protocol):
-    """A source of numbers that are uniform in [0, 1)."""
+    """A source of numbers uniform in [0, 1)."""
 
     def random(self, size: int | tuple[int, int], /) -> Floats: ...
 
 
 class KernelRandom:
-    """As `numpy.random.Generator`."""
-
     def random(self, size: int | tuple[int, int], /) -> Floats:
         count = size if isinstance(size, int) else math.prod(size)
         words = np.frombuffer(os.urandom(8 * count), np.uint64)
         return ((words >> np.uint64(11)) * np.float64(2.0**-53)).astype(np.float64).reshape(size)
 
     def permutation(self, count: int, /) -> Int64s:
-        """The numbers below `count` in random order."""
         return np.argsort(self.random(count))

@@ -1,8 +1,7 @@
-"""Reads replies, ICMP errors and send timestamps from a socket and stores them in the packet table, in batches.
+"""Reads replies, ICMP errors and send timestamps into the packet table.
 
-A reply counts only if it matches a request we sent: identifier, secret, number, sequence, length and source. One with
-the secret and number of a request that does not match otherwise is kept as an error about that request (ADR 21). An
-ICMP error counts only if it quotes such a request. All other messages (forged, truncated or stale) are ignored.
+A reply must match identifier, secret, number, sequence, length and source; with only our secret and number, it is an
+error (ADR 21). ICMP errors must quote a request.
 """
 
 from __future__ import annotations
@@ -21,21 +20,20 @@ from probes.packets.icmp.clock import StampClock
 from probes.packets.icmp.icmp_errors import Errors
 from probes.packets.icmp.stamp_keys import StampKeys
 
+# Position of the address in a sockaddr.
 HOST_COLUMNS = {4: slice(4, 8), 6: slice(8, 24)}
-"""Position of the address in a sockaddr."""
 IPV4_SOURCE = slice(12, 16)
 
 LONGEST_DRAIN_NS = 100_000_000
 
+# Timestamps are doubted this long after an untrusted timestamp: a clock that was set may be set again.
 DOUBT_NS = 5_000_000_000
-"""Timestamps are doubted this long after an untrusted timestamp: a clock that was set may be set again."""
 
 
 def message_bytes(echo_format: echo.EchoFormat, largest_bytes: int, error_bytes: int = 0) -> int:
-    """How many bytes of a message to read; `error_bytes` of an ICMP error among them are wanted.
+    """Bytes of a message to read, with `error_bytes` of an ICMP error.
 
-    Over raw IPv4, all, to verify the checksum. Over raw IPv6 the kernel verifies it and reports the length of truncated
-    messages. A datagram socket does not report it; reading an extra byte reveals messages that are too long.
+    All over raw IPv4, for the checksum. On datagram sockets an extra byte reveals longer messages.
     """
     if echo_format.ip_header:
         return max(icmp_errors.LONGEST_BYTES, icmp_errors.MOST_BYTES - echo.MIN_PACKET_BYTES + largest_bytes)
@@ -45,7 +43,7 @@ def message_bytes(echo_format: echo.EchoFormat, largest_bytes: int, error_bytes:
 
 
 class Receiver:
-    """Stores messages received on `channel` in `table`. `hosts` are the targets' socket addresses by rank."""
+    """Stores messages received on `channel` in `table`; `hosts` are socket addresses by rank."""
 
     def __init__(
         self,
@@ -59,8 +57,7 @@ class Receiver:
         matcher: type[ReplyMatcher] | None = None,
         host_columns: Mapping[int, slice] = HOST_COLUMNS,
     ) -> None:
-        """`error_bytes` of each ICMP error are read; a ping needs no more than the quoted request. `host_columns` are
-        the part of a sockaddr that tells targets apart."""
+        """`error_bytes` of each ICMP error are read; `host_columns` of a sockaddr distinguish targets."""
         self._channel = channel
         self._host_column = host_columns[channel.family]
         self._keys = keys
@@ -71,10 +68,9 @@ class Receiver:
         self.matcher = (matcher or ReplyMatcher)(echo_format, table, hosts[:, self._host_column], self.clock)
 
     def drain(self) -> None:
-        """Read all queued messages: replies first, so that the send timestamp of each answered request is read too.
+        """Read all queued replies, then timestamps, so that answered requests have theirs.
 
-        A raw socket receives the replies to every program on this host. The time limit lets sending go on if they
-        never end.
+        The time limit lets sending go on.
         """
         self.clock.observe()
         until_ns = time.monotonic_ns() + LONGEST_DRAIN_NS
@@ -83,7 +79,7 @@ class Receiver:
         self.drain_stamps()
 
     def drain_stamps(self) -> None:
-        """Read the error queue: send timestamps, and the ICMP errors of a datagram socket."""
+        """Read the error queue: send timestamps and ICMP errors."""
         if self._queued is not None:
             while self._take_queued(self._queued) == self._queued.rows:
                 continue
@@ -112,14 +108,13 @@ class Receiver:
 
 
 class ReplyMatcher:
-    """Matches received messages to the requests of the packet table. Takes bytes and control messages; no I/O.
+    """Matches received messages to requests of the packet table. No I/O.
 
-    `doubts_stamps`: the next reply's timestamp may be untrusted, so that its read time would count. True until
-    the first trusted timestamp, and for a while after each untrusted timestamp.
+    `doubts_stamps` until the first trusted timestamp, and after each untrusted one.
     """
 
     def __init__(self, echo_format: echo.EchoFormat, table: PacketTable, hosts: Bytes, clock: StampClock) -> None:
-        """`hosts` are the targets' addresses by rank, in network order."""
+        """`hosts` are addresses by rank, in network order."""
         self._format = echo_format
         self._table = table
         self._clock = clock
@@ -129,11 +124,11 @@ class ReplyMatcher:
 
     @cached_property
     def _rank_of_host(self) -> dict[bytes, int]:
-        """The target of each address, for the few errors that do not quote the packet number."""
+        """Target of each address, for errors without the packet number."""
         return {host.tobytes(): rank for rank, host in enumerate(self._hosts)}
 
     def store_send_stamps(self, packets: Int64s, controls: kernel.Controls, now_ns: int) -> None:
-        """Store the send timestamps of these packets; -1 is not our packet."""
+        """Store send timestamps; packet -1 is not ours."""
         by_kernel = (packets >= 0) & (controls.stamp_ns > 0)
         sent = packets[by_kernel]
         stamped_ns, trusted = self._clock.to_monotonic(
@@ -147,7 +142,7 @@ class ReplyMatcher:
     def match_messages(
         self, data: Bytes, lengths: Int64s, sources: Bytes, controls: kernel.Controls, now_ns: int
     ) -> None:
-        """Store the replies and errors among a socket's messages, row by row; `lengths` are those on the wire."""
+        """Store replies and errors; `lengths` are on the wire."""
         replies = self._format.read(data, lengths)
         ours = self._ours(replies, sources)
         hop_limits = controls.hop_limit if replies.hop_limit is None else replies.hop_limit
@@ -165,7 +160,7 @@ class ReplyMatcher:
     def match_queued_errors(
         self, data: Bytes, lengths: Int64s, hosts: Bytes, controls: kernel.Controls, now_ns: int
     ) -> None:
-        """Store the ICMP errors among the messages of a datagram socket's error queue."""
+        """Store a datagram socket's queued ICMP errors."""
         rows = np.flatnonzero(controls.error_origin)
         icmp_type, icmp_code = controls.error_type[rows], controls.error_code[rows]
         carried = icmp_errors.carries_mtu(self._format.family, icmp_type, icmp_code)
@@ -190,7 +185,7 @@ class ReplyMatcher:
         return ours
 
     def _is_whole(self, replies: echo.Replies, sent: Bools) -> Bools:
-        """Which replies to packets that were `sent` have the sequence and length of their request."""
+        """Which replies to `sent` packets have their request's sequence and length."""
         turn, _ = self._table.places(np.where(sent, replies.number, 0))
         is_long = replies.icmp_bytes == self._table.packet_bytes[turn] + echo.ICMP_HEADER_BYTES
         whole: Bools = is_long & (replies.sequence == self._format.sequences(turn))
@@ -199,7 +194,7 @@ class ReplyMatcher:
     def _enter_uncounted(
         self, replies: echo.Replies, sources: Bytes, stamps_ns: Int64s, rows: Int64s, now_ns: int
     ) -> None:
-        """Keep the replies of these rows, which carry our secret and do not count, as errors about their requests."""
+        """Keep uncounted replies with our secret as errors about their requests."""
         was_sent = self._was_sent(replies.number)
         rows = rows[was_sent[rows]]
         if not len(rows):
@@ -219,7 +214,7 @@ class ReplyMatcher:
     def _store_replies(
         self, numbers: Int64s, controls: kernel.Controls, hop_limits: Int64s, rows: Int64s, now_ns: int
     ) -> None:
-        """Store the replies of these rows in order of arrival. The first reply to a packet sets its arrival time."""
+        """Store replies in arrival order; the first sets the arrival time."""
         table, packets = self._table, numbers[rows]
         read_ns = now_ns if controls.read_ns is None else controls.read_ns[rows]
         arrived_ns, trusted = self._clock.to_monotonic(controls.stamp_ns[rows], table.called_ns[packets], read_ns)
@@ -235,7 +230,6 @@ class ReplyMatcher:
         np.add.at(table.replies, packets, 1)
 
     def _update_doubt(self, trusted: Bools, now_ns: int) -> None:
-        """Update `doubts_stamps` from the timestamps of these replies."""
         if not trusted.all():
             self.doubts_stamps = True
             self._doubted_until_ns = now_ns + DOUBT_NS
@@ -253,7 +247,6 @@ class ReplyMatcher:
             self._table.enter_errors(about, errors, routers[ours], arrived_ns)
 
     def _packets_of(self, errors: Errors) -> Int64s:
-        """The packet that each error is about; -1 if it is not ours."""
         table, echo_format = self._table, self._format
         quotes, plausible = icmp_errors.read_quotes(echo_format.family, errors.quoted, errors.quoted_bytes)
         ranks = np.array([self._rank_of_host.get(host.tobytes(), -1) for host in errors.hosts], np.int64)

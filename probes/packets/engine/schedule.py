@@ -1,9 +1,6 @@
-"""The send time of each packet of a cycle: spread over the spacing, never bunched to catch up.
+"""Send times of a cycle's packets, spread over the spacing without catch-up bursts.
 
-Packets are numbered in the order of sending: packet p is the (p // targets)-th of the target of rank p % targets.
-Each target has a random phase within the spacing and is ranked by it, so send times increase with packet numbers.
-If the sender wakes more than `late_ns` later than planned, all remaining packets are postponed by the delay.
-Times are monotonic.
+Packet p is the (p // targets)-th of the target of rank p % targets. Times are monotonic.
 """
 
 from __future__ import annotations
@@ -15,18 +12,18 @@ import numpy.typing as npt
 
 from probes.packets.engine.randomness import Uniform
 
+# A delay up to this is caught up, if the spacing is long.
 LATE_NS = 20_000_000
-"""A delay up to this is caught up, if the spacing is long."""
 
+# Maximum time that a packet waits for its batch to fill.
 LONGEST_WAIT_NS = 50_000_000
-"""Maximum time that a packet waits for its batch to fill."""
 
 
 class Schedule:
-    """The send times of a cycle: `turns` packets per target, `spacing_ns` apart, from `start_ns` on."""
+    """The send times: `turns` packets per target, `spacing_ns` apart, from `start_ns` on."""
 
     def __init__(self, start_ns: int, phases_ns: npt.NDArray[np.int64], turns: int, spacing_ns: int) -> None:
-        """`phases_ns` are in ascending order, each in [0, spacing_ns)."""
+        """`phases_ns` are ascending, each in [0, spacing_ns)."""
         self.targets = len(phases_ns)
         self.total = self.targets * turns
         # Both together leave at least a quarter of the spacing between packets to a target.
@@ -37,12 +34,11 @@ class Schedule:
         self._spacing_ns = spacing_ns
 
     def due_at_ns(self, packet: int) -> int:
-        """The planned send time of `packet`."""
         turn, rank = divmod(packet, self.targets)
         return self._start_ns + turn * self._spacing_ns + self._phases_ns[rank]
 
     def due(self, now_ns: int) -> int:
-        """The number of the first packet that is not due yet."""
+        """First packet that is not due yet."""
         elapsed_ns = now_ns - self._start_ns
         if elapsed_ns < 0:
             return 0
@@ -53,16 +49,13 @@ class Schedule:
         return min(turn * self.targets + ranks, self.total)
 
     def postpone(self, packet: int, now_ns: int, *, planned_wait_ns: int = 0) -> None:
-        """Postpone `packet` and all packets after it, if it is more than `late_ns` late.
-
-        `planned_wait_ns` is its planned wait for the rest of its batch, which does not count as late.
-        """
+        """Postpone this and later packets if more than `late_ns` late, without `planned_wait_ns`."""
         late_ns = now_ns - self.due_at_ns(packet) - planned_wait_ns
         if late_ns > self.late_ns:
             self._start_ns += late_ns
 
 
 def random_phases_ns(targets: int, spacing_ns: int, random: Uniform) -> npt.NDArray[np.int64]:
-    """A random phase for each rank, within its own of `targets` equal parts of the spacing."""
+    """Draw a phase for each rank in its part of the spacing."""
     parts = (np.arange(targets) + random.random(targets)) / targets
     return (parts * spacing_ns).astype(np.int64)

@@ -1,8 +1,6 @@
-"""Hands a session's due requests to the kernel in batches, and handles requests that the kernel refuses.
+"""Hands due requests to the kernel in batches, and handles refusals.
 
-`sendmmsg` stops at the first packet it cannot send and reports the error only when called again with that packet. If
-the send buffer is full, the packet is retried later; the error may be about an earlier packet (an ICMP error), reported
-once; on any other error the packet is marked as refused.
+`sendmmsg` reports an error only when called again with the failed packet.
 """
 
 from __future__ import annotations
@@ -23,15 +21,15 @@ from probes.packets.icmp.stamp_keys import StampKeys
 
 SEND_BUFFER_FULL = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS)
 
+# Routing errors occur before the kernel makes the packet, so no timestamp key is used.
 FAILED_AT_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EACCES, errno.EINVAL)
-"""Routing errors occur before the kernel makes the packet, so no timestamp key is used."""
 
+# Upper estimate of the buffer space charged per message in addition to twice its bytes; the kernel rounds up.
 MESSAGE_OVERHEAD_BYTES = 1100
-"""Upper estimate of the buffer space charged per message in addition to twice its bytes; the kernel rounds up."""
 
 
 def pack_address(family: int, address: SocketAddress) -> bytes:
-    """Pack into `struct sockaddr_in6`, or `struct sockaddr_in` padded to the same length."""
+    """Pack into `sockaddr_in6`, or `sockaddr_in` padded to its length."""
     host, port = socket.inet_pton(FAMILY[family], address[0].partition("%")[0]), socket.htons(address[1])
     if family == 4:
         return struct.pack("=HH4s20x", socket.AF_INET, port, host)
@@ -52,7 +50,7 @@ class Sender:
         rows: int,
         restart_keys: Callable[[], None],
     ) -> None:
-        """`addresses` by rank. `restart_keys` is called when the kernel's timestamp keys may be out of step."""
+        """`addresses` are by rank; `restart_keys` is called when timestamp keys may be out of step."""
         self._channel = channel
         self._format = echo_format
         self._table = table
@@ -73,7 +71,7 @@ class Sender:
         return self._channel.send_batch(self.names, rows, self._format.head_bytes, self._format.padding)
 
     def send(self, stop: int) -> bool:
-        """Send from the next packet to `stop`. False if the send buffer filled up first."""
+        """Send up to `stop`; False if the send buffer filled up."""
         table = self._table
         while table.next < stop:
             if table.next >= self._written_stop:
@@ -86,7 +84,7 @@ class Sender:
         return True
 
     def _write(self) -> None:
-        """Encode as many of the following requests as fit the batch: cheaper in bulk than when each is due."""
+        """Encode following requests to fill the batch, cheaper in bulk."""
         self._written_first = self._table.next
         self._written_stop = min(self._written_first + self._rows, self._table.total)
         numbers = np.arange(self._written_first, self._written_stop)
@@ -115,7 +113,7 @@ class Sender:
         return True
 
     def _send_once(self, stop: int) -> int:
-        """Call the kernel once to send up to `stop`. Returns 0, or the errno for the first packet."""
+        """Call the kernel once; return 0, or the first packet's errno."""
         table = self._table
         first = table.next
         table.called_ns[first:stop] = time.monotonic_ns()

@@ -36,31 +36,30 @@ from probes.packets.icmp.stamp_keys import StampKeys
 
 NS_PER_S = 1_000_000_000
 
+# TCP's initial window (RFC 6928); waking for each packet would cost many times the CPU.
 BATCH_BYTES = 14_600
-"""Packets that are due close together are sent as a batch of up to this size: the initial window of a TCP connection
-(RFC 6928). Waking for each packet would cost many times the CPU."""
 
+# All packets due within this interval are sent together, however many.
 SHORTEST_TICK_NS = 2_000_000
-"""All packets due within this interval are sent together, however many."""
 
+# Retry interval when the send buffer is full.
 RETRY_NS = 1_000_000
-"""Retry interval when the send buffer is full."""
 
+# Maximum time that replies and timestamps wait in the socket; read earlier if its buffer could fill up.
 DRAIN_NS = 500_000_000
-"""Maximum time that replies and timestamps wait in the socket; they are read earlier if its buffer could fill up."""
 
 LAST_TICK_NS = 20_000_000
+# After the last request, replies are polled at an eighth of the time since, and every 20 ms at most.
 LAST_TICK_SHARE = 8
-"""Polling interval for replies after the last request: an eighth of the time since it was sent, and 20 ms at least."""
 
+# Maximum delay between the kernel's receive timestamp and our reading of the reply.
 SETTLE_NS = 20_000_000
-"""Maximum delay between the kernel's receive timestamp and our reading of the reply."""
 
+# Buffer space the kernel charges per message in addition to its bytes, rounded up.
 MESSAGE_OVERHEAD_BYTES = 2048
-"""Buffer space the kernel charges per message in addition to its bytes, rounded up."""
 
+# Packet rate that a session safely handles on a core; above this, each session gets its own thread.
 CORE_PACKETS_PER_S = 40_000
-"""Packet rate that a session safely handles on a CPU core. Above this, each session gets its own thread."""
 
 
 class PingSession:
@@ -80,7 +79,6 @@ class PingSession:
         self._rank_of_target = np.argsort(target_of_rank)
         flows = flows_of(channel.family, addresses)
         self.flows: list[int] = flows.tolist()
-        """The flow of each target."""
         self._make_sender_and_receiver([addresses[target] for target in target_of_rank], flows[target_of_rank])
         self._batch_of_turn = self._batches()
         self._stepped_ns = self._drained_ns = time.monotonic_ns()
@@ -121,7 +119,6 @@ class PingSession:
         self._receiver = Receiver(channel, self._sender.names, echo_format, table, self._keys, rows)
 
     def _batches(self) -> list[int]:
-        """Batch size for each turn, from its packet size; the packets of a batch go to different targets."""
         sizes = self._table.packet_bytes
         if not self.channel.is_stamped:
             # Otherwise the RTT would include the rest of the batch.
@@ -143,11 +140,10 @@ class PingSession:
             self._drain()
 
     def stop_sending(self) -> None:
-        """Stop sending; replies to packets already sent are still awaited."""
+        """Stop sending, but await replies."""
         self._stop = self._table.next
 
     def finished(self) -> bool:
-        """Whether all packets are sent, and each has a reply or has timed out."""
         if not self._all_sent:
             return False
         waited_ns = time.monotonic_ns() - self._last_called_ns
@@ -177,11 +173,10 @@ class PingSession:
 
     @property
     def reads_at_once(self) -> bool:
-        """Whether replies must be read immediately because the time of reading may count as arrival time."""
+        """Whether read time may count as arrival."""
         return self._receiver.matcher.doubts_stamps
 
     def results(self) -> EchoResults:
-        """The result of each packet."""
         return self._table.results(self._rank_of_target, self._timeout_ns, self._receiver.clock.offset_ns)
 
     @property
@@ -190,7 +185,6 @@ class PingSession:
 
     @property
     def _last_called_ns(self) -> int:
-        """When the last packet was handed to the kernel; 0 if none was."""
         return int(self._table.called_ns[self._stop - 1]) if self._stop else 0
 
     def _send_due(self) -> None:
@@ -220,10 +214,9 @@ def run_sessions(
     timeout_s: float,
     after_step: Callable[[], None] | None = None,
 ) -> None:
-    """Run all sessions to their end. Sending stops in time to await the last replies by `deadline`. `after_step` is
-    called each time that replies may have been read, but not at packet rates that need threads.
+    """Run all sessions; sending ends in time for the last replies.
 
-    At high packet rates each session gets a thread: the kernel then sends and receives in parallel.
+    Sessions above `CORE_PACKETS_PER_S` get threads, and no `after_step`.
     """
     if len(sessions) > 1 and sum(session.packets_per_s for session in sessions) > CORE_PACKETS_PER_S:
         with ThreadPoolExecutor(len(sessions)) as threads:
@@ -254,7 +247,7 @@ def _run_in_turn(
 
 
 def _sleep_until(wake_at_ns: int, sessions: Sequence[PingSession]) -> None:
-    """Sleep, or wake early for a reply that must be read immediately."""
+    """Sleep, or wake early for a reply to read immediately."""
     sleep_ns = max(0, wake_at_ns - time.monotonic_ns())
     watched = [session.channel.descriptor for session in sessions if session.reads_at_once]
     if not watched:

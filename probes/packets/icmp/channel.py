@@ -76,7 +76,7 @@ class ReceiveBatch(Protocol):
 
 
 class Channel:
-    """An open ICMP socket of an address family, bound to `source` if this host has that address."""
+    """An open ICMP socket of a family, bound to `source` if local."""
 
     NAME: ClassVar[str] = "ICMP"
     KINDS: Sequence[socket.SocketKind] = (socket.SOCK_RAW, socket.SOCK_DGRAM)
@@ -85,7 +85,7 @@ class Channel:
     def __init__(
         self, family: int, source: str | None = None, *, dont_fragment: bool = False, egress: Egress = ANY
     ) -> None:
-        """Raises NotPermitted, NoRoute (this host lacks the address family, interface or namespace) or ProbeError."""
+        """Raises NotPermitted, NoRoute (family, interface or namespace missing) or ProbeError."""
         self.family = family
         self.socket, self.is_raw = open_within(egress, lambda: _open(family, self.KINDS, self.PROTOCOLS[family]))
         try:
@@ -102,7 +102,6 @@ class Channel:
             raise ProbeError(f"the {self.NAME} socket could not be set up: {error.strerror}") from error
 
     def _set_up(self) -> int:
-        """Set all socket options. Returns the flags of the timestamps that the kernel provides."""
         self._filter()
         self._size_buffer()
         stamps = self._ask_for_stamps()
@@ -113,11 +112,11 @@ class Channel:
         return stamps
 
     def send_batch(self, names: Bytes, rows: int, head_bytes: int, tail: bytes) -> SendBatch:
-        """Allocate a batch of `rows` messages to send to `names`, rows of `sockaddr_in6` or `sockaddr_in`."""
+        """Allocate messages to `names`, rows of `sockaddr_in6` or `sockaddr_in`."""
         return kernel.KernelSendBatch(self.descriptor, names, self._name_bytes, rows, head_bytes, tail)
 
     def limited_batch(self, names: Bytes, rows: int, head_bytes: int, tail: bytes) -> kernel.KernelSendBatch:
-        """As `send_batch`, for messages with a TTL each."""
+        """As `send_batch`, with a TTL for each message."""
         return kernel.KernelSendBatch(
             self.descriptor, names, self._name_bytes, rows, head_bytes, tail, with_hop_limits=True
         )
@@ -127,7 +126,7 @@ class Channel:
         return kernel.SOCKADDR_BYTES if self.family == 6 else kernel.SOCKADDR_IN_BYTES
 
     def receive_batch(self, rows: int, data_bytes: int) -> ReceiveBatch:
-        """Allocate a batch to receive `rows` messages of up to `data_bytes`; longer messages are truncated."""
+        """Allocate for messages truncated to `data_bytes`."""
         # Messages of a raw IPv4 socket have the source in the IP header.
         with_names = not self.has_ip_header
         return kernel.KernelReceiveBatch(
@@ -135,7 +134,7 @@ class Channel:
         )
 
     def error_queue(self, rows: int, data_bytes: int = ERROR_QUEUE_DATA_BYTES) -> ReceiveBatch | None:
-        """Allocate a batch for the error queue, if there is an error queue. Raw sockets: send timestamps only."""
+        """Allocate for the error queue, if any; raw sockets have only send timestamps there."""
         with_names, flags = not self.is_raw, socket.MSG_ERRQUEUE
         return kernel.KernelReceiveBatch(self.descriptor, rows, data_bytes, flags=flags, with_names=with_names)
 
@@ -145,7 +144,6 @@ class Channel:
 
     @property
     def is_stamped(self) -> bool:
-        """Whether the kernel timestamps sent and received packets."""
         return self.stamps != 0
 
     @property
@@ -154,24 +152,22 @@ class Channel:
 
     @property
     def has_ip_header(self) -> bool:
-        """Whether received messages begin with the IPv4 header."""
         return self.is_raw and self.family == 4
 
     @property
     def errors_among_replies(self) -> bool:
-        """Whether ICMP errors arrive as ordinary messages instead of on the error queue."""
+        """Whether ICMP errors arrive as ordinary messages."""
         return self.is_raw
 
     @property
     def dropped(self) -> int:
-        """Number of messages the kernel dropped because the receive buffer was full."""
+        """Messages dropped at a full receive buffer."""
         return self._memory()[SK_MEMINFO_DROPS]
 
     def send_room(self, charge_bytes: int) -> int:
-        """Number of messages that fit the send buffer now, at `charge_bytes` each.
+        """Messages of `charge_bytes` that fit the send buffer.
 
-        The buffer keeps the system's default size, which is smaller than an interface queue: on a slow link, sending
-        blocks here before the interface drops packets.
+        Smaller than an interface queue, it blocks before the interface drops.
         """
         memory = self._memory()
         return max(0, memory[SK_MEMINFO_SNDBUF] - memory[SK_MEMINFO_WMEM_ALLOC]) // charge_bytes
@@ -183,13 +179,13 @@ class Channel:
         self.socket.close()
 
     def restart_stamp_keys(self) -> None:
-        """Restart the kernel's timestamp keys (OPT_ID) at 0. Packets already sent keep theirs."""
+        """Restart timestamp keys (OPT_ID) at 0, except of sent packets."""
         if self.is_stamped:
             self._set_stamps(self.stamps & ~kernel.STAMP_OPT_ID)
             self._set_stamps(self.stamps)
 
     def _bind(self, source: str | None) -> int:
-        """Bind to the source if it is a local address. Returns the ICMP identifier: random, or the bound port."""
+        """Bind to a local source; return the ICMP identifier, random or the port."""
         addresses = [source, None] if source is not None else [None]
         for address in addresses:
             for _ in range(BIND_ATTEMPTS):
@@ -206,8 +202,7 @@ class Channel:
         raise OSError(errno.EADDRINUSE, "no free ICMP identifier")
 
     def _filter(self) -> None:
-        """Accept only echo replies with our identifier and errors about our requests, so that other ICMP traffic of a
-        busy host does not fill the receive buffer."""
+        """Filter other ICMP traffic, which would fill the receive buffer."""
         if not self.is_raw:
             return
         types = (echo.ECHO_REPLY[self.family], *icmp_errors.TYPES[self.family])
@@ -233,14 +228,16 @@ class Channel:
             self.socket.setsockopt(socket.IPPROTO_IP, IP_RECVTTL, 1)
 
     def _ask_for_errors(self) -> None:
-        """Enable ICMP errors on a datagram socket; a raw socket receives them anyway."""
+        """Enable ICMP errors on a datagram socket."""
         if not self.is_raw:
             level, option = RECEIVE_ERRORS[self.family]
             self.socket.setsockopt(level, option, 1)
 
     def ask_for_extensions(self) -> None:
-        """Make the error queue of a datagram socket say where extensions begin; a raw socket has whole messages. Linux
-        before 5.9 does not know the option: such a host sees no MPLS labels."""
+        """Make a datagram socket's error queue report extensions.
+
+        Linux before 5.9 cannot, and shows no MPLS labels.
+        """
         if not self.is_raw:
             with suppress(OSError):
                 self.socket.setsockopt(*EXTENSIONS[self.family], 1)
@@ -249,7 +246,7 @@ class Channel:
         self.socket.setsockopt(*MTU_DISCOVER[self.family], PMTUDISC_DO)
 
     def _ask_for_stamps(self) -> int:
-        """Enable timestamps: hardware and software, else software, else none (0). Returns the flags."""
+        """Enable hardware and software timestamps, else software, else none (0)."""
         for stamps in (kernel.STAMPS | kernel.HARDWARE_STAMPS, kernel.STAMPS):
             with suppress(OSError):
                 self._set_stamps(stamps)
@@ -261,7 +258,6 @@ class Channel:
 
 
 def _open(family: int, kinds: Sequence[socket.SocketKind], protocol: int) -> tuple[socket.socket, bool]:
-    """Open a socket of the first permitted type of `kinds`. Returns it, and whether it is raw."""
     refusals = []
     for kind in kinds:
         try:

@@ -1,7 +1,6 @@
-"""Converts the kernel's wall-clock timestamps to monotonic time, so that a clock step does not distort RTTs.
+"""Converts the kernel's wall-clock timestamps to monotonic time.
 
-The kernel timestamps packets with CLOCK_REALTIME. Slewing moves CLOCK_REALTIME and CLOCK_MONOTONIC alike; only a step
-changes their difference. The difference is kept until a step is detected, so that reading it adds no noise.
+Slewing moves both clocks alike; the offset is kept until a step is detected.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ SLACK_NS = 100_000
 NARROW_NS = 5_000
 READINGS = 5
 
+# Monotonic time and (realtime - monotonic), both in nanoseconds.
 Reading = tuple[int, int]
-"""Monotonic time and (realtime - monotonic), both in nanoseconds."""
 
 
 def read_clocks() -> Reading:
-    """Read both clocks as close together as possible: the narrowest of a few readings."""
+    """Read both clocks closely: the narrowest of a few readings."""
     narrowest, best = 1 << 62, (0, 0)
     for _ in range(READINGS):
         before = time.monotonic_ns()
@@ -37,7 +36,7 @@ def read_clocks() -> Reading:
 
 
 class StampClock:
-    """Tracks the offset between the two clocks and detects steps. Call `observe` before reading timestamps."""
+    """Tracks the clock offset and detects steps. Call `observe` before reading timestamps."""
 
     def __init__(self, read: Callable[[], Reading] = read_clocks) -> None:
         self._read = read
@@ -46,7 +45,7 @@ class StampClock:
         self._offset_before_step_ns: int | None = None
 
     def observe(self) -> int:
-        """Read both clocks. Returns the monotonic time in nanoseconds."""
+        """Read both clocks; return monotonic nanoseconds."""
         self._since_ns = self._observed_ns
         self._observed_ns, offset_ns = self._read()
         self._offset_before_step_ns = None
@@ -58,11 +57,10 @@ class StampClock:
     def to_monotonic(
         self, stamps_ns: Int64s, not_before_ns: Int64s, not_after_ns: int | Int64s
     ) -> tuple[Int64s, Bools]:
-        """Convert kernel timestamps to monotonic times. Also returns which are trusted; others get the maximum.
+        """Convert timestamps, and mark the trusted; others get the maximum.
 
-        A timestamp is trusted if it lies between `not_before_ns` (for example the send call) and `not_after_ns`. Right
-        after a step, the old offset is tried as well; if both fit, the timestamp is ambiguous: it is not trusted, and
-        its time is the later of the two.
+        Trusted lie between `not_before_ns` and `not_after_ns`. If after a step old and new offset fit, the later time
+        counts, untrusted.
         """
         times_ns = stamps_ns - self.offset_ns
         trusted = _between(times_ns, not_before_ns, not_after_ns)

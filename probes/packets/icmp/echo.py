@@ -43,20 +43,20 @@ HEAD = np.dtype(
 )
 
 SUMMED_BYTES = 4
+# The sum of data that includes its own valid checksum.
 ALL_ONES = 0xFFFF
-"""The sum of data that includes its own valid checksum."""
 
 ECHO_REQUEST = {4: 8, 6: 128}
 ECHO_REPLY = {4: 0, 6: 129}
 
 
 def word_sum(data: bytes) -> int:
-    """Sum of the 16-bit words of `data` in network order, the last padded with a zero (RFC 1071, section 1)."""
+    """Sum of 16-bit words in network order, zero-padded (RFC 1071, section 1)."""
     return int(np.frombuffer(data + b"\0" * (len(data) % 2), ">u2").sum(dtype=np.uint64))
 
 
 def internet_checksum(sums: Int64s) -> Int64s:
-    """The Internet checksum (RFC 1071) of data with these word sums."""
+    """Internet checksum (RFC 1071) of these word sums."""
     for _ in range(3):
         sums = (sums & 0xFFFF) + (sums >> 16)
     return ~sums & 0xFFFF
@@ -64,12 +64,11 @@ def internet_checksum(sums: Int64s) -> Int64s:
 
 @dataclass(frozen=True, slots=True)
 class Replies:
-    """The decoded fields of a batch of replies. `plausible` marks echo replies with our identifier and secret; the ICMP
-    header of each begins at `start`. `intact`: whether the checksum is valid, verified by the kernel or by us."""
+    """Decoded fields of a batch of replies."""
 
-    plausible: Bools
-    intact: Bools
-    start: Int64s
+    plausible: Bools  # echo replies with our identifier and secret
+    intact: Bools  # valid checksum, verified by the kernel or by us
+    start: Int64s  # where the ICMP header begins
     number: Int64s
     sequence: Int64s
     icmp_bytes: Int64s
@@ -77,8 +76,7 @@ class Replies:
 
 
 class EchoFormat:
-    """Encodes and decodes for a socket: its family, identifier and secret, the padding that all requests share, and the
-    flow of each target, by rank. `head_bytes` of each message differ, the rest is padding."""
+    """Encodes and decodes for a socket; only the first `head_bytes` of messages differ."""
 
     head_bytes: int = HEAD_BYTES
 
@@ -105,17 +103,15 @@ class EchoFormat:
         self._padding_sums: dict[int, int] = {}
 
     def prepare(self, heads: Bytes) -> None:
-        """Write the constant header fields into each row."""
         fields = heads.view(HEAD)[:, 0]
         fields["type"] = ECHO_REQUEST[self.family]
         fields["identifier"] = self.identifier
         fields["secret"] = self.secret
 
     def write(self, heads: Bytes, numbers: Int64s, turns: Int64s, ranks: Int64s, tail_sums: Int64s) -> None:
-        """Complete each prepared row: the request of a turn to the target of a rank.
+        """Complete prepared rows with a turn's requests to ranks.
 
-        `tail_sums` has `tail_sum` of each packet size. Over IPv6 the kernel fills in the checksum: a constant for each
-        pair of addresses, since all that it covers besides them adds up to the flow.
+        `tail_sums` has each size's `tail_sum`. Over IPv6 the kernel fills in the checksum.
         """
         fields = heads.view(HEAD)[:, 0]
         sequences, flows = self.sequences(turns), self.flows[ranks]
@@ -127,16 +123,14 @@ class EchoFormat:
             fields["checksum"] = flows
 
     def sequences(self, turns: Int64s) -> Int64s:
-        """The sequence number of the requests of each turn."""
         return (turns + self._first_sequence) & 0xFFFF
 
     def turns(self, sequences: Int64s) -> Int64s:
-        """The turn of each sequence number, modulo 65,536."""
+        """Turn of each sequence number, modulo 65,536."""
         return (sequences - self._first_sequence) & 0xFFFF
 
     def tail_sum(self, packet_bytes: int) -> int:
-        """Word sum of the padding of a request of this size; over IPv6 with the message's length, which its checksum
-        covers too (RFC 8200, section 8.1)."""
+        """Word sum of the padding, over IPv6 with the length (RFC 8200, section 8.1)."""
         if packet_bytes not in self._padding_sums:
             length_bytes = ICMP_HEADER_BYTES + packet_bytes if self.family == 6 else 0
             padding = self.padding[: packet_bytes - MIN_PACKET_BYTES]
@@ -144,7 +138,7 @@ class EchoFormat:
         return self._padding_sums[packet_bytes]
 
     def read(self, data: Bytes, lengths: Int64s) -> Replies:
-        """Decode a message from each row of `data`; `lengths` are the lengths on the wire, even if truncated."""
+        """Decode each row's message; `lengths` are on the wire."""
         ip_bytes = self._ip_header_bytes(data)
         icmp_bytes = lengths - ip_bytes
         fields = _columns(data, ip_bytes).view(HEAD)[:, 0]
@@ -169,16 +163,16 @@ class EchoFormat:
         )
 
     def _ip_header_bytes(self, data: Bytes) -> Int64s:
-        """Length of the IPv4 header from its length field; 0 if the kernel strips the header."""
+        """IPv4 header length; 0 if the kernel strips the header."""
         if not self.ip_header:
             return np.zeros(len(data), np.int64)
         return np.maximum((data[:, 0] & 0x0F).astype(np.int64) * 4, IPV4_HEADER_BYTES)
 
 
 def has_valid_checksum(data: Bytes, starts: Int64s, stops: Int64s) -> Bools:
-    """Whether the bytes of each row from `start` to `stop` match the checksum they contain (RFC 1071).
+    """Whether rows match their checksum (RFC 1071); truncated rows do not.
 
-    Truncated rows do not. Most rows of a batch have the same layout; rows with the same layout are summed at once.
+    Same layouts are summed at once.
     """
     valid = np.zeros(len(data), np.bool_)
     rows: Int64s | slice = slice(None)
@@ -195,7 +189,7 @@ def has_valid_checksum(data: Bytes, starts: Int64s, stops: Int64s) -> Bools:
 
 
 def _sums(data: Bytes) -> Int64s:
-    """The folded sum of each row. Independent of word width and byte order (RFC 1071, section 2)."""
+    """Folded sum of each row, for any byte order (RFC 1071, section 2)."""
     if data.shape[1] % SUMMED_BYTES:
         data = np.pad(data, ((0, 0), (0, -data.shape[1] % SUMMED_BYTES)))
     sums: Int64s = data.view(np.uint32).sum(axis=1, dtype=np.uint64).astype(np.int64)
@@ -203,7 +197,6 @@ def _sums(data: Bytes) -> Int64s:
 
 
 def _columns(data: Bytes, start: Int64s) -> Bytes:
-    """`HEAD_BYTES` bytes of each row from its own `start`, as a contiguous array."""
     if len(start) and (start == start[0]).all():
         return np.ascontiguousarray(data[:, start[0] : start[0] + HEAD_BYTES])
     gathered: Bytes = data[np.arange(len(data))[:, np.newaxis], start[:, np.newaxis] + np.arange(HEAD_BYTES)]

@@ -1,9 +1,7 @@
-"""Decodes ICMP errors about our echo requests, a whole batch at once, and names them. No I/O.
+"""Decodes and names ICMP errors about our echo requests in batches. No I/O.
 
-An error quotes the offending packet: the IP header and at least the first 8 bytes of its payload (RFC 792; RFC 4443
-section 2.4 c: as much as fits). Those hold identifier, sequence and, over IPv4, the checksum, which outsiders cannot
-guess; the quoted destination is the target. If more is quoted, and always over IPv6, number and secret are compared
-too.
+Errors quote at least 8 bytes of payload (RFC 792; RFC 4443 section 2.4 c). Number and secret are compared if quoted,
+always over IPv6.
 """
 
 from __future__ import annotations
@@ -27,25 +25,25 @@ from probes.packets.spec import ALTERED, OTHER_ADDRESS
 IPV6_HEADER_BYTES = 40
 FRAGMENT_HEADER = 44
 FRAGMENT_HEADER_BYTES = 8
+# Length of the IP and ICMP headers of a request.
 HEADER_BYTES = {4: IPV4_HEADER_BYTES + ICMP_HEADER_BYTES, 6: IPV6_HEADER_BYTES + ICMP_HEADER_BYTES}
-"""Length of the IP and ICMP headers of a request."""
 
+# Bytes of an error that are examined, with headers of maximum length.
 MOST_BYTES = 2 * IPV4_MAX_HEADER_BYTES + ICMP_HEADER_BYTES + HEAD_BYTES
-"""Bytes of an error that are examined, with headers of maximum length."""
 
+# Maximum length of an ICMP error over IPv4 (RFC 1812, section 4.3.2.3).
 LONGEST_BYTES = 576
-"""Maximum length of an ICMP error over IPv4 (RFC 1812, section 4.3.2.3)."""
 
+# The quoted packet is padded to this length where extensions follow it (RFC 4884, section 3).
 SHORTEST_PADDED_BYTES = 128
-"""The quoted packet is padded to this length where extensions follow it (RFC 4884, section 3)."""
 EXTENSION_HEADER_BYTES = 4
 
 PROTOCOL_ICMP = {4: 1, 6: 58}
+# Destination unreachable, (packet too big,) time exceeded, parameter problem.
 TYPES = {4: (3, 11, 12), 6: (1, 2, 3, 4)}
-"""Destination unreachable, (packet too big,) time exceeded, parameter problem."""
 
+# Type and code of the errors that carry an MTU; over IPv6 the code is ignored.
 TOO_BIG = {4: (3, 4), 6: (2, 0)}
-"""Type and code of the errors that carry an MTU; over IPv6 the code is ignored."""
 
 OTHER_ADDRESS_CODE, ALTERED_CODE = 0, 1
 NAMES: dict[tuple[int, int, int], str] = {
@@ -83,26 +81,26 @@ NAMES: dict[tuple[int, int, int], str] = {
 
 
 def name_of(family: int, icmp_type: int, icmp_code: int) -> str:
-    """The name of an error; type and code if it has no name."""
+    """Name an error, or give type and code."""
     return NAMES.get((family, icmp_type, icmp_code), f"icmp_type_{icmp_type}_code_{icmp_code}")
 
 
 @dataclass(frozen=True, slots=True)
 class Quotes:
-    """The requests that a batch of errors quotes, row by row. `whole` marks rows that include number and secret."""
+    """The requests quoted by a batch of errors, row by row."""
 
     identifier: Int64s
     checksum: Int64s
     sequence: Int64s
-    whole: Bools
+    whole: Bools  # rows that include number and secret
     number: Int64s
     secret: Bytes
 
 
 def read_quotes(family: int, quoted: Bytes, lengths: Int64s) -> tuple[Quotes, Bools]:
-    """Decode the ICMP message at the beginning of each row of `quoted`, of which `lengths` bytes are valid.
+    """Decode each row's first `lengths` bytes, and mark long enough echo requests.
 
-    `quoted` has at least `HEAD_BYTES` columns. Also returns which rows are an echo request of sufficient length.
+    `quoted` has at least `HEAD_BYTES` columns.
     """
     fields = np.ascontiguousarray(quoted[:, :HEAD_BYTES]).view(HEAD)[:, 0]
     plausible = (fields["type"] == ECHO_REQUEST[family]) & (fields["code"] == 0) & (lengths >= ICMP_HEADER_BYTES)
@@ -119,33 +117,28 @@ def read_quotes(family: int, quoted: Bytes, lengths: Int64s) -> tuple[Quotes, Bo
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """A batch of errors, row by row: type and code, destination of the offending packet, and the quoted request.
-
-    `mtu_bytes` is 0 if the error carries no MTU. `hosts` are the addresses in network order. Extensions (RFC 4884), if
-    any, are the columns of `messages` from `extension_at` to `message_bytes`; `extension_at` is 0 without any.
-    """
+    """A batch of errors, row by row."""
 
     icmp_type: Int64s
     icmp_code: Int64s
-    mtu_bytes: Int64s
-    hosts: Bytes
-    quoted: Bytes
+    mtu_bytes: Int64s  # 0 without an MTU
+    hosts: Bytes  # destinations of offending packets, in network order
+    quoted: Bytes  # the quoted request
     quoted_bytes: Int64s
     messages: Bytes
-    message_bytes: Int64s
-    extension_at: Int64s
+    message_bytes: Int64s  # where extensions (RFC 4884) end in `messages`
+    extension_at: Int64s  # where they begin; 0 without any
 
     def take(self, rows: Int64s) -> Errors:
-        """The errors of these rows."""
         return Errors(*(getattr(self, name)[rows] for name in self.__slots__))
 
     def with_mtu_below(self, ip_bytes: Int64s) -> Errors:
-        """Drop MTUs that the packet would have fitted: they are stale or forged (RFC 8201, section 4)."""
+        """Drop MTUs that the packet would fit: stale or forged (RFC 8201, section 4)."""
         return replace(self, mtu_bytes=np.where(self.mtu_bytes < ip_bytes, self.mtu_bytes, 0))
 
 
 def uncounted_replies(family: int, codes: Int64s, hosts: Bytes) -> Errors:
-    """Replies that do not count as errors about their requests to `hosts`, with the codes of ours in `NAMES`."""
+    """Convert replies to errors with our codes in `NAMES`."""
     none = np.zeros(len(codes), np.int64)
     nothing = np.zeros((len(codes), 0), np.uint8)
     icmp_type = np.full(len(codes), ECHO_REPLY[family], np.int64)
@@ -153,10 +146,9 @@ def uncounted_replies(family: int, codes: Int64s, hosts: Bytes) -> Errors:
 
 
 def read_errors(family: int, data: Bytes, lengths: Int64s, starts: Int64s) -> tuple[Errors, Int64s]:
-    """Decode the ICMP errors among messages of a raw socket: row r of `data` has its ICMP header at `starts[r]`.
+    """Decode a raw socket's ICMP errors, with headers at `starts`; return them with their rows.
 
-    `data` has at least `MOST_BYTES` columns. Also returns the row of each error. Errors that are too short, or do not
-    quote an ICMP packet, are left out.
+    `data` has at least `MOST_BYTES` columns. Short errors are left out.
     """
     rows = np.flatnonzero(np.isin(_byte(data, starts), TYPES[family]))
     at, left = starts[rows], np.minimum(lengths[rows], data.shape[1]) - starts[rows]
@@ -186,8 +178,7 @@ def read_errors(family: int, data: Bytes, lengths: Int64s, starts: Int64s) -> tu
 
 
 def _extension_at(family: int, data: Bytes, at: Int64s, left: Int64s) -> Int64s:
-    """Where the extensions of each error begin, by the length of the quoted packet in its header (RFC 4884, section 4);
-    after 128 bytes where an old router leaves the length 0 (section 5.5). 0 without room for any."""
+    """Where extensions begin (RFC 4884, section 4), by default after 128 bytes (section 5.5); 0 without."""
     quoted_bytes = _byte(data, at + (5 if family == 4 else 4)).astype(np.int64) * (4 if family == 4 else 8)
     before = ICMP_HEADER_BYTES + np.where(quoted_bytes == 0, SHORTEST_PADDED_BYTES, quoted_bytes)
     fits = (before >= ICMP_HEADER_BYTES + SHORTEST_PADDED_BYTES) & (left >= before + EXTENSION_HEADER_BYTES)
@@ -195,8 +186,7 @@ def _extension_at(family: int, data: Bytes, at: Int64s, left: Int64s) -> Int64s:
 
 
 def _behind_ipv6(data: Bytes, inner: Int64s) -> tuple[Int64s, Bytes]:
-    """Length of the quoted headers, and the protocol after them: the IPv6 header and, in a request's first fragment,
-    a fragment header (RFC 8200, section 4.5). Later fragments contain no ICMP header."""
+    """Quoted headers' length and next protocol, past a first fragment header (RFC 8200, section 4.5)."""
     following = _byte(data, inner + 6)
     cut = following == FRAGMENT_HEADER
     fragment = inner + IPV6_HEADER_BYTES
@@ -206,14 +196,13 @@ def _behind_ipv6(data: Bytes, inner: Int64s) -> tuple[Int64s, Bytes]:
 
 
 def carries_mtu(family: int, icmp_type: Int64s, icmp_code: Int64s) -> Bools:
-    """Whether an error of this type and code carries the next-hop MTU."""
     too_big, code = TOO_BIG[family]
     carries: Bools = (icmp_type == too_big) & ((icmp_code == code) if family == 4 else True)
     return carries
 
 
 def _mtu_bytes(family: int, data: Bytes, at: Int64s) -> Int64s:
-    """RFC 1191 section 4: the last 16 bits of the ICMP header; RFC 4443 section 3.2: the last 32."""
+    """RFC 1191 section 4: the last 16 bits; RFC 4443 section 3.2: 32."""
     width = 2 if family == 4 else 4
     octets = _columns(data, at + ICMP_HEADER_BYTES - width, width).astype(np.int64)
     places: Int64s = 256 ** np.arange(width - 1, -1, -1, dtype=np.int64)
@@ -226,7 +215,6 @@ def _byte(data: Bytes, at: Int64s) -> Bytes:
 
 
 def _columns(data: Bytes, start: Int64s, width: int) -> Bytes:
-    """`width` bytes of each row from its own `start`, padded with the last byte of the row."""
     columns = np.minimum(start[:, np.newaxis] + np.arange(width), data.shape[1] - 1)
     gathered: Bytes = data[np.arange(len(data))[:, np.newaxis], columns]
     return gathered

@@ -1,8 +1,6 @@
-"""System calls for batched messages: `sendmmsg`, `recvmmsg`, their structures as NumPy types, control messages.
+"""Batch system calls `sendmmsg` and `recvmmsg`, with NumPy structures and control messages.
 
-`KernelSendBatch` and `KernelReceiveBatch` own the memory that the kernel reads and writes; each row is a message.
-`read_controls` parses the control messages of many rows at once and checks the level, type and length of each.
-Independent of ICMP. Works on 64-bit Linux only, if `missing_calls` returns none; can be imported anywhere.
+64-bit Linux only, if `missing_calls` is empty; can be imported anywhere.
 """
 
 from __future__ import annotations
@@ -22,8 +20,8 @@ from probes.packets.arrays import Bytes, Int64s
 
 NS_PER_S = 1_000_000_000
 
+# UIO_MAXIOV: the maximum number of messages per call.
 MAX_MESSAGES = 1024
-"""UIO_MAXIOV: the maximum number of messages per call."""
 
 SO_TIMESTAMPING = 37
 SO_RCVBUFFORCE = 33
@@ -46,18 +44,19 @@ HOP_LIMIT_MESSAGES = ((socket.IPPROTO_IP, socket.IP_TTL), (socket.IPPROTO_IPV6, 
 TRAFFIC_CLASS_MESSAGES = ((socket.IPPROTO_IP, 1), (socket.IPPROTO_IPV6, 67))  # IP_TOS, IPV6_TCLASS
 LOCAL_ADDRESS_MESSAGES = ((socket.IPPROTO_IP, 8), (socket.IPPROTO_IPV6, 50))  # IP_PKTINFO, IPV6_PKTINFO
 IP_RECVERR_RFC4884 = 26
+# Make the error queue report where the extensions of an ICMP error begin (RFC 4884).
 IPV6_RECVERR_RFC4884 = 31
-"""Make the error queue say where the extensions of an ICMP error begin (RFC 4884)."""
 ERROR_MESSAGES = ((socket.IPPROTO_IP, IP_RECVERR), (socket.IPPROTO_IPV6, IPV6_RECVERR))
 ORIGINS_ICMP = (2, 3)
 ORIGIN_TIMESTAMPING = 4
 STAMPED_AT_SEND = 0
+# SO_EE_RFC4884_FLAG_INVALID: the kernel found the extensions malformed or their checksum wrong.
 EXTENSION_INVALID = 1
-"""SO_EE_RFC4884_FLAG_INVALID: the kernel found the extensions malformed or their checksum wrong."""
 
+# Linux only; `errno` lacks the name on other systems.
 ENONET = 64
-"""Linux only; `errno` lacks the name on other systems."""
 
+# An ICMP error about an earlier packet fails the next datagram call once (ip(7), IP_RECVERR); details are queued.
 PENDING_ERRORS = frozenset(
     (
         errno.EHOSTUNREACH,
@@ -72,11 +71,9 @@ PENDING_ERRORS = frozenset(
         errno.EPROTO,
     )
 )
-"""Pending socket errors: an ICMP error about an earlier packet makes the next call on a datagram socket fail with
-any of these, once (ip(7), IP_RECVERR); the error itself is on the error queue."""
 
+# Length of a `sockaddr_in6`; a `sockaddr_in` takes the first 16 of them.
 SOCKADDR_BYTES = 28
-"""Length of a `sockaddr_in6`; a `sockaddr_in` takes the first 16 of them."""
 SOCKADDR_IN_BYTES = 16
 
 CONTROL_WORDS = 32
@@ -116,14 +113,13 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
 
 @cache
 def _call(name: str) -> Any:
-    """Look up a function of the C library. Raises AttributeError if it is missing."""
     function = getattr(ctypes.CDLL(None, use_errno=True), name)
     function.argtypes = ARGUMENTS[name]
     return function
 
 
 def missing_calls() -> list[str]:
-    """Batch system calls that the C library or kernel lacks, or a sandbox forbids."""
+    """Batch calls that this system lacks, or a sandbox forbids."""
     return [name for name in ARGUMENTS if not _is_there(name)]
 
 
@@ -138,12 +134,12 @@ def _is_there(name: str) -> bool:
 
 
 def row_addresses(array: npt.NDArray[np.generic]) -> npt.NDArray[np.uint64]:
-    """Memory address of each row of a C-contiguous array, which must outlive the pointers."""
+    """Addresses of a C-contiguous array's rows, which must outlive the pointers."""
     return np.uint64(array.ctypes.data) + np.arange(len(array), dtype=np.uint64) * np.uint64(array.strides[0])
 
 
 class KernelSendBatch:
-    """Up to `rows` messages to send. Each is a row of `heads` followed by a prefix of the shared `tail`."""
+    """Messages to send: a row of `heads` and a prefix of the shared `tail` each."""
 
     def __init__(
         self,
@@ -156,8 +152,7 @@ class KernelSendBatch:
         *,
         with_hop_limits: bool = False,
     ) -> None:
-        """`names` are the possible destinations: a sockaddr in the first `name_bytes` of each row. `with_hop_limits`:
-        each message has a TTL of its own, from `set_hop_limits`."""
+        """`names` are destinations, a sockaddr of `name_bytes` per row; `with_hop_limits` gives messages TTLs."""
         self._call = _call("sendmmsg")
         self._descriptor = descriptor
         self._names = names
@@ -178,7 +173,7 @@ class KernelSendBatch:
             self._add_hop_limits(HOP_LIMIT_MESSAGES[name_bytes == SOCKADDR_BYTES])
 
     def _add_hop_limits(self, kind: tuple[int, int]) -> None:
-        """Give each message a control message with its TTL (ip(7), IP_TTL; RFC 3542, section 6.3)."""
+        """Add TTL control messages (ip(7), IP_TTL; RFC 3542, section 6.3)."""
         rows = len(self._messages)
         self._control: Int64s = np.zeros((rows, HOP_LIMIT_WORDS), np.int64)
         self._control[:, 0] = CONTROL_HEADER_WORDS * WORD_BYTES + np.dtype(np.int32).itemsize
@@ -187,17 +182,16 @@ class KernelSendBatch:
         self._headers["control_length"] = HOP_LIMIT_WORDS * WORD_BYTES
 
     def set_hop_limits(self, hop_limits: Int64s) -> None:
-        """Set the TTL, or the hop limit of IPv6, of the first `len(hop_limits)` rows."""
         self._control.view(np.int32)[: len(hop_limits), 2 * CONTROL_HEADER_WORDS] = hop_limits
 
     def set_destinations(self, destinations: Int64s, tail_bytes: Int64s) -> None:
-        """Set the destination (a row of `names`) and the tail length of the first `len(destinations)` rows."""
+        """Set destinations (rows of `names`) and tail lengths."""
         rows = len(destinations)
         self._headers["name"][:rows] = self._name_pointers[destinations]
         self._iov["length"][:rows, 1] = tail_bytes
 
     def send(self, first: int, stop: int) -> int:
-        """Send rows `first` to `stop`. Returns how many the kernel accepted; OSError if it refused the first."""
+        """Send rows; return how many were accepted. Raises OSError if the first was refused."""
         while True:
             taken: int = self._call(
                 self._descriptor, self._at + first * MMSGHDR.itemsize, stop - first, socket.MSG_DONTWAIT
@@ -210,8 +204,7 @@ class KernelSendBatch:
 
 
 class KernelReceiveBatch:
-    """Up to `rows` received messages of up to `data_bytes`. Longer messages are truncated; with MSG_TRUNC their full
-    length is reported. Source addresses are read only `with_names`."""
+    """Received messages, truncated to `data_bytes`; MSG_TRUNC reports full lengths, `with_names` sources."""
 
     def __init__(self, descriptor: int, rows: int, data_bytes: int, *, flags: int = 0, with_names: bool = True) -> None:
         self._call = _call("recvmmsg")
@@ -235,7 +228,7 @@ class KernelReceiveBatch:
         self._used = rows
 
     def receive(self) -> int:
-        """Receive queued messages without blocking. Returns the number of rows filled."""
+        """Receive without blocking; return the rows filled."""
         used = self._headers[: self._used]
         used["name_length"] = self._name_bytes
         used["control_length"] = CONTROL_WORDS * WORD_BYTES
@@ -252,22 +245,18 @@ class KernelReceiveBatch:
                 raise OSError(code, os.strerror(code))
 
     def lengths(self, count: int) -> Int64s:
-        """Length in bytes of each of the first `count` messages."""
         return self._messages["length"][:count].astype(np.int64)
 
     def controls(self, count: int) -> Controls:
-        """Parse the control messages of the first `count` messages."""
         return read_controls(self.control[:count], self._headers["control_length"][:count].astype(np.int64))
 
 
 class Controls:
-    """Parsed control messages of many rows; absent values are 0, or -1 for `key` and `hop_limit`.
+    """Parsed control messages; absent values are 0, -1 for `key` and `hop_limit`.
 
-    `read_ns`: monotonic time when this program read each message, if recorded. `traffic_class`: DSCP and ECN, or -1;
-    `local_address`: `struct in_pktinfo` or `struct in6_pktinfo` as words of 4 bytes; both None if no row has any.
-    `error_origin` is nonzero for an ICMP error from a datagram socket's error queue, described by `error_type`,
-    `error_code`, `error_info` (an MTU) and `offender` (the address that sent the error); `extension_at` is where its
-    extensions begin in the data, 0 without any.
+    `read_ns` is monotonic. `traffic_class` (DSCP and ECN, or -1) and `local_address` (4-byte words of `in_pktinfo`,
+    `in6_pktinfo`) may be None. A nonzero `error_origin` marks a queued ICMP error, with MTU in `error_info`, sender in
+    `offender`.
     """
 
     __slots__ = (
@@ -291,13 +280,13 @@ class Controls:
         self.offender: Bytes = np.zeros((rows, SOCKADDR_BYTES), np.uint8)
 
 
+# Selected rows of a batch, or all.
 Rows = Int64s | slice
-"""Selected rows of a batch, or all."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ControlMessage:
-    """Position of a control message in its row (in words of 8 bytes), and its header."""
+    """Header and position (in words of 8 bytes) of a control message."""
 
     at: int
     length: int
@@ -314,11 +303,9 @@ class _ControlMessage:
 
 
 def read_controls(control: Int64s, control_bytes: Int64s) -> Controls:
-    """Parse the control messages of each row: kernel timestamps (CLOCK_REALTIME), send key, hop limit, ICMP error.
+    """Parse kernel timestamps (CLOCK_REALTIME), send keys, hop limits and ICMP errors.
 
-    `control` has shape (rows, words of 8 bytes); `control_bytes` is how much of each row the kernel filled.
-    A message that exceeds the filled part ends its row. Most rows of a batch have the same layout; rows with the same
-    layout are parsed at once.
+    `control` has shape (rows, words of 8 bytes), filled to `control_bytes`. Same layouts are parsed at once.
     """
     controls = Controls(len(control))
     pairs = np.ascontiguousarray(control).view(np.int32)
@@ -340,7 +327,6 @@ def read_controls(control: Int64s, control_bytes: Int64s) -> Controls:
 
 
 def _layout(control: Int64s, pairs: npt.NDArray[np.int32], filled: int) -> list[_ControlMessage]:
-    """The positions of the control messages in a row."""
     messages = []
     at, left = 0, filled
     while left >= CONTROL_HEADER_WORDS * WORD_BYTES:
@@ -356,7 +342,6 @@ def _layout(control: Int64s, pairs: npt.NDArray[np.int32], filled: int) -> list[
 def _read_message(
     controls: Controls, control: Int64s, pairs: npt.NDArray[np.int32], rows: Rows, message: _ControlMessage
 ) -> None:
-    """Parse a control message that is at the same position in all `rows`."""
     kind, data = (message.level, message.kind), message.data
     if kind == (socket.SOL_SOCKET, SO_TIMESTAMPING) and message.data_bytes >= 16:
         controls.stamp_ns[rows] = control[rows, data] * NS_PER_S + control[rows, data + 1]
@@ -378,7 +363,7 @@ def _read_message(
 
 
 def _read_error(controls: Controls, pairs: npt.NDArray[np.int32], rows: Rows, message: _ControlMessage) -> None:
-    """Parse `struct sock_extended_err`: the key of a send timestamp, or the fields of an ICMP error."""
+    """Parse `struct sock_extended_err`: a send timestamp's key, or an ICMP error."""
     unsigned, data = pairs.view(np.uint32), 2 * message.data
     stamp = (pairs[rows, data] == errno.ENOMSG) & (unsigned[rows, data + 1] & 0xFF == ORIGIN_TIMESTAMPING)
     stamp &= pairs[rows, data + 2] == STAMPED_AT_SEND

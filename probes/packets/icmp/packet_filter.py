@@ -1,7 +1,4 @@
-"""The packet filter of a raw ICMP socket: classic BPF that accepts only replies to and errors about our requests.
-
-Over IPv4 the program sees the IP header; over IPv6 the kernel has stripped the header.
-"""
+"""Classic BPF filter of a raw ICMP socket: only replies to and errors about our requests."""
 
 from __future__ import annotations
 
@@ -20,8 +17,8 @@ from probes.packets.icmp.icmp_errors import (
     TYPES,
 )
 
+# A classic BPF instruction: code, jump if true, jump if false, operand (bpf(4); McCanne and Jacobson 1993).
 Instruction = tuple[int, int, int, int]
-"""A classic BPF instruction: code, jump if true, jump if false, operand (bpf(4); McCanne and Jacobson 1993)."""
 
 LOAD_BYTE, LOAD_HALF = 0x30, 0x28
 LOAD_BYTE_AT_X, LOAD_HALF_AT_X = 0x50, 0x48
@@ -33,12 +30,12 @@ WHOLE = 0x40000
 IDENTIFIER_AT = 4
 QUOTED_IP_AT = 8
 
+# An instruction whose jumps may be labels, or a label for the next instruction.
 Step = tuple[int, int | str, int | str, int] | str
-"""An instruction whose jumps may be labels, or a label for the next instruction."""
 
 
 def program(family: int, identifier: int) -> list[Instruction]:
-    """Accept echo replies with this identifier, and ICMP errors that quote an echo request with it."""
+    """Accept echo replies with this identifier, and errors that quote it."""
     behind_ip = _behind_ipv4(identifier) if family == 4 else _of_ipv6(identifier)
     return assemble([*behind_ip, "drop", (RETURN, 0, 0, 0)])
 
@@ -104,7 +101,6 @@ def _quotes_our_request(at: int, identifier: int) -> list[Step]:
 
 
 def assemble(steps: list[Step]) -> list[Instruction]:
-    """Resolve labels to jump offsets."""
     labels: dict[str, int] = {}
     instructions: list[tuple[int, int | str, int | str, int]] = []
     for step in steps:
@@ -123,7 +119,6 @@ def assemble(steps: list[Step]) -> list[Instruction]:
 
 
 def attach(opened: socket.socket, instructions: Sequence[Instruction]) -> None:
-    """Attach the program to the socket."""
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *instruction) for instruction in instructions))
     opened.setsockopt(
         socket.SOL_SOCKET, kernel.SO_ATTACH_FILTER, struct.pack("HP", len(instructions), ctypes.addressof(code))

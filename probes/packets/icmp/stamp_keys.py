@@ -1,7 +1,6 @@
-"""Maps timestamp keys to packets. The kernel numbers a socket's send timestamps (OPT_ID) from 0, in sending order.
+"""Maps the kernel's send timestamp keys (OPT_ID) to packets.
 
-A packet without a route uses no key. Whether other failures use a key depends on the kernel version, so after such a
-failure the keys are restarted; a timestamp still queued then carries a key from before the restart.
+A packet without a route uses no key; after other failures, which depend on the kernel, keys are restarted.
 """
 
 from __future__ import annotations
@@ -22,19 +21,17 @@ class StampKeys:
         self._start_before = 0
 
     def sent(self, first: int, stop: int) -> None:
-        """Record that the kernel accepted packets `first` to `stop`."""
         following = self._count + stop - first
         if first != self._count:
             self._packets[self._count : following] = np.arange(first, stop)
         self._count = following
 
     def restart(self) -> None:
-        """Restart: the next packet sent has key 0."""
         if self._start != self._count:
             self._start_before, self._start = self._start, self._count
 
     def packets(self, keys: Int64s) -> Int64s:
-        """The packet of each key; -1 if there is no such packet."""
+        """The packet of each key; -1 without a packet."""
         recent = self._start + keys
         before = self._start_before + keys
         place = np.where(recent < self._count, recent, np.where(before < self._start, before, -1))

@@ -12,10 +12,9 @@ MAX_RETRY_AFTER_S = 600.0
 
 
 class BackOff:
-    """Counts failures in a row. `may_try` is true until a failure, and again after its pause.
+    """Counts failures in a row; `may_try` is false during each pause.
 
-    The pause doubles with each failure and is drawn between half of it and the whole, so that the agents of a mesh
-    do not come back together; where the centre asks for a time, it begins after that.
+    The pause doubles, drawn between half and whole so that agents do not return together.
     """
 
     def __init__(

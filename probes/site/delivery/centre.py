@@ -1,9 +1,4 @@
-"""The centre as an agent sees it: a few HTTP requests, with the token, over verified TLS.
-
-Each method of `Centre` sends one request and raises a `CentreError` with the status, the centre's reason and its
-Retry-After. Retries are up to the caller, but a request that one URL of the centre does not answer goes to the next
-(`probes.site.delivery.centre_urls`). `Centre.clock` learns from each answer how far our clock is from the centre's.
-"""
+"""The centre as an agent sees it: a few HTTP requests, with the token, over verified TLS, retried by the caller."""
 
 from __future__ import annotations
 
@@ -59,10 +54,10 @@ from probes.site.wire import (
     Welcome,
 )
 
+# Timeout of an idle connection; a whole exchange may take four times as long.
 TIMEOUT_S = 30.0
-"""Timeout of an idle connection; a whole exchange may take four times as long."""
+# Timeout of connecting, where the centre has another URL to try.
 CONNECT_TIMEOUT_S = 5.0
-"""Timeout of connecting, where the centre has another URL to try."""
 HEALTH = "/health"
 MAX_ANSWER_BYTES = 64 * 2**20
 GZIP_WBITS = 31
@@ -85,15 +80,14 @@ ADVICE = {
     503: "it cannot store now",
 }
 
+# Statuses with which the centre accepts nothing from this agent until a person fixes the reason.
 NOT_OURS = (401, 403, 409, 426)
-"""Statuses with which the centre accepts nothing from this agent until a person fixes the reason."""
+# Statuses of a front that cannot do its work, or of its proxy: another URL may do better.
 FRONT_FAILS = (502, 503, 504)
-"""Statuses of a front that cannot do its work, or of a proxy that reaches none: another URL may do better."""
 
 
 class CentreError(Exception):
-    """A request that did not succeed. `status` is None when there was no answer at all; `reason` is the error
-    message of the centre, if there is any."""
+    """A request that did not succeed; `status` is None without an answer, `reason` the centre's message."""
 
     def __init__(
         self, message: str, *, status: int | None = None, reason: str | None = None, retry_after_s: float | None = None
@@ -109,20 +103,19 @@ class CentreUnreachable(CentreError):
 
 
 class CentreTimeout(CentreUnreachable):
-    """The answer took too long; the request may have been heard."""
+    """The answer took too long; the request may have been received."""
 
 
 class BadCertificate(CentreUnreachable):
-    """Who answered could not show that it is the centre."""
+    """The server could not show that it is the centre."""
 
 
 class Centre:
-    """The centre at `url`, and at `further_urls` where that does not answer. The token is read from its file at each
-    request, so that it can be changed there; a site that is about to join has none. `identity` is who we are
-    (`probes.site.identity`). `refusal` is why the centre takes nothing from this agent; None while it does, or nobody
-    knows. `plan_told` is the version of our plan by the answer to the newest delivery, with its time on the steady
-    clock; None where that told nothing. `protocol` is the version that both ends speak, the lowest until the centre has
-    told which ones it does."""
+    """The centre at `url`, else at `further_urls`; the token file is read at each request.
+
+    `refusal` is why the centre accepts nothing, `plan_told` the plan's version by the newest delivery; both may be
+    None.
+    """
 
     def __init__(
         self,
@@ -148,11 +141,10 @@ class Centre:
 
     @property
     def url(self) -> str:
-        """The URL in use."""
         return self.urls.current
 
     def plan(self, version: str | None) -> Plan | None:
-        """This site's plan; None if it is still that of `version`. Raises `CentreError`."""
+        """This site's plan; None if it is still that version. Raises `CentreError`."""
         headers = {ABILITIES_HEADER: f"{ON_DEMAND_PINGS}, {ON_DEMAND_TRACES}", "Accept-Encoding": "gzip"}
         if version is not None:
             headers["If-None-Match"] = f'"{version}"'
@@ -169,28 +161,25 @@ class Centre:
         return receipt
 
     def report_pings(self, report: OnDemandPingReport) -> None:
-        """Tell the state of on-demand pings. Raises `CentreError`."""
+        """Report the state of on-demand pings. Raises `CentreError`."""
         headers = {"Content-Type": "application/json"}
         self._request("POST", "/api/agent/on-demand-pings", headers, msgspec.json.encode(report))
 
     def welcome(self) -> Welcome:
-        """Fetch the versions that the centre supports; needs no token. Raises `CentreError`."""
+        """Fetch the centre's supported versions; needs no token. Raises `CentreError`."""
         return _decoded(self._request("GET", ENROL, {}, None)[1], Welcome)
 
     def enrol(self, request: EnrolmentRequest) -> Enrolment:
-        """Redeem a single-use code, at the URL in use alone: another would refuse a code whose answer was lost.
-
-        Raises `CentreError`.
-        """
+        """Redeem a code at the URL in use alone: another would refuse a used code. Raises `CentreError`."""
         headers, body = {"Content-Type": "application/json"}, msgspec.json.encode(request)
         return _decoded(self._request_at(self.url, "POST", ENROL, headers, body)[1], Enrolment)
 
     def check(self, url: str) -> None:
-        """Raises `CentreError` unless a centre answers at this URL."""
+        """Raise `CentreError` unless a centre answers at this URL."""
         _decoded(self._request_at(url, "GET", ENROL, {}, None)[1], Welcome)
 
     def _request(self, method: str, path: str, headers: dict[str, str], body: bytes | None) -> tuple[int, bytes]:
-        """Status (200 or 304) and body of the answer of the first URL that does its work, from the one in use on."""
+        """Status (200 or 304) and body from the first working URL."""
         self.urls.return_to_earlier(self._is_healthy)
         failures: list[CentreError] = []
         for url in self.urls.in_turn():
@@ -213,7 +202,7 @@ class Centre:
             logger.warning("%s; going on with %s", failures[0], url)
 
     def _is_healthy(self, url: str) -> bool:
-        """Whether the front at this URL answers; costs its database nothing."""
+        """Whether the front at this URL answers, without its database."""
         connection = self._connect(url, CONNECT_TIMEOUT_S)
         try:
             connection.request("GET", _prefix(url) + HEALTH)
@@ -226,7 +215,7 @@ class Centre:
     def _request_at(
         self, url: str, method: str, path: str, headers: dict[str, str], body: bytes | None
     ) -> tuple[int, bytes]:
-        """As `_request`, of one URL. Redirections are not followed, for the token's sake."""
+        """As `_request`, of one URL; follows no redirections, for the token's sake."""
         connect_timeout_s = self._timeout_s if len(self.urls) == 1 else min(self._timeout_s, CONNECT_TIMEOUT_S)
         connection = self._connect(url, connect_timeout_s)
         end = _ExchangeDeadline(4 * self._timeout_s)
@@ -274,7 +263,7 @@ class Centre:
         )
 
     def _note_protocols(self, header: str | None) -> None:
-        """Speak the highest version that both ends know, by the header of an answer."""
+        """Use the highest version that both ends know, by the header."""
         highest = re.search(r"\bhighest=([0-9]{1,9})\b", header or "")
         if highest is not None:
             self.protocol = max(LOWEST_PROTOCOL, min(PROTOCOL, int(highest[1])))
@@ -299,13 +288,12 @@ class Centre:
 
 
 def _prefix(url: str) -> str:
-    """The path under which the centre is served at this URL."""
     parts = urlsplit(url)
     return "" if parts.scheme == UNIX else parts.path
 
 
 class _UnixConnection(http.client.HTTPConnection):
-    """HTTP over a Unix socket: of a centre on the same machine, which shares no network with us."""
+    """HTTP over a Unix socket, for a centre on the same machine."""
 
     def __init__(self, path: str, timeout_s: float) -> None:
         super().__init__("localhost", timeout=timeout_s)
@@ -318,8 +306,6 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 class _ExchangeDeadline(threading.Timer):
-    """Shuts the connection down when the whole exchange takes too long, even if bytes still trickle in."""
-
     def __init__(self, after_s: float) -> None:
         super().__init__(after_s, self._shut_down)
         self.daemon = True
@@ -345,7 +331,7 @@ def encode_batch(batch: Batch) -> tuple[dict[str, str], bytes]:
 
 
 def _unpacked(content: bytes, encoding: str | None) -> bytes:
-    """The body of an answer as it was before its compression, of `MAX_ANSWER_BYTES` at most. Raises `CentreError`."""
+    """The decompressed body, `MAX_ANSWER_BYTES` at most. Raises `CentreError`."""
     if encoding in (None, "identity") or not content:
         return content
     if encoding != "gzip":
@@ -381,7 +367,6 @@ def _reason(content: bytes) -> str | None:
 
 
 def _said(content: bytes) -> str:
-    """The beginning of the answer's body, for the error message."""
     text = " ".join(content[:300].decode(errors="replace").split())
     return f" ({text})" if text else ""
 

@@ -1,8 +1,4 @@
-"""The URLs of one centre, in order of preference, and which of them is in use.
-
-An agent stays with a URL while that is healthy. After a failure it goes on with the next that answers, and checks from
-time to time whether an earlier one is healthy again. All lead to the same centre, and any may get any request.
-"""
+"""The URLs of one centre, by preference, and the URL in use: kept while healthy."""
 
 from __future__ import annotations
 
@@ -10,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from probes.site.delivery.centre_clock import steady_s
 
+# How often an earlier URL is checked, to return to it when healthy.
 RETURN_EVERY_S = 60.0
-"""How often a URL of less preference is left for an earlier one that is healthy again."""
 
 
 class CentreUrls:
@@ -30,7 +26,6 @@ class CentreUrls:
         return len(self._urls)
 
     def in_turn(self) -> list[str]:
-        """The current URL, then the others by preference."""
         current = self.current
         return [current, *(url for url in self._urls if url != current)]
 
@@ -41,7 +36,7 @@ class CentreUrls:
             self._checked_s = self._now_s()
 
     def return_to_earlier(self, is_healthy: Callable[[str], bool]) -> None:
-        """Use the first of the earlier URLs that is healthy, if their last check is long enough ago."""
+        """Use the first healthy earlier URL, if their last check is long enough ago."""
         if self._now_s() - self._checked_s < RETURN_EVERY_S:
             return
         self._checked_s = self._now_s()

@@ -1,12 +1,7 @@
-"""Delivers the spool to the centre, oldest first, until it is empty or the centre fails.
+"""Deliver the spool to the centre, oldest first; a batch leaves only with its receipt.
 
-A batch leaves the spool only with its receipt. After a failure nothing is sent until the pause is over, then a small
-batch first; batches grow while the centre answers quickly. A batch is halved if it is too large, if the centre did not
-receive it in time, or if it timed out twice. A batch that the centre cannot parse is halved until the bad result is
-alone, which is then quarantined with the centre's reason, unless the centre rejects even an empty batch: then all
-results are kept. A batch with several 5xx answers is halved likewise, if the centre accepts an empty batch; a result
-that is alone then lets others go first, and is quarantined only if the centre accepts those and never that result
-(`probes.site.delivery.quarantine_candidates`).
+Failing batches are halved until a bad result is alone and quarantined, unless the centre rejects even an empty batch;
+on 5xx by `quarantine_candidates`.
 """
 
 from __future__ import annotations
@@ -29,21 +24,21 @@ from probes.site.wire import Batch, Receipt
 
 logger = logging.getLogger(__name__)
 
+# First batch after a start or a failure: the centre may just be back, and all agents with it.
 FIRST_RESULTS = 250
-"""In the first batch after a start or a failure: the centre may have just come back, and all agents with it."""
 MAX_RESULTS = 8000
 MAX_BATCH_BYTES = 2 * 2**20
 QUICK_S, SLOW_S = 2.0, 10.0
+# Period over which a mesh's sites start to send their backlogs after an outage of the centre.
 SPREAD_S = 30.0
-"""Period over which the sites of a mesh start to send their backlogs after an outage of the centre."""
 TOO_LARGE, TOO_SLOW = 413, 408
 UNREADABLE = (400, 422)
+# 503: the centre cannot store now; a smaller batch may pass, and no result is at fault.
 SERVER_ERROR, NOT_NOW = 500, 503
-"""503 is the centre's word that it cannot store now: a smaller batch may pass, and no result is at fault."""
+# Consecutive 5xx answers to the same batch before it is halved.
 FAILURES = 3
-"""Consecutive 5xx answers to the same batch before it is halved."""
+# Number of a batch without results, which only tests whether the centre can read our batches.
 NOTHING = 0
-"""The number of a batch without results, which only asks whether the centre can read our batches."""
 
 
 def utc_now() -> datetime:
@@ -51,8 +46,10 @@ def utc_now() -> datetime:
 
 
 class DeliveryLoop:
-    """Delivers a spool to a centre, each batch with the health report from `health`. Any thread may call
-    `run`; a single thread delivers at a time. `spread` is a number from 0 to 1 that belongs to the site."""
+    """Delivers a spool to a centre in a single thread at a time; any may call `run`.
+
+    `spread` is the site's number from 0 to 1.
+    """
 
     def __init__(
         self,
@@ -82,7 +79,6 @@ class DeliveryLoop:
         self._running = threading.Lock()
 
     def run(self) -> int:
-        """Deliver the backlog; the number of results that the centre acknowledged."""
         if not self._back_off.may_try() or self._clock() < self._not_before:
             return 0
         if not self._running.acquire(blocking=False):
@@ -111,7 +107,6 @@ class DeliveryLoop:
         return delivered
 
     def _next_batch(self) -> Batch | None:
-        """A quarantine candidate that is due, else the oldest other results, else a candidate."""
         due = self._candidates.due()
         if due is not None:
             batch = self._form(only=due)
@@ -149,7 +144,7 @@ class DeliveryLoop:
         self._is_after_outage = False
 
     def _recover(self, batch: Batch, error: CentreError) -> bool:
-        """Halve the batch, or quarantine the bad result, where that helps; whether to retry at once."""
+        """Halve the batch or quarantine its bad result; whether to retry at once."""
         if error.status == TOO_LARGE:
             self._halve(batch, str(error))
             return True
@@ -161,7 +156,6 @@ class DeliveryLoop:
         return True
 
     def _recover_from_server_error(self, batch: Batch, error: CentreError) -> bool:
-        """As `_recover`, of a batch that is answered 5xx."""
         number, failures = self._failing
         failures = failures + 1 if number == batch.number else 1
         self._failing = batch.number, failures
@@ -215,8 +209,7 @@ class DeliveryLoop:
         )
 
     def _take_smaller(self, batch: Batch, *, is_stored: bool | None) -> None:
-        """Make new batches smaller, and halve this batch too if the centre has not stored it; if that is unknown
-        (None), only when it times out again."""
+        """Make new batches smaller, and this batch unless it is stored."""
         self._max_results = max(1, self._max_results // 2)
         if (is_stored is False or self._timed_out == batch.number) and len(batch.sequences) > 1:
             self._spool.halve_batch(batch.number, "it timed out")

@@ -20,13 +20,12 @@ from probes.site.spool.spool import Spool
 from probes.site.wire import Batch, BurstBlock, ToDeliver
 from probes.transfers.iperf3 import authentication
 
+# How long iperf3's version is kept: searching PATH costs as much as the rest of a report.
 VERSION_KEPT_S = 60.0
-"""How long the version of iperf3 is kept: looking for the program in all of PATH costs as much as the rest of a
-report."""
 
 
 class HealthReporter:
-    """Makes the health reports of an agent. `now_s` is a monotonic clock."""
+    """Makes an agent's health reports; `now_s` is a monotonic clock."""
 
     def __init__(
         self,
@@ -43,7 +42,6 @@ class HealthReporter:
         self._iperf3: tuple[float, str | None] | None = None
 
     def current(self) -> Health:
-        """The health now, without a batch."""
         offset = self._clock.offset()
         return msgspec.structs.replace(
             read_health(),
@@ -63,7 +61,6 @@ class HealthReporter:
         return self._iperf3[1]
 
     def for_batch(self, batch: Batch) -> Health:
-        """The health to send with `batch`."""
         messages: tuple[ToDeliver, ...] = (*batch.results, *batch.all_blocks)
         periods = clock_offs(messages)
         return msgspec.structs.replace(
@@ -76,7 +73,6 @@ class HealthReporter:
 
 
 def poorest_stamp(messages: Iterable[ToDeliver]) -> Stamp | None:
-    """Of the results that say how they were stamped; None where there are none."""
     stamps: set[Stamp | None] = set()
     for message in messages:
         stamps |= stamps_of(message) if isinstance(message, BurstBlock) else {getattr(message.result, "stamp", None)}
@@ -84,7 +80,7 @@ def poorest_stamp(messages: Iterable[ToDeliver]) -> Stamp | None:
 
 
 def clock_offs(messages: Iterable[ToDeliver]) -> tuple[ClockOff, ...]:
-    """The periods of the results that were measured with a wrong clock, a period for each time that it was set."""
+    """Periods of results measured with a wrong clock, for each time that it was set."""
     periods: list[ClockOff] = []
     is_right = True
     for _, since, until, off_s in sorted(_measured(messages), key=itemgetter(0)):
@@ -99,7 +95,6 @@ def clock_offs(messages: Iterable[ToDeliver]) -> tuple[ClockOff, ...]:
 
 
 def _measured(messages: Iterable[ToDeliver]) -> Iterator[tuple[datetime, datetime, datetime, float | None]]:
-    """When the results began, by the centre's clock; their first and last start as stored; the error of the clock."""
     for message in messages:
         if not isinstance(message, UncheckedResult):
             since, until = starts_of(message) if isinstance(message, BurstBlock) else (message.result.started_at,) * 2

@@ -1,19 +1,16 @@
-"""Results suspected of causing 5xx answers to their batch: each is retried alone, between other results.
+"""Results suspected of causing 5xx answers, retried alone; kept in memory.
 
-Only the centre's answers tell a result that it cannot take from a centre that takes nothing. So a failure counts
-against a result only where it was alone in its batch, and where the centre has taken another result since the failure
-before. Kept in memory: an agent that starts again begins anew.
+A failure counts only if the centre has accepted another result since the last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+# Failures alone before quarantine: if every other request fails, 1 good result of 16 is quarantined.
 FAILURES_ALONE = 4
-"""Failures alone before a result is quarantined. With a centre that fails every other request, a good result is
-quarantined in 1 of 16 cases."""
+# More of them are no culprits: the centre takes nothing.
 MAX_CANDIDATES = 1000
-"""More of them are no culprits: the centre takes nothing."""
 
 
 class QuarantineCandidates:
@@ -31,7 +28,7 @@ class QuarantineCandidates:
         return frozenset(self._failures)
 
     def due(self) -> int | None:
-        """The oldest to be tried alone now; None where none is."""
+        """The oldest to be tried alone now; None without any."""
         return min(self._due, default=None)
 
     def failed(self, sequence: int) -> bool:
@@ -44,7 +41,7 @@ class QuarantineCandidates:
         return self._failures[sequence] >= FAILURES_ALONE
 
     def accepted(self, sequences: Iterable[int]) -> None:
-        """The centre has taken these results: so it takes some, and these are no suspects."""
+        """Clear accepted results of suspicion."""
         taken = set(sequences)
         for sequence in taken:
             self._failures.pop(sequence, None)

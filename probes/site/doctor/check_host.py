@@ -30,7 +30,6 @@ LOOPBACK = {4: "127.0.0.1", 6: "::1"}
 
 
 def check_files(site: SiteSetup) -> Iterator[CheckResult]:
-    """The data folder, the token, the limits."""
     yield _data_folder(site.data)
     if not site.token_file.exists():
         yield CheckResult(
@@ -65,7 +64,6 @@ def _data_folder(data: Path) -> CheckResult:
 
 
 def check_programs(site: SiteSetup) -> Iterator[CheckResult]:
-    """Check the programs that the agent starts."""
     yield _iperf3()
     path = shutil.which("ip")
     if path is None:
@@ -118,13 +116,13 @@ def has_net_raw(process_status: str) -> bool:
 
 
 def is_in_range(group_range: str, groups: set[int]) -> bool:
-    """Whether any of the groups is within net.ipv4.ping_group_range; "1 0" is empty."""
+    """Whether any group is within net.ipv4.ping_group_range; "1 0" is empty."""
     first, last = map(int, group_range.split())
     return any(first <= group <= last for group in groups)
 
 
 def check_sockets(site: SiteSetup) -> Iterator[CheckResult]:
-    """Open a socket of each family and send three echoes to ourselves. A machine may have no IPv6 if nobody asks it."""
+    """Send three echoes to ourselves; IPv6 may be missing if unneeded."""
     wanted = {family for _, family in site.names()} | {4}
     for family in FAMILY:
         check = f"ICMP over IPv{family}"

@@ -26,7 +26,6 @@ NOBODY_LISTENS = (errno.ECONNREFUSED,)
 
 
 def check_centre(site: SiteSetup) -> Iterator[CheckResult]:
-    """Check that it answers, has a valid certificate and accepts the token."""
     answer = site.answer
     if answer is None:
         yield CheckResult(
@@ -43,7 +42,7 @@ def check_centre(site: SiteSetup) -> Iterator[CheckResult]:
 
 
 def _check_urls(centre: Centre) -> Iterator[CheckResult]:
-    """Check each URL of the centre by itself: while one answers, the agent does not tell of another."""
+    """Check each URL by itself: the agent hides one while another answers."""
     for url in centre.urls:
         try:
             centre.check(url)
@@ -69,7 +68,7 @@ def _mend(error: CentreError) -> str:
 
 
 def check_clock(site: SiteSetup) -> Iterator[CheckResult]:
-    """Check the clock by the kernel's status and against the centre's clock."""
+    """Check the clock by the kernel's status and against the centre's."""
     kernel = read_kernel_clock()
     ntp = "synchronise the clock by NTP: timedatectl set-ntp true, or install chrony"
     if kernel is None:
@@ -86,7 +85,6 @@ def check_clock(site: SiteSetup) -> Iterator[CheckResult]:
 
 
 def check_names(site: SiteSetup) -> Iterator[CheckResult]:
-    """Check that the centre's name and all names of the plan resolve."""
     names = site.names()
     urls = () if site.centre is None else site.centre.urls
     hosts = sorted({host for url in urls if (host := urlsplit(url).hostname) is not None})
@@ -110,7 +108,7 @@ def check_names(site: SiteSetup) -> Iterator[CheckResult]:
 
 
 def check_limits(site: SiteSetup) -> Iterator[CheckResult]:
-    """How many targets the limits allow: a failure if none; a forbidden one beside others may be meant."""
+    """Check that the limits allow any target."""
     addresses = {name: str(address[0]) for name, address in resolved(site.names())}
     rules = {name: rule for name, address in addresses.items() if (rule := site.limits.forbids_address(address))}
     allowed, fix = len(addresses) - len(rules), None
@@ -122,7 +120,7 @@ def check_limits(site: SiteSetup) -> Iterator[CheckResult]:
 
 
 def check_ports(site: SiteSetup) -> Iterator[CheckResult]:
-    """Whether throughput tests can get through: our ports free, the others' not behind a firewall."""
+    """Check that our test ports are free, and others' reachable."""
     slots = site.plan.slots if site.plan is not None else ()
     for port in sorted({slot.spec.port for slot in slots if slot.role in KIND_OF_SLOT[type(slot)].listening_roles}):
         yield _own_port(port)
@@ -154,7 +152,7 @@ def _own_port(port: int) -> CheckResult:
 
 
 def _peer(title: str, family: int, address: tuple[object, ...]) -> CheckResult:
-    """A peer listens only while a test runs; that it refuses shows that the way is open."""
+    """A peer listens only during tests: its refusal shows an open way."""
     with socket.socket(FAMILY[family]) as client:
         client.settimeout(CONNECT_TIMEOUT_S)
         try:

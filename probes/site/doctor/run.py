@@ -1,9 +1,7 @@
-"""`python -m probes site doctor`: checks this site's set-up, with a fix for each failed check.
+"""`python -m probes site doctor`: check this site's set-up, with a fix for each failure.
 
-A check is a small function from `SiteSetup` to `CheckResult`s. Options that are not given are those of the agent's
-latest start, else of the joined centre. Nothing is changed, and nothing is sent but requests for
-the plan, DNS queries, echoes to loopback and connections to the ports of the plan that the limits allow. Exit status 0
-if all checks pass, else 1. Run it as the agent's user: root has permissions that the agent lacks.
+Changes nothing; sends only plan requests, DNS queries, loopback echoes and permitted connections. Exit status 0 if all
+pass, else 1. Run it as the agent's user.
 """
 
 from __future__ import annotations
@@ -43,12 +41,12 @@ from probes.site.settings import (
 from probes.site.wire import Plan
 from probes.stamp.check import check_reflector
 
+# Further requests: the fastest gives the best estimate of the clock offset.
 CLOCK_EXCHANGES = 3
-"""Further requests: the fastest gives the best estimate of the clock offset."""
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the results; 0 if all checks pass."""
+    """Returns 0 if all checks pass."""
     given = {"centre": args.centre, "token": args.token_file, "limits": args.limits}
     findings = examine(read_setup(args.data.resolve(), **given, allow_plain_http=args.allow_plain_http))
     print(msgspec.json.encode(findings).decode() if args.json else "\n".join(lines(findings)))
@@ -56,12 +54,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def examine(site: SiteSetup) -> list[CheckResult]:
-    """Run all checks in order."""
     return [finding for check in CHECKS for finding in check(site)]
 
 
 def lines(findings: list[CheckResult]) -> list[str]:
-    """The results as lines of text."""
     shown = []
     for finding in findings:
         shown.append(f"{'OK  ' if finding.is_good else 'FAIL'} {finding.check:<16} {finding.detail}")
@@ -78,7 +74,7 @@ def read_setup(
     limits: Path | None = None,
     allow_plain_http: bool = False,
 ) -> SiteSetup:
-    """The set-up of a data folder. What is not given is that of the agent's latest start, else of the joined centre."""
+    """The set-up of a data folder; defaults are the latest start's options, else the joined centre's."""
     start = read_start_options(data)
     token = token or (token_file(data) if start is None else Path(start.token_file))
     given_limits = limits or (None if start is None or start.limits_file is None else Path(start.limits_file))
@@ -95,7 +91,6 @@ def read_setup(
 def _ask(
     given: str | None, data: Path, token: Path, *, allow_plain_http: bool
 ) -> tuple[Centre | None, Plan | CentreError | None]:
-    """The centre, and its answer to a request for the plan."""
     try:
         kept = None if given is not None else read_start_options(data) or read_joined(data)
         if kept is not None:
@@ -125,13 +120,11 @@ def _ask(
 
 
 def check_kinds(site: SiteSetup) -> Iterator[CheckResult]:
-    """Run the checks of each kind on its part of the plan."""
     for kind in KINDS.values():
         yield from kind.check(site.limits, () if site.plan is None else site.plan.of(kind))
 
 
 def check_stamp_reflector(site: SiteSetup) -> Iterator[CheckResult]:
-    """Check the port of the site's STAMP reflector."""
     if site.plan is not None:
         yield from check_reflector(site.limits.stamp, site.plan.reflector)
 

@@ -1,5 +1,3 @@
-"""Input of a check of `site doctor`: the `SiteSetup`."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
@@ -18,15 +16,14 @@ CONNECT_TIMEOUT_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class SiteSetup:
-    """The files, limits and plan of the site. `answer` is the centre's answer to the request for the plan: a plan, or
-    an error; None if the site has joined no centre."""
+    """Files, limits and plan of the site."""
 
     data: Path
     token_file: Path
     limits_file: Path | None
     limits: Limits
     centre: Centre | None
-    answer: Plan | CentreError | None
+    answer: Plan | CentreError | None  # to the request for the plan; None without a centre
     cached_plan: Plan | None
 
     @property
@@ -34,7 +31,6 @@ class SiteSetup:
         return self.answer if isinstance(self.answer, Plan) else self.cached_plan
 
     def names(self) -> set[Name]:
-        """Addresses and families of all targets in the plan."""
         if self.plan is None:
             return set()
         targets = {(target.address, target.family) for kind, task in self.plan.cycles for target in kind.targets(task)}

@@ -1,8 +1,4 @@
-"""`python -m probes site limits`: the limits in force at this site, and their use today, from the data folder.
-
-In: the limits file, and the counts in the data folder. Out: a line per rule, or a JSON object. Exit status 1 if a
-file cannot be used.
-"""
+"""`python -m probes site limits`: limits in force and their use today. Exit status 1 if a file cannot be used."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ from probes.toml.keys import to_toml
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when the rules could be read, 1 when the agent would not start with them."""
+    """0 when the rules could be read, else 1."""
     data = args.data.resolve()
     file = limits_file(data, getattr(args, "limits", None))
     try:

@@ -26,6 +26,5 @@ def contains(hours: HourList, begins_at: datetime, length: timedelta) -> bool:
 
 
 def _minutes(text: str) -> tuple[int, int]:
-    """Minutes of the day; an end that is not after the start is on the next day."""
     start, end = (int(part[:2]) * 60 + int(part[3:]) for part in text.split("-"))
     return start, end if end > start else end + DAY_MINUTES

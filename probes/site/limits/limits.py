@@ -1,8 +1,6 @@
-"""The limits that a site sets for its agent, which the centre cannot widen, and the checks against them.
+"""The limits that a site sets for its agent, which the centre cannot widen, and their checks.
 
-`Limits` are the rules as `probes.site.limits.read` reads them from limits.toml; `limits.example.toml` shows all of
-them. Its `forbids_…` methods give the rule against a measurement, beginning with the rule's name, or None. The use of
-the rules that count a day or an hour is kept by `probes.site.limits.usage`.
+`forbids_…` methods return the rule against a measurement, or None.
 """
 
 from __future__ import annotations
@@ -19,25 +17,24 @@ from probes.site.limits.hours import contains
 from probes.site.limits.networks import Networks, forbids_address, is_within
 from probes.throughput.limits import FillsThePath
 
+# The section with the rules of every test that fills its path.
 FILLING = "throughput"
-"""The section with the rules of every test that fills its path."""
 
 
 class LimitsOfKinds(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules of a site that apply to all kinds. Methods return the rule that forbids a measurement, or None."""
+    """The rules of a site for all kinds; `forbids_…` methods return the rule against a measurement, or None."""
 
     networks: Networks = Networks()
 
     def section(self, name: str) -> Any:
-        """The rules of a section."""
         return getattr(self, name)
 
     def forbids_address(self, address: str) -> str | None:
-        """The rule against measuring a literal address. An IPv6 address that embeds an IPv4 address counts as both."""
+        """The rule against a literal address, or None; embedded IPv4 addresses count too."""
         return forbids_address(self.networks, address)
 
     def forbids_peer(self, address: str | None) -> str | None:
-        """The rule against serving a test of a peer; None for `address` where the plan does not say who comes."""
+        """The rule against serving a peer; None for `address` where the plan does not say."""
         peers = self.section(FILLING).peers
         if peers is None:
             return None if address is None else self.forbids_address(address)
@@ -52,7 +49,7 @@ class LimitsOfKinds(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     def forbids_time(self, section: str, begins_at: datetime, length_s: float) -> str | None:
-        """The rule against a measurement at this time; all of it must lie in the hours of the section."""
+        """The rule by hours: all of the measurement must lie in the section's."""
         hours: HourList = self.section(section).hours
         if contains(hours, begins_at.astimezone(UTC), timedelta(seconds=length_s)):
             return None
@@ -60,17 +57,14 @@ class LimitsOfKinds(msgspec.Struct, frozen=True, kw_only=True):
         return f"{section}.hours: {begins} for {length_s:g} s is not within {', '.join(hours) or 'any hours'}"
 
     def forbids_length(self, spec: FillsThePath) -> str | None:
-        """The rule against a test that fills its path for its length."""
         rule: str | None = self.section(FILLING).forbids_length(spec)
         return rule
 
     def forbids_beside(self, running: int) -> str | None:
-        """The rule against a test that fills its path beside those that run now."""
         rule: str | None = self.section(FILLING).forbids_beside(running)
         return rule
 
     def forbids_share(self, length_s: float, used_s: float, expected_bits: float, used_bits: float) -> str | None:
-        """The rule against a test that fills its path for the use of this day."""
         rule: str | None = self.section(FILLING).forbids_share(length_s, used_s, expected_bits, used_bits)
         return rule
 

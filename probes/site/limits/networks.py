@@ -1,4 +1,4 @@
-"""The rules of `[networks]`: `forbids_address` returns the rule against measuring an address, or None."""
+"""The rules of `[networks]`: addresses that may not be measured."""
 
 from __future__ import annotations
 
@@ -16,25 +16,23 @@ from probes.toml.keys import check, meaning
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+# Not host addresses: replies come from others and cannot match, so loss would be 100%. No rule opens them.
 NEVER = (
     ("networks.multicast", ("224.0.0.0/4", "ff00::/8")),
     ("networks.broadcast", ("255.255.255.255/32",)),
     ("networks.unspecified", ("0.0.0.0/8", "::/128")),
 )
-"""Not the address of a host: replies, if any, come from other addresses and cannot be matched, so that a measurement
-would show 100% loss. No rule opens them."""
 WHY_NEVER = "no host's address: whoever answers has another, so nothing could be measured; no rule opens it"
+# RFC 6890: addresses with a meaning of their own at each site. Only an allowed network inside opens them.
 GUARDED = (
     ("loopback", ("127.0.0.0/8", "::1/128")),
     ("private", ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")),
     ("link_local", ("169.254.0.0/16", "fe80::/10")),
 )
-"""RFC 6890: addresses with a meaning of their own at each site. Only an allowed network inside opens them."""
 NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def _allowed_fault(text: str) -> str | None:
-    """As `network_fault`; an allowed network must not lie in a network of `NEVER`."""
     fault = network_fault(text)
     if fault is not None:
         return fault
@@ -71,7 +69,7 @@ def guarded_network(address: str) -> str | None:
 
 
 def networks_around(addresses: Iterable[str]) -> list[str]:
-    """The smallest networks that have all of these literal addresses, one for each guarded network that they are in."""
+    """The smallest networks around these literal addresses, by guarded network."""
     of_guard: dict[object, list[Address]] = {}
     for address in addresses:
         parsed = _parse(address.partition("%")[0])
@@ -85,7 +83,7 @@ def _around(addresses: list[Address]) -> Network:
 
 
 def forbids_address(networks: Networks, address: str) -> str | None:
-    """The rule against measuring a literal address. An IPv6 address that embeds an IPv4 address counts as both."""
+    """The rule against a literal address, or None; embedded IPv4 addresses count too."""
     parsed = _parse(address.partition("%")[0])
     return next((rule for each in (parsed, *_carried(parsed)) if (rule := _forbids(networks, each))), None)
 
@@ -101,8 +99,7 @@ def _forbids(networks: Networks, address: Address) -> str | None:
 
 @lru_cache(maxsize=16_384)
 def _forbidden(networks: Networks, address: Address) -> str | None:
-    """The rule of the site's networks against an address, its own addresses left out. An agent asks for the same ones
-    in each cycle."""
+    """Cached rule by the networks, since each cycle repeats the addresses."""
     for rule, never in NEVER:
         if is_within(address, never):
             return f"{rule}: {address} is {WHY_NEVER}"
@@ -121,8 +118,7 @@ def _guard(rule: str, address: Address, description: str, guarded: str) -> str:
 
 
 def _guards(networks: Networks, address: Address) -> Iterator[tuple[str, str, str]]:
-    """The rules by which this address is measured only if it is allowed by more than a network around it: name of the
-    rule, its network, and a description of the address. Links of two (RFC 3021) have no broadcast address."""
+    """Networks that only a narrower allowed network lifts; links of two have none (RFC 3021)."""
     ours = (("management", networks.management), ("own", networks.own))
     for rule, guarded in (*ours, *GUARDED):
         for network in (network for network in guarded if is_within(address, (network,))):
@@ -134,7 +130,6 @@ def _guards(networks: Networks, address: Address) -> Iterator[tuple[str, str, st
 
 
 def _opens(networks: Networks, guarded: str, address: Address) -> bool:
-    """Whether an allowed network with this address is inside the guarded network."""
     outer = _network(guarded)
     return any(
         _network(allowed).version == outer.version and _network(allowed).subnet_of(outer)  # type: ignore[arg-type]
@@ -158,7 +153,7 @@ def is_within(address: Address, networks: tuple[str, ...]) -> bool:
 
 
 def _carried(address: Address) -> list[ipaddress.IPv4Address]:
-    """IPv4 addresses that packets to an IPv6 address may end at: mapped, NAT64 (RFC 6052), 6to4 (RFC 3056), Teredo."""
+    """IPv4 addresses carried: mapped, NAT64 (RFC 6052), 6to4 (RFC 3056), Teredo."""
     if isinstance(address, ipaddress.IPv4Address):
         return []
     carried = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]

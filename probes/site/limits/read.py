@@ -1,7 +1,4 @@
-"""Read limits.toml, and list the rules with their meaning.
-
-In: the path of the file. Out: `Limits`, or `LimitsError` with every problem and its line.
-"""
+"""Read limits.toml, and list the rules with their meaning."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ SHOWN = 3
 
 
 class LimitsError(tables.FileError):
-    """The limits file is invalid or cannot be read. The agent does not start without the limits it was given."""
+    """The limits file is invalid or unreadable; the agent does not start without its limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +35,7 @@ class Rule:
 
 
 def remedy(file: Path | None, data: Path, forbidden: Mapping[str, str]) -> str:
-    """Where limits.toml is to be changed so that these addresses, with the rule against each, may be measured."""
+    """Where to change limits.toml to permit these addresses."""
     names = {address: rule.partition(":")[0] for address, rule in forbidden.items()}
     if any(name in NAMES_OF_NEVER for name in names.values()):
         return "give a host's address in mesh.toml"
@@ -57,7 +54,6 @@ def remedy(file: Path | None, data: Path, forbidden: Mapping[str, str]) -> str:
 
 
 def _place(file: Path | None, data: Path, rule: str) -> str:
-    """The file and the line of a rule, or of its table; the file to write where there is none."""
     if file is None:
         return f"{data / 'limits.toml'} (write it)"
     section, key = rule.split(".")
@@ -69,7 +65,6 @@ def _place(file: Path | None, data: Path, rule: str) -> str:
 
 
 def rules(limits: Limits) -> list[Rule]:
-    """All rules in force."""
     listed = []
     for section in Limits.__struct_fields__:
         of_section: msgspec.Struct = getattr(limits, section)
@@ -83,7 +78,6 @@ def rules(limits: Limits) -> list[Rule]:
 
 
 def _rules_of_tables(name: str, tables: Sequence[msgspec.Struct]) -> list[Rule]:
-    """The rules of the tables of a list, numbered from 1."""
     return [
         Rule(f"{name}[{number}].{key.name}", key.meaning, value, value == key.default)
         for number, table in enumerate(tables, 1)
@@ -93,7 +87,7 @@ def _rules_of_tables(name: str, tables: Sequence[msgspec.Struct]) -> list[Rule]:
 
 
 def read_limits(path: Path | None) -> Limits:
-    """The limits in a file; the defaults where there is none. Raises `LimitsError` with every problem and its line."""
+    """The limits in a file, or the defaults. Raises `LimitsError` with every problem and its line."""
     if path is None:
         return Limits()
     table = tables.read(path, Limits, LimitsError)

@@ -1,9 +1,4 @@
-"""The use of the limits: throughput tests of this day, and packets of capacity tests of this hour.
-
-Kept in a small file that is replaced as a whole, so that neither a restart nor a kill in the middle of a test resets
-the counts: a test counts with its maximum from its start, and with its actual use from its end.
-Where the disk is full the counts go on in memory, and that is logged. The rules are in `probes.site.limits.limits`.
-"""
+"""The use of the limits, on disk: a test counts its maximum from its start, so that no restart resets it."""
 
 from __future__ import annotations
 
@@ -27,30 +22,29 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 class UsageEntry(msgspec.Struct, kw_only=True):
-    """A test that counts: throughput with its length and bits, or capacity with its packets. `offered` is a test of a
-    client outside the mesh."""
+    """A test that counts."""
 
     at: datetime
     address: str
     seconds: float = 0.0
     bits: float = 0.0
     packets: int = 0
-    offered: bool = False
+    offered: bool = False  # of a client outside the mesh
 
 
 class UsageCounts(msgspec.Struct, kw_only=True):
-    """The file."""
+    """The usage file's content."""
 
     throughput: list[UsageEntry] = []
     capacity: list[UsageEntry] = []
 
 
 class UsageError(Exception):
-    """The usage file cannot be read; the message has the reason and a fix. A restart from zero would exceed limits."""
+    """The usage file cannot be read; the message has the reason and a fix."""
 
 
 class Usage:
-    """The counts of an agent. Without a file they end with the process. Safe to use from any thread."""
+    """The counts of an agent, in memory without a file. Safe to use from any thread."""
 
     def __init__(
         self, limits: Limits, file: Path | None = None, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -64,8 +58,7 @@ class Usage:
 
     @contextlib.contextmanager
     def testing(self, spec: FillsThePath, address: str, *, offered: bool = False) -> Iterator[UsageEntry]:
-        """Count a test with `address` while the context lasts; the caller sets the bits of the entry. Raises ProbeError
-        where the day has no room for it."""
+        """Count a test during the context. Raises ProbeError if the day is full."""
         with self._lock:
             likely_bits = self._likely_bits(spec, address, spec.length_s)
             used = UsageEntry(at=self._now(), address=address, seconds=spec.length_s, bits=likely_bits, offered=offered)
@@ -83,7 +76,7 @@ class Usage:
                 self._write()
 
     def forbids_offered(self, spec: FillsThePath) -> str | None:
-        """The rule against another test of a client outside the mesh today, whoever it is, or None."""
+        """The rule against another test of an outside client today, or None."""
         with self._lock:
             likely_bits = self._likely_bits(spec, "", spec.length_s)
             return self._forbids(
@@ -91,7 +84,7 @@ class Usage:
             )
 
     def _forbids(self, wanted: UsageEntry) -> str | None:
-        """The rule against a test by the use of its day. To be called with the lock held."""
+        """Call with the lock held."""
         used_s, used_bits = usage_of_day(self._kept, wanted.at)
         rule = self._limits.forbids_share(wanted.seconds, used_s, wanted.bits, used_bits)
         if rule is None and wanted.offered:
@@ -101,7 +94,6 @@ class Usage:
         return rule
 
     def note_packets(self, address: str, packets: int) -> None:
-        """Count the packets of a capacity measurement."""
         with self._lock:
             self._kept.capacity.append(UsageEntry(at=self._now(), address=address, packets=packets))
             self._write()
@@ -112,12 +104,12 @@ class Usage:
             return sum(entry.packets for entry in self._kept.capacity if entry.address == address and entry.at > since)
 
     def today(self) -> tuple[float, float]:
-        """Seconds of throughput tests, and bits, of this day in UTC."""
+        """Seconds and bits of throughput tests on this day, UTC."""
         with self._lock:
             return usage_of_day(self._kept, self._now())
 
     def _likely_bits(self, spec: FillsThePath, address: str, length_s: float) -> float:
-        """The bits at the test's set rate, else at that of the fastest test with this address within a day; else 0."""
+        """Bits at the set rate, else the fastest test's within a day, else 0."""
         if spec.rate_bps is not None:
             return spec.rate_bps * length_s
         rates = [
@@ -126,7 +118,7 @@ class Usage:
         return max(rates, default=0.0) * length_s
 
     def _write(self) -> None:
-        """Delete entries older than any rule counts, and write the file. To be called with the lock held."""
+        """Delete expired entries and write the file. Call with the lock held."""
         now = self._now()
         self._kept.throughput = [entry for entry in self._kept.throughput if entry.at > now - DAY]
         self._kept.capacity = [entry for entry in self._kept.capacity if entry.at > now - HOUR]
@@ -140,7 +132,6 @@ class Usage:
 
 
 def usage_of_day(kept: UsageCounts, now: datetime) -> tuple[float, float]:
-    """Seconds and bits of the throughput tests since midnight, UTC."""
     midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     today = [entry for entry in kept.throughput if entry.at >= midnight]
     return sum(entry.seconds for entry in today), sum(entry.bits for entry in today)

@@ -1,8 +1,4 @@
-"""The limits as limits.toml has them now: the agent takes up a changed file without a restart.
-
-In: the path of the file. Out: `WatchedLimits`, which stands in for `Limits`, and runs services that are made from them.
-A file that cannot be used leaves the limits as they were, and is logged.
-"""
+"""Limits that follow a changed limits.toml without a restart; an unusable file is logged and changes nothing."""
 
 from __future__ import annotations
 
@@ -33,8 +29,7 @@ class Service(Protocol):
 
 
 class WatchedLimits:
-    """Has the attributes of the present `Limits`. `find_file` returns the path of the file, None without any. Raises
-    `LimitsError` if the file cannot be used at first. Thread-safe."""
+    """Attributes of the present `Limits`; thread-safe. Raises `LimitsError` if the first file is unusable."""
 
     def __init__(self, find_file: Callable[[], Path | None], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._find_file = find_file
@@ -49,7 +44,7 @@ class WatchedLimits:
         return getattr(self.current(), name)
 
     def current(self) -> Limits:
-        """The limits of the file, which is looked at every `CHECK_S`."""
+        """The limits of the file, checked every `CHECK_S`."""
         with self._lock:
             if self._clock() - self._checked_s >= CHECK_S:
                 self._checked_s = self._clock()
@@ -57,7 +52,7 @@ class WatchedLimits:
             return self._limits
 
     def _check(self, file: Path | None) -> None:
-        """Take up a file that has changed and is the same as at the check before: an editor may still write it."""
+        """Take up a changed file once stable: an editor may still write it."""
         before, self._seen = self._seen, _state(file)
         if self._seen != before or self._seen == self._taken:
             return
@@ -70,7 +65,7 @@ class WatchedLimits:
             logger.info("limits: %s taken up", file or "the defaults")
 
     def serve(self, make: Callable[[Limits], Service], sections: tuple[str, ...], stop: threading.Event) -> None:
-        """Run a service until `stop` is set, a new one whenever one of these sections of the limits has changed."""
+        """Run a service until `stop`, anew whenever these sections have changed."""
         while not stop.is_set():
             limits = self.current()
             own, ended = [getattr(limits, name) for name in sections], threading.Event()
@@ -84,7 +79,6 @@ class WatchedLimits:
 
 
 def _state(file: Path | None) -> FileState:
-    """By which a changed file is told from the one before; None without a file."""
     if file is None:
         return None
     try:

@@ -1,10 +1,6 @@
-"""One cycle of a test that the plan repeats: every target once, and every result spooled, for any kind.
+"""One cycle of a repeated test, for any kind: every target once, every result spooled.
 
-In: a task of the plan. Out: results in the spool. The kind decides whether all paths are measured together or in turn;
-in turn, each result is spooled at once, and a target without a turn within the interval is `missed`. A target that is
-not permitted or fails ends in that outcome. A cycle due while the previous cycle still runs ends as `busy`; of a test
-whose cycles fill their period (`CycleKind.overlaps`), if two still run.
-`probes.site.runner.schedule` decides when cycles begin.
+A cycle due while the previous runs ends as `busy` (see `CycleKind.overlaps`).
 """
 
 from __future__ import annotations
@@ -57,8 +53,6 @@ class Cycles:
         note: Callable[[Sequence[ToDeliver]], None] = lambda results: None,
         tests_at: Callable[[], Mapping[int, Sequence[LoadPeriod]]] = dict,
     ) -> None:
-        """`note` sees the results of each cycle whose paths are measured together. `tests_at` returns the throughput
-        tests between the destination of a path and other sites, by path."""
         self._note = note
         self._tests_at = tests_at
         self._spool = spool
@@ -71,7 +65,6 @@ class Cycles:
         self._turns: dict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def run(self, kind: CycleKind, task: CycleTask, cycle: Cycle | None = None, reason: StrEnum | None = None) -> None:
-        """Measure all targets of `task` and spool the results, as those of `cycle` or with the `reason` for them."""
         key = kind.name, task.test
         with self._lock:
             busy = self._running[key] >= (2 if kind.overlaps(task) else 1)
@@ -99,8 +92,7 @@ class Cycles:
                 self._running[key] -= 1
 
     def run_besides(self, kind: CycleKind, task: CycleTask, targets: Sequence[Target], reason: StrEnum) -> None:
-        """Measure some targets of `task` now, whether or not its cycle runs, and spool the results with their
-        `reason`, as those of no cycle."""
+        """Measure some targets now, outside of any cycle."""
         planned: Any = task
         # Another name, so that the cycle of the test may run meanwhile.
         apart = msgspec.structs.replace(planned, test=f"{task.test} {reason}")
@@ -108,7 +100,7 @@ class Cycles:
         self._spool.put([msgspec.structs.replace(delivered, test=task.test) for delivered in results])
 
     def _measure_in_turn(self, kind: CycleKind, task: CycleTask, cycle: Cycle | None, turn: threading.Lock) -> None:
-        """Measure the paths in turn, in random order, so that two agents do not always meet at the same far end."""
+        """In random order, lest two agents always meet at a far end."""
         over_s = self._elapsed_s() + task.every_s
         targets = kind.targets(task)
         for target in random.sample(targets, len(targets)):
@@ -124,7 +116,7 @@ class Cycles:
             self._spool.put(results, cycle=cycle, more=True)
 
     def _measure(self, kind: CycleKind, task: CycleTask, targets: Sequence[Target]) -> list[ToDeliver]:
-        """The results of these targets, measured or not: an exception is the outcome of those without another."""
+        """An exception is the outcome of targets without another."""
         began_at = self._now()
         results: list[ToDeliver] = []
         without_result = list(targets)
@@ -149,7 +141,6 @@ class Cycles:
     def _run_probe(
         self, kind: CycleKind, task: CycleTask, permitted: Sequence[tuple[Target, Target]], began_at: datetime
     ) -> Sequence[ToDeliver]:
-        """Run the probe on permitted targets, each given with its entry in the plan."""
         spec = self._permit.spec(kind, task, [target for _, target in permitted])
         answer = kind.run(kind.probe(), spec, Deadline(kind.longest_s(spec)), lambda: self._loads(permitted))
         in_columns = to_deliver(answer, task.test, [planned for planned, _ in permitted])
@@ -176,7 +167,6 @@ class Cycles:
         return [_delivered(kind, task, target, result) for result in results]
 
     def _loads(self, permitted: Sequence[tuple[Target, Target]]) -> LoadedPeriods:
-        """The tests of ours that loaded these paths until now."""
         tests_at = self._tests_at()
         there = {
             index: tests_at[planned.path_id]
@@ -196,7 +186,6 @@ class Cycles:
 
 
 def _with_reason(results: Sequence[ToDeliver], reason: StrEnum | None) -> Sequence[ToDeliver]:
-    """The results, with the reason for their measurement where there is one."""
     if reason is None:
         return results
     with_reason = []

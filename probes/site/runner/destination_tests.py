@@ -1,8 +1,4 @@
-"""Throughput tests between a destination of ours and other sites, from the plan: they load the path that we ping.
-
-In: the plan, whose times are the centre's. Out: the periods by this host's clock, as the timestamps of packets.
-Tests of this host itself are in `own_tests`, as they ran.
-"""
+"""Throughput tests between our destinations and other sites, by this host's clock."""
 
 from __future__ import annotations
 
@@ -18,14 +14,12 @@ class DestinationTests:
     """The periods by path. Safe to use from any thread."""
 
     def __init__(self, plan: Callable[[], Plan | None], clock_off_s: Callable[[], float | None]) -> None:
-        """`clock_off_s` returns how far this host's clock is ahead of the centre's; None if that is unknown."""
         self._plan = plan
         self._clock_off_s = clock_off_s
         self._lock = threading.Lock()
         self._converted: tuple[str, float, dict[int, tuple[LoadPeriod, ...]]] = ("", 0.0, {})
 
     def periods(self) -> Mapping[int, tuple[LoadPeriod, ...]]:
-        """The periods of the plan. They are converted once for each plan."""
         plan, off_s = self._plan(), self._clock_off_s() or 0.0
         if plan is None:
             return {}

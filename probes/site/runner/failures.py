@@ -1,9 +1,4 @@
-"""The rule for an exception of a measurement: it is the outcome of that measurement and of nothing else.
-
-Every way that runs a probe asks `failure_of`. A `ProbeError` has its own outcome. Any other exception is a bug: the
-result is a `tool_failure` that says so, and the log has the traceback, by which the agent counts its bugs
-(`probes.site.journal`).
-"""
+"""An exception of a measurement is its own outcome only; bugs become `tool_failure`, with a logged traceback."""
 
 from __future__ import annotations
 
@@ -16,14 +11,14 @@ from probes.contract import ProbeError
 
 logger = logging.getLogger(__name__)
 
+# Of a detail, in which a peer may have a say.
 MOST_CHARACTERS = 500
-"""Of a detail, in which a peer may have a say."""
 
 R = TypeVar("R", bound=msgspec.Struct)
 
 
 def failure_of(error: Exception, measurement: str) -> ProbeError:
-    """The failure that an exception of a measurement stands for, with a detail that any result can hold."""
+    """The failure for an exception, with a detail that any result can hold."""
     if isinstance(error, ProbeError):
         detail, outcome, figures = str(error), error.outcome, error.figures
     else:
@@ -35,6 +30,6 @@ def failure_of(error: Exception, measurement: str) -> ProbeError:
 
 
 def deliverable(result: R) -> R:
-    """The result as the centre will read it. Raises `msgspec.ValidationError` where it would refuse it."""
+    """The result as the centre will read it. Raises `msgspec.ValidationError`."""
     read: R = msgspec.msgpack.decode(msgspec.msgpack.encode(result), type=type(result))
     return read

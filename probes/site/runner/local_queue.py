@@ -1,8 +1,4 @@
-"""The queue of an agent's Celery worker: in the memory of its only process, so that an agent needs no broker.
-
-Kombu's transport in memory looks for messages once a second; this one is woken by each. Queued messages are lost with
-the process, and need no keeping: the plan says what is due next, and the spool which slots were begun.
-"""
+"""The queue of an agent's Celery worker, in memory and woken by each message, so that no broker is needed."""
 
 from __future__ import annotations
 
@@ -13,8 +9,8 @@ from typing import Any
 
 from kombu.transport import TRANSPORT_ALIASES, memory
 
+# Kombu warns of an address without a host.
 URL = "soundings-local://localhost"
-"""Kombu warns of an address without a host."""
 
 
 class LocalChannel(memory.Channel):
@@ -23,7 +19,7 @@ class LocalChannel(memory.Channel):
     arrived = threading.Event()
 
     def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:
-        """Acknowledge; a worker that held as many messages as it may can take the next."""
+        """Acknowledge, so that a full worker can take the next message."""
         super().basic_ack(delivery_tag, multiple=multiple)  # type: ignore[no-untyped-call]
         self.arrived.set()
 
@@ -38,7 +34,7 @@ class LocalTransport(memory.Transport):
     Channel = LocalChannel
 
     def drain_events(self, connection: Any, timeout: float | None = None, **_: Any) -> None:
-        """Deliver the next message; wait for it `timeout` seconds at most. Raises `TimeoutError` as a socket would."""
+        """Deliver the next message, waiting up to `timeout` seconds. Raises `TimeoutError` as a socket would."""
         deadline = None if timeout is None else time.monotonic() + timeout
         cycle: Any = self.cycle
         while True:

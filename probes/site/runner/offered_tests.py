@@ -1,10 +1,6 @@
-"""Throughput tests of clients outside the mesh, toward the iperf3 server that limits.toml offers them.
+"""Throughput tests of clients outside the mesh, toward an iperf3 server that limits.toml offers ([iperf3_server]).
 
-In: the table [iperf3_server] of limits.toml, the plan, and the use of the day. While a test would keep within the
-hours, the share and the length allowed, and ends before the next slot of the plan, a single-use server runs
-(`probes.throughput.offered_server`). Shortly before and during a slot a client is told that the server is busy, as it
-is during another client's test; outside the hours, or with the share used, nobody listens. A client's test counts
-in the use of the day, and marks packets of ours as sent under load, like a test of the mesh.
+Tests count in the day's use and mark packets under load.
 """
 
 from __future__ import annotations
@@ -28,12 +24,12 @@ from probes.throughput.offered_server import BusyServer, OfferedServer
 logger = logging.getLogger(__name__)
 
 POLL_S = 0.5
+# Time beyond a test's length to connect and to exchange results, at long RTTs and for a busy client.
 SET_UP_S = 5.0
-"""Time beyond a test's length to connect and to exchange results, at long RTTs and for a busy client."""
+# A client's test ends this long before a slot, as its server listens a `LEAD` ahead.
 CLEAR_OF_SLOTS = LEAD + timedelta(seconds=1)
-"""A client's test ends this long before a slot, whose server begins to listen a `LEAD` ahead of it."""
+# After a server that could not listen.
 RETRY_S = 30.0
-"""After a server that could not listen."""
 
 
 class OfferState(Enum):
@@ -66,7 +62,7 @@ class OfferedTests:
         self.problem: str | None = None
 
     def run(self, stop: threading.Event) -> None:
-        """Offer the server until `stop` is set. Returns at once if no networks are offered it."""
+        """Offer the server until `stop`; returns at once if offered to no networks."""
         while self._offer.clients and not stop.is_set():
             try:
                 self._run_once(stop)
@@ -92,7 +88,6 @@ class OfferedTests:
         return OfferState.OPEN, ""
 
     def _run_once(self, stop: threading.Event) -> None:
-        """Do what the state asks for, until it changes or a client was served."""
         state, reason = self.state()
         if state is OfferState.OPEN:
             self._serve(stop)
@@ -107,7 +102,6 @@ class OfferedTests:
                 server.decline(POLL_S)
 
     def _serve(self, stop: threading.Event) -> None:
-        """Serve a client, unless none comes before the offer ends."""
         with OfferedServer(self._offer, self._limits.networks.forbidden) as server:
             logger.info("iperf3 server for others: open on port %d", self._offer.port)
             while not server.wait_for_client(POLL_S):
@@ -126,7 +120,6 @@ class OfferedTests:
             logger.info("iperf3 server for others: %s for %.1f s: %s", client, used.seconds, ended)
 
     def _follow(self, server: OfferedServer, stop: threading.Event) -> str:
-        """Wait for the end of a client's test, or for the moment at which it has to end; returns the reason."""
         began = time.monotonic()
         while not server.wait(POLL_S):
             if stop.is_set():
@@ -138,7 +131,6 @@ class OfferedTests:
         return "finished"
 
     def _slot_within(self, margin: timedelta) -> bool:
-        """Whether a slot of the plan runs, or begins within the margin, with the time to make way for it."""
         plan, now = self._plan(), self._now()
         latest = now + CLEAR_OF_SLOTS + margin
         return plan is not None and any(slot.ends_at > now and slot.starts_at <= latest for slot in plan.slots)

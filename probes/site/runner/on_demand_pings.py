@@ -1,9 +1,4 @@
-"""Pings that a user asked for: sent once, within the limits of the site, their replies reported while they arrive.
-
-In: an `OnDemandPing` of the plan. Out: `OnDemandPingReport`s to the centre, the last with an outcome. They are no
-results: nothing is spooled, and a report that does not reach the centre within `GIVE_UP_S` is dropped. The scheduled
-pings count as running when the limits are checked, so that no scheduled cycle is refused because of these.
-"""
+"""Pings that a user requested: sent once, within the limits, with replies reported as they arrive, not spooled."""
 
 from __future__ import annotations
 
@@ -29,8 +24,8 @@ logger = logging.getLogger(__name__)
 
 REPORT_EVERY_S = 0.5
 RETRY_S = 2.0
+# How long the last report is retried; the page that waits for it gives up later.
 GIVE_UP_S = 30.0
-"""How long the last report is retried; the page that waits for it gives up later."""
 
 Send = Callable[[OnDemandPingReport], None]
 
@@ -46,14 +41,13 @@ class OnDemandPings:
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`send` delivers a report and raises `CentreError`; `now` is the time by the centre's clock."""
+        """`send` raises `CentreError`; `now` is by the centre's clock."""
         self._permit = permit
         self._own_tests = own_tests
         self._send = send
         self._now = now
 
     def run(self, request: OnDemandPing, planned: Sequence[PingTask]) -> None:
-        """Send the requests and report the replies. `planned` are the pings that the plan repeats."""
         if self._now() > request.begin_by:
             logger.warning("on-demand ping %d: too late, it was to begin by %s", request.run_id, request.begin_by)
             return
@@ -69,7 +63,7 @@ class OnDemandPings:
         reporter.finish(report)
 
     def _measure(self, request: OnDemandPing, planned: Sequence[PingTask], reporter: _Reporter) -> OnDemandPingReport:
-        """Measure, and return the last report. Raises `ProbeError`."""
+        """Returns the last report. Raises `ProbeError`."""
         task, started_at, clock_started_at = _task(request), self._now(), datetime.now(UTC)
 
         def progress(results: EchoResults) -> None:
@@ -106,8 +100,7 @@ class OnDemandPings:
 
 
 class _Reporter:
-    """Sends reports from a thread of its own: the newest, at most every `REPORT_EVERY_S`, so that a slow centre delays
-    no packet. A report that fails is replaced by the next; the last is retried."""
+    """Sends the newest report from its own thread, so that a slow centre delays no packet."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -119,14 +112,12 @@ class _Reporter:
         self._thread.start()
 
     def show(self, report: OnDemandPingReport) -> None:
-        """Send this report soon, if it says something new."""
         with self._changed:
             if report != self._shown:
                 self._newest = self._shown = report
                 self._changed.notify()
 
     def finish(self, report: OnDemandPingReport) -> None:
-        """Send the last report, and wait until it is sent or given up."""
         self._is_over.set()
         self.show(report)
         self._thread.join()
@@ -163,7 +154,6 @@ class _Reporter:
 
 
 def _task(request: OnDemandPing) -> PingTask:
-    """The cycle of these pings, so that the limits judge it like any other."""
     target = PingTarget(address=request.address, family=request.family, source=request.source, path_id=request.path_id)
     spec = PingSpec(
         targets=(target,),

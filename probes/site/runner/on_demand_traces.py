@@ -1,8 +1,4 @@
-"""Traces that the centre asks for: run once, within the limits of the site, all of a plan together.
-
-In: the `OnDemandTrace`s of a plan. Out: results in the spool, as those of a scheduled trace, with the reason of the
-request. A trace that cannot begin in time is dropped: a trace of later would mislead.
-"""
+"""Traces requested by the centre: run once, within the limits, or dropped if late, as they would mislead."""
 
 from __future__ import annotations
 
@@ -23,16 +19,14 @@ logger = logging.getLogger(__name__)
 
 
 class OnDemandTraces:
-    """Runs on-demand traces, those with the same settings and reason together, the others one after the other."""
+    """Runs on-demand traces, together if their settings and reason agree."""
 
     def __init__(self, cycles: Cycles, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        """`now` is the time by the centre's clock."""
         self._cycles = cycles
         self._now = now
         self._turn = threading.Lock()
 
     def run(self, requests: Sequence[OnDemandTrace]) -> None:
-        """Trace, and spool the results."""
         with self._turn:
             by_task: dict[tuple[bytes, TraceReason], list[OnDemandTrace]] = defaultdict(list)
             for request in requests:

@@ -1,4 +1,4 @@
-"""Periods of throughput tests on this host, to tell the pings sent during a test apart."""
+"""Periods of throughput tests on this host, to distinguish pings during a test."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 from probes.contract import LoadPeriod
 
+# Longer than any cycle of pings, which is compared with these periods at its end.
 REMEMBERED = timedelta(hours=1)
-"""Longer than any cycle of pings, whose packets are compared with these periods at its end."""
 
 
 class OwnTests:
@@ -24,7 +24,7 @@ class OwnTests:
 
     @contextlib.contextmanager
     def running(self, delay: timedelta = timedelta(0)) -> Iterator[None]:
-        """A test runs from `delay` after now on, for as long as the context is open."""
+        """Record a test from `delay` after now until the context ends."""
         started_at = self._now() + delay
         with self._lock:
             self._running.append(started_at)
@@ -39,7 +39,6 @@ class OwnTests:
                     self._ended.append((started_at, ended_at))
 
     def periods(self) -> list[LoadPeriod]:
-        """The periods of the last hour and longer, those of running tests up to now."""
         now = self._now()
         with self._lock:
             return [*self._ended, *((started_at, now) for started_at in self._running if started_at <= now)]

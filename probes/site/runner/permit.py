@@ -1,8 +1,4 @@
-"""Permission to measure, for every kind: resolve names, check the site's limits, count usage.
-
-In: targets of a cycle, or a slot. Out: targets and specs with literal addresses that the limits permit, or the
-`ProbeError` with the rule against them. The rules are in `probes.site.limits`; a kind adds its own.
-"""
+"""Permission to measure, for every kind: resolve names, check the site's limits, count usage."""
 
 from __future__ import annotations
 
@@ -22,8 +18,8 @@ from probes.site.limits.limits import Limits
 from probes.site.limits.usage import Usage, UsageEntry
 from probes.transfers.address import resolve_address
 
+# A target with its literal address, or the reason why it may not or cannot be measured.
 Verdict = Target | ProbeError
-"""A target with its literal address, or the reason why it may not or cannot be measured."""
 
 
 class Declined(NotPermitted):
@@ -50,8 +46,7 @@ class Permit:
     def targets(
         self, kind: CycleKind, task: CycleTask, targets: Sequence[Target], beside: Sequence[CycleTask] = ()
     ) -> Iterator[list[Verdict]]:
-        """The verdict on each target; those permitted count as the site's load while the context is open. The tests of
-        `beside` count as running, so that none of their cycles is refused because of this task."""
+        """The verdict on each target; permitted targets and the tests of `beside` count as load during the context."""
         answers = resolve([(target.address, target.family) for target in targets], Deadline(RESOLVE_S))
         resolved = [_with_address(target, answers[target.address, target.family]) for target in targets]
         with self._lock:
@@ -94,17 +89,16 @@ class Permit:
         return target if rule is None else NotPermitted(rule)
 
     def spec(self, kind: CycleKind, task: CycleTask, permitted: Sequence[Target]) -> Any:
-        """The spec of a run to permitted targets, within the limits."""
         return kind.spec(task, permitted, self._limits)
 
     def note_sent(self, kind: CycleKind, target: Target, results: Iterable[Any]) -> None:
-        """Count the packets that were sent to a target, where the limits count them."""
+        """Count the packets sent to a target, where the limits count them."""
         if kind.packets_sent is not None:
             self._usage.note_packets(target.address, sum(map(kind.packets_sent, results)))
 
     @contextmanager
     def client(self, kind: SlotKind, slot: Slot) -> Iterator[tuple[Any, UsageEntry]]:
-        """The spec for the end that measures, and its entry in the usage of the day. Raises `ProbeError`."""
+        """The measuring end's spec and usage entry. Raises `ProbeError`."""
         address = resolve_address(slot.spec.address, slot.spec.family)
         _require_none(self._limits.forbids_address(address) or self._forbids(kind, slot))
         with self._usage.testing(slot.spec, address) as used:
@@ -126,7 +120,7 @@ class Permit:
             yield kind.permitted(msgspec.structs.replace(slot.spec, source=peer), self._limits), used
 
     def _forbids(self, kind: SlotKind, slot: Slot) -> str | None:
-        """The limit that forbids a slot. A server starts before its slot: the hours are checked at the slot's start."""
+        """Hours are checked at the slot's start, as servers start before."""
         begins_at, spec = max(self._now(), slot.starts_at), slot.spec
         return (
             self._limits.forbids_length(spec)
@@ -145,7 +139,6 @@ def _with_address(target: Target, answer: Resolution) -> Verdict:
 def _resolved_alike(
     planned: Iterable[Target], targets: Sequence[Target], resolved: Sequence[Verdict]
 ) -> tuple[Target, ...]:
-    """The planned targets, those that are also in `targets` with their literal address."""
     literal = {
         (target.address, target.family): verdict.address
         for target, verdict in zip(targets, resolved, strict=True)
@@ -157,6 +150,6 @@ def _resolved_alike(
 
 
 def _require_none(rule: str | None) -> None:
-    """Raises `NotPermitted` with a rule that forbids something."""
+    """Raises `NotPermitted`."""
     if rule is not None:
         raise NotPermitted(rule)

@@ -1,4 +1,4 @@
-"""Numbers that were seen lately, each forgotten after a time of its own. Used by several threads."""
+"""Numbers seen lately, each forgotten after its own time. Used by several threads."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from collections.abc import Callable
 
 
 class RecentNumbers:
-    """Tells new numbers from those seen lately."""
-
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._forget_at: dict[int, float] = {}
         self._lock = threading.Lock()
 
     def add(self, number: int, remember_s: float) -> bool:
-        """Remember a number for so many seconds. False if it is remembered already, and then unchanged."""
+        """Remember a number for so many seconds. False, without a change, if remembered already."""
         with self._lock:
             now = self._monotonic()
             self._forget_at = {seen: at for seen, at in self._forget_at.items() if at > now}

@@ -1,8 +1,4 @@
-"""Finds steps of the RTT: a path whose minimum RTT has changed for good is likely to have another route.
-
-In: the bursts of each cycle. Out: the paths with a step. The minimum of a burst leaves queues out, and a single unusual
-burst is no step. Pure.
-"""
+"""Find lasting steps of a path's minimum RTT, which suggest another route. Pure."""
 
 from __future__ import annotations
 
@@ -18,8 +14,8 @@ STEP_BURSTS = 2
 FEWEST_REPLIES = 3
 LEAST_STEP_MS = 1.0
 LEAST_STEP_RATIO = 0.03
+# A step exceeds each of these; the spread is the baseline's interquartile range.
 LEAST_STEP_SPREADS = 4.0
-"""A step is larger than each of these; the spread is the interquartile range of the baseline."""
 
 
 class RttSteps:
@@ -30,7 +26,6 @@ class RttSteps:
         self._minima_ms: dict[tuple[int, int], array[float]] = {}
 
     def paths(self, bursts: Iterable[BurstReplies]) -> list[int]:
-        """Enter bursts. Returns the paths whose RTT has changed, once for each step."""
         stepped = []
         for burst in bursts:
             if burst.is_under_load or burst.shortest_ms is None or burst.received < FEWEST_REPLIES:
@@ -47,7 +42,6 @@ class RttSteps:
 
 
 def _has_step(minima_ms: Sequence[float]) -> bool:
-    """Whether the last values are all above, or all below the ones before, by more than their spread."""
     before, after = minima_ms[:-STEP_BURSTS], minima_ms[-STEP_BURSTS:]
     if len(before) < FEWEST_BURSTS or max(minima_ms) - min(minima_ms) <= LEAST_STEP_MS:
         return False

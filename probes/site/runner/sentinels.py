@@ -1,7 +1,6 @@
-"""Sentinels after each cycle of pings (`probes.trace.sentinels`), and traces of the paths whose route has changed.
+"""Send sentinels after each ping cycle (`probes.trace.sentinels`), and trace paths with a changed route.
 
-In: the bursts of a cycle, after the last of its packets, so that no ping is disturbed. Out: requests for traces. Limits
-of the site apply as for traces, and the sentinels stay within the budget of the traces.
+Site limits and the traces' budget apply.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class SendSentinels(Protocol):
 
 
 class Sentinels:
-    """Takes bursts, and sends sentinels from a thread of its own."""
+    """Takes bursts, and sends sentinels from its own thread."""
 
     def __init__(
         self,
@@ -44,7 +43,6 @@ class Sentinels:
         budget: TraceBudget,
         request: Callable[[Iterable[int], TraceReason], None],
     ) -> None:
-        """`request` asks for traces of paths (`TriggeredTraces.request`)."""
         self._send = send
         self._permit = permit
         self._plan = plan
@@ -55,7 +53,6 @@ class Sentinels:
         self._thread: threading.Thread | None = None
 
     def note(self, delivered: Iterable[ToDeliver]) -> None:
-        """Send sentinels soon to the targets of these bursts."""
         bursts = list(figures_of(delivered))
         self._budget.note_pings(sum(burst.packets for burst in bursts))
         with self._changed:
@@ -67,7 +64,6 @@ class Sentinels:
             self._changed.notify()
 
     def send_waiting(self) -> None:
-        """Send the sentinels of the paths that wait for them, and ask for traces."""
         with self._changed:
             waiting, self._waiting = self._waiting, set()
         plan = self._plan()

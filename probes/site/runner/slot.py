@@ -1,8 +1,6 @@
-"""Slots of tests that fill their path: each is claimed once by this agent, run in its time, and ended once.
+"""Slots of tests that fill their path: each is claimed, run in its time, and ended once.
 
-As client the agent measures at `starts_at` and spools the result; as server it listens from shortly before `starts_at`
-until the test was served or `ends_at`. A client's slot that was seen or begun too late, or during which the agent was
-killed, ends as `missed`. Slots come from the plan; `probes.site.tasks` calls `prepare` and `run`.
+A client's late or killed slot ends as `missed`.
 """
 
 from __future__ import annotations
@@ -26,14 +24,14 @@ from probes.site.wire import PLANNED_LATE, Delivered, Plan
 logger = logging.getLogger(__name__)
 
 AHEAD = timedelta(seconds=60)
+# How long before its slot a test is made ready: the server listens, missing keys are made.
 LEAD = timedelta(seconds=2)
-"""How long before its slot begins a test is made ready: the server listens, keys that are still missing are made."""
 LATEST_START = timedelta(seconds=5)
+# Time to connect and to exchange results: 1 to 2 s at an RTT of 120 ms, more on a busy machine.
 SET_UP_S = 2.0
-"""Time to connect and to exchange results: 1 to 2 s at an RTT of 120 ms, more on a busy machine."""
 LATE = timedelta(seconds=1)
+# The server's clock may be ahead of ours by this much: it then ends the slot earlier.
 CLOCKS_APART_S = 1.0
-"""The server's clock may be ahead of ours by this much: it then ends the slot this much earlier."""
 TRY_AGAIN_S = 1.0
 COME_AGAIN = (Outcome.REFUSED, Outcome.BUSY)
 KEEP_SLOTS = timedelta(days=1)
@@ -52,7 +50,6 @@ class Slots:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         note: Callable[[Slot], None] = lambda slot: None,
     ) -> None:
-        """`note` is called with each slot that begins."""
         self._note = note
         self._spool = spool
         self._permit = permit
@@ -63,7 +60,7 @@ class Slots:
         self._learnt_at: dict[int, datetime] = {}
 
     def learn(self, before: Plan | None, plan: Plan) -> None:
-        """Note which slots of a new plan had begun before the agent got it."""
+        """Note the slots of a new plan that had begun before it arrived."""
         now, known = self._now(), set() if before is None else {slot.slot_id for slot in before.slots}
         self._learnt_at = {
             slot.slot_id: self._learnt_at.get(slot.slot_id, now)
@@ -72,25 +69,24 @@ class Slots:
         }
 
     def prepare(self, slot: Slot) -> None:
-        """Make keys before the slot begins, in either role: under load it takes longer than the `LEAD`."""
+        """Make keys before the slot begins: under load it takes longer than the `LEAD`."""
         kind = self._kind(slot)
         if kind.prepare is not None and self._left_s(slot) > 0:
             kind.prepare(slot.spec)
 
     def due(self, plan: Plan) -> list[Slot]:
-        """Unclaimed slots to enqueue now: they begin within the next minute, or have begun."""
+        """Unclaimed slots to enqueue: begun, or beginning within the next minute."""
         horizon = self._now() + AHEAD
         taken = self._spool.claimed_slots()
         return [slot for slot in plan.slots if slot.starts_at <= horizon and slot.slot_id not in taken]
 
     def starts_at(self, slot: Slot) -> datetime:
-        """When `run` must be called: ahead of its slot, but for a client that has nothing to make ready."""
+        """When to call `run`: before the slot, except for unprepared clients."""
         if slot.role == "client" and self._kind(slot).prepare is None:
             return slot.starts_at
         return slot.starts_at - LEAD
 
     def run(self, slot: Slot) -> None:
-        """Run a slot in our role. Does nothing if it was claimed before."""
         if not self._spool.claim_slot(slot, self._now()):
             return
         self._note(slot)
@@ -101,8 +97,7 @@ class Slots:
         self._spool.forget_slots(self._now() - KEEP_SLOTS)
 
     def settle(self, plan: Plan | None) -> None:
-        """Close the slots that ran when this agent was killed, and those of its plan that passed while it was down.
-        Call once, before anything runs."""
+        """Close slots that ran or passed while the agent was down. Call once, before anything runs."""
         for slot in self._spool.unfinished_slots():
             if slot.role == "server":
                 self._spool.end_slot(slot.slot_id)
@@ -116,13 +111,11 @@ class Slots:
         return self._kinds[type(slot)]
 
     def _finish(self, slot: Slot, run: Any) -> None:
-        """Spool the result of a slot, which ends with it."""
         logger.info("%s slot %d: %s %s", self._kind(slot).name, slot.slot_id, run.outcome, run.detail or "")
         result = Delivered(sequence=0, path_id=slot.path_id, test=slot.test, result=run, slot_id=slot.slot_id)
         self._spool.put([result], ends_slot=slot.slot_id)
 
     def _client_result(self, slot: Slot) -> Any:
-        """Run a client's slot and return its result, failures included."""
         kind, begun_at = self._kind(slot), max(self._now(), slot.starts_at)
         try:
             return self._complete(kind, self._run_client(kind, slot))
@@ -132,7 +125,7 @@ class Slots:
             return msgspec.structs.replace(failed, **failure.figures)
 
     def _complete(self, kind: SlotKind, result: Any) -> Any:
-        """A result as it is delivered, where the spool fills up without its dispensable parts."""
+        """Leave out dispensable parts if the spool fills up."""
         return deliverable(kind.lightened(result) if self._spool.is_filling else result)
 
     def _run_client(self, kind: SlotKind, slot: Slot) -> Any:
@@ -148,8 +141,7 @@ class Slots:
             return msgspec.structs.replace(run, target=slot.spec.address)
 
     def _measure(self, kind: SlotKind, slot: Slot, spec: Any) -> Any:
-        """Measure. While there is time for a whole test, retry if the server does not listen yet (clocks differ) or is
-        busy, where the kind permits. A test that started late and was cut off by the end of its slot is `missed`."""
+        """Started late and cut off is `missed`."""
         probe = kind.probe()
         while True:
             late = self._late(slot)
@@ -179,7 +171,6 @@ class Slots:
         return self._now() - slot.starts_at
 
     def _run_server(self, slot: Slot) -> None:
-        """Serve a test. The client reports its result; for some kinds this end adds a report."""
         kind, started_at = self._kind(slot), self._now()
         outcome, detail, seen = self._serve(kind, slot)
         if kind.report is not None:
@@ -194,7 +185,6 @@ class Slots:
             self._spool.end_slot(slot.slot_id)
 
     def _serve(self, kind: SlotKind, slot: Slot) -> tuple[Outcome, str, object | None]:
-        """Serve a test. Returns the outcome, a detail, and the statistics of the far end if there are any."""
         try:
             far_end = kind.far_end()
             # No client comes before the slot begins: until then pings are not under load.
@@ -225,5 +215,4 @@ class Slots:
 
 
 def _needed_s(slot: Slot) -> float:
-    """Time for a whole test, with its set-up."""
     return float(slot.spec.length_s) + SET_UP_S

@@ -1,9 +1,4 @@
-"""The packets that traces and sentinels may send: a share of those of the pings.
-
-Scheduled traces always send a packet to each hop; what they send beyond it, and the sentinels, stay within the share.
-An agent that has just started may send ten minutes' share in advance, so that its sentinels begin with its first
-cycles; the share is smaller by as much over its first hour.
-"""
+"""The packet budget of traces and sentinels: a share of the pings', ten minutes' of it in advance."""
 
 from __future__ import annotations
 
@@ -22,20 +17,19 @@ from probes.trace.kind import KIND
 from probes.trace.spec import TraceTask
 
 SHARE = 0.15
+# Part of the first hour's share that may be sent in advance.
 ADVANCE, ADVANCED_S = 1 / 6, 3600.0
-"""How much of the share of the first hour may be sent in advance."""
+# Unused packets and debts of much longer ago than this do not count.
 FORGET_S = 3600.0
-"""Unused packets and debts of much longer ago than this do not count."""
 
 
 def echo_requests_per_hour(plan: Plan | None) -> float:
-    """The echo requests that the pings of a plan send in an hour."""
     tasks = [task for task in plan.of(PING) if isinstance(task, PingTask)] if plan is not None else []
     return sum(len(task.spec.targets) * task.spec.requests * 3600.0 / task.every_s for task in tasks)
 
 
 class TraceBudget:
-    """Counts echo requests, and with them the packets that are left. Thread-safe."""
+    """Counts echo requests and the packets left. Thread-safe."""
 
     def __init__(
         self,
@@ -44,8 +38,7 @@ class TraceBudget:
         *,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`sent` is the number of packets that traces and sentinels have sent so far, `planned_per_hour` that of echo
-        requests that the pings are to send."""
+        """`sent` counts packets of traces and sentinels, `planned_per_hour` echo requests."""
         self._sent = sent
         self._planned_per_hour = planned_per_hour
         self._now_s = now_s
@@ -56,7 +49,6 @@ class TraceBudget:
         self._advanced_at_s: float | None = None
 
     def note_pings(self, requests: int) -> None:
-        """Count echo requests of the pings."""
         with self._lock:
             self._update()
             if requests > 0 and self._advanced_at_s is None:
@@ -65,14 +57,12 @@ class TraceBudget:
             self._left += self._share() * requests
 
     def left(self) -> int:
-        """The packets that may be sent now."""
         with self._lock:
             self._update()
             return max(0, math.floor(self._left))
 
     def within(self, kind: CycleKind, task: CycleTask) -> CycleTask:
-        """A scheduled cycle with the packets that are left; other kinds than traces as they are, and traces of a site
-        that sends no pings."""
+        """Limit a scheduled trace cycle to the packets left."""
         if (
             kind.name != KIND.name
             or not isinstance(task, TraceTask)

@@ -1,8 +1,4 @@
-"""Traces on an occasion: at once, besides the scheduled ones, when something says that a route may have changed.
-
-In: the results of ping cycles, and throughput tests that begin. Out: traces in the spool, with their reason. A path is
-traced at most once in `QUIET_S`, however often its route flaps; requests that come close together share a round.
-"""
+"""Unscheduled traces when a route may have changed, at most once a path in `QUIET_S`."""
 
 from __future__ import annotations
 
@@ -28,18 +24,17 @@ logger = logging.getLogger(__name__)
 QUIET_S = 60.0
 DAY_S = 86_400.0
 FLOWS = 16
+# Traces over several flows: daily, and when the route has changed, but at most hourly.
 FLOWS_QUIET_S = 3600.0
-"""How many flows a path is traced over once a day, and when its route has changed, but not more than once an hour."""
 CHANGES = (TraceReason.SENTINEL, TraceReason.TTL_CHANGED, TraceReason.RTT_STEP)
+# How long requests are gathered: a change close to us changes many routes at once.
 GATHER_S = 0.5
-"""How long requests are gathered: a change close to us changes many routes at once."""
 
 TraceNow = Callable[[CycleKind, CycleTask, Sequence[Target], TraceReason], None]
 
 
 class TriggeredTraces:
-    """Takes requests and traces from a thread of its own. `trace_now` measures and spools
-    (`probes.site.runner.cycle.Cycles.run_besides`)."""
+    """Takes requests and traces from its own thread; `trace_now` is `Cycles.run_besides`."""
 
     def __init__(
         self, trace_now: TraceNow, plan: Callable[[], Plan | None], *, now_s: Callable[[], float] = time.monotonic
@@ -57,8 +52,7 @@ class TriggeredTraces:
         self._thread: threading.Thread | None = None
 
     def note(self, delivered: Iterable[ToDeliver]) -> None:
-        """Compare the TTL of replies with that of the burst before, since another number of hops is another route; and
-        the RTT with that of the last bursts."""
+        """Compare replies' TTL and RTT with earlier bursts for a new route."""
         bursts = list(figures_of(delivered))
         changed = []
         for burst in bursts:
@@ -71,7 +65,7 @@ class TriggeredTraces:
         self.request(self._steps.paths(bursts), TraceReason.RTT_STEP)
 
     def note_slot(self, slot: Slot) -> None:
-        """A throughput test begins: trace the path, from its far end the path back."""
+        """A throughput test begins: trace the path from this end."""
         plan = self._plan()
         if plan is None:
             return
@@ -87,7 +81,7 @@ class TriggeredTraces:
         self.request(back, TraceReason.THROUGHPUT_TEST)
 
     def request(self, path_ids: Iterable[int], reason: TraceReason) -> None:
-        """Trace these paths soon, if the plan traces them and they were not traced so just before."""
+        """Trace these paths soon, if planned and not just traced so."""
         with self._changed:
             now_s = self._now_s()
             for path_id in path_ids:
@@ -97,7 +91,6 @@ class TriggeredTraces:
             self._begin()
 
     def trace_requested(self) -> None:
-        """Run the traces that were requested, those of a test and reason together."""
         with self._changed:
             requests, self._requests = self._requests, {}
             over_flows, self._flow_requests = self._flow_requests, set()
@@ -112,8 +105,7 @@ class TriggeredTraces:
             self._trace_flows(task, over_flows, changed)
 
     def note_cycle(self, task: TraceTask) -> None:
-        """A scheduled cycle of traces: request traces of several flows for so many of its paths that each gets them
-        once a day."""
+        """Request multi-flow traces so that each path gets them daily."""
         with self._changed:
             now_s = self._now_s()
             due = [
@@ -126,7 +118,6 @@ class TriggeredTraces:
             self._begin()
 
     def _trace_flows(self, task: TraceTask, due: Collection[int], changed: Collection[int]) -> None:
-        """Trace paths over several flows: which routers balance load, and whether RTTs differ by flow."""
         now_s = self._now_s()
         wanted = {*due, *(path for path in changed if now_s - self._flows_at_s.get(path, -DAY_S) >= FLOWS_QUIET_S)}
         targets = [target for target in KIND.targets(task) if target.path_id in wanted]
@@ -137,7 +128,7 @@ class TriggeredTraces:
             self._trace_now(KIND, msgspec.structs.replace(task, spec=spec), targets, TraceReason.SCHEDULED)
 
     def _begin(self) -> None:
-        """Start the thread if there is anything to trace, and wake it. Call with the lock."""
+        """Start the thread if needed, and wake it. Call with the lock."""
         if (self._requests or self._flow_requests) and self._thread is None:
             self._thread = threading.Thread(target=self._run, name="triggered traces", daemon=True)
             self._thread.start()

@@ -1,7 +1,4 @@
-"""Bursts in columns as messages to the centre: blocks made of a cycle's results, read, and told apart again.
-
-A block has at most `LARGEST_BLOCK` bursts, so that the spool can drop and deliver in small steps.
-"""
+"""Blocks of bursts in columns, up to `LARGEST_BLOCK`: made, read and split."""
 
 from __future__ import annotations
 
@@ -18,27 +15,26 @@ from probes.packets.spec import Burst, Stamp
 from probes.site.wire import Batch, BurstBlock, Delivered, ToDeliver
 
 LARGEST_BLOCK = 250
+# Fewer bursts cost less one by one, on both ends.
 SMALLEST_BLOCK = 16
-"""Fewer bursts cost less one by one, on both ends."""
 RTT = np.dtype("<i8")
 BURST_KIND = str(Burst.__struct_config__.tag)
 
 
 class BurstReplies(NamedTuple):
-    """The figures of a burst that the agent itself reacts to. `packets` are all that were sent, those under load
-    included; `shortest_ms` is None without any reply."""
+    """Figures of a burst that the agent reacts to."""
 
     path_id: int
     packet_bytes: int
-    packets: int
+    packets: int  # all sent, even under load
     received: int
     ttl: int | None
-    shortest_ms: float | None
+    shortest_ms: float | None  # None without any reply
     is_under_load: bool = False
 
 
 def to_deliver(answer: object, test: str, targets: Sequence[Target]) -> list[ToDeliver] | None:
-    """The results of a cycle, measured to these planned targets; None where they are not in columns."""
+    """The results of a cycle to these planned targets; None if not in columns."""
     if not isinstance(answer, PingResults):
         return None
     path_ids = [target.path_id for target in targets]
@@ -77,7 +73,7 @@ def _block(columns: BurstArrays, test: str, names: Sequence[str]) -> BurstBlock:
 
 
 def read_block(block: BurstBlock) -> BurstArrays:
-    """The columns of a block. Raises `ValueError` where they do not have the same length."""
+    """The columns of a block. Raises `ValueError` unless of equal length."""
     records = np.frombuffer(block.bursts, RECORD)
     columns = BurstArrays(
         family=block.family,
@@ -99,7 +95,7 @@ def read_block(block: BurstBlock) -> BurstArrays:
 
 
 def results_of(block: BurstBlock) -> Iterator[Delivered]:
-    """Each burst of a block as a result of its own. Raises `ValueError`."""
+    """Split a block into single results. Raises `ValueError`."""
     columns = read_block(block)
     path_ids = columns.records["path_id"].tolist()
     for sequence, path_id, burst in zip(block.sequences, path_ids, columns.bursts(), strict=True):
@@ -116,7 +112,7 @@ def results_of(block: BurstBlock) -> Iterator[Delivered]:
 
 
 def values_at(block: BurstBlock, columns: BurstArrays, place: int) -> dict[str, Any]:
-    """A burst of a block as the values of a message of its own, whether or not they are within their bounds."""
+    """A burst of a block as message values, unchecked."""
     own = columns.part(place, place + 1)
     names = own.records.dtype.names or ()
     values: dict[str, Any] = dict(zip(names, own.records.tolist()[0], strict=True))
@@ -157,14 +153,12 @@ def without_blocks(batch: Batch) -> Batch:
 
 
 def moved(block: BurstBlock, by: timedelta) -> BurstBlock:
-    """The block with the starts of its bursts moved."""
     records = np.frombuffer(block.bursts, RECORD).copy()
     records["started_us"] += by // timedelta(microseconds=1)
     return msgspec.structs.replace(block, bursts=records.tobytes())
 
 
 def figures_of(messages: Iterable[ToDeliver]) -> Iterator[BurstReplies]:
-    """The figures of all bursts among these messages."""
     for message in messages:
         if isinstance(message, BurstBlock):
             yield from _figures_in_block(read_block(message))
@@ -199,14 +193,12 @@ def _figures_in_block(columns: BurstArrays) -> Iterator[BurstReplies]:
 
 
 def stamps_of(block: BurstBlock) -> set[Stamp]:
-    """The sources of its timestamps."""
     # np.unique would load NumPy's masked arrays.
     stamps = set(np.frombuffer(block.bursts, RECORD)["stamp"].tolist())
     return {STAMPS[stamp] for stamp in stamps if stamp >= 0}
 
 
 def starts_of(block: BurstBlock) -> tuple[datetime, datetime]:
-    """The first and the last start of its bursts."""
     started_us = np.frombuffer(block.bursts, RECORD)["started_us"]
     first, last = int(started_us.min()), int(started_us.max())
     return EPOCH + timedelta(microseconds=first), EPOCH + timedelta(microseconds=last)

@@ -1,8 +1,4 @@
-"""The cycles that this run of the agent has claimed: their numbers as the clock of the cycles is set, and which run.
-
-In memory, beside the ledger. A cycle keeps the number of its claim for its caller; the number by the clock as it is now
-is in the ledger and in the results.
-"""
+"""Cycles claimed by this run of the agent, in memory, with their renumbering when their clock is set."""
 
 from __future__ import annotations
 
@@ -22,28 +18,26 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class BegunCycle:
-    """A cycle that runs, by its number now, and the error of this site's clock when it began."""
+    """A running cycle, by its present number."""
 
     cycle: Cycle
-    off_s: float | None
+    off_s: float | None  # the clock's error at its begin
 
 
 class ClaimedCycles:
-    """`ahead_s` is how far the clock of the cycles is ahead of a clock that nobody sets; `began_s` is when the agent
-    began. To be used within the spool's transactions."""
+    """Use within the spool's transactions; `ahead_s` is the cycles' clock less the steady clock."""
 
     def __init__(self, ahead_s: Callable[[], float], began_s: float) -> None:
         self.began_s = began_s
+        # Cycles due since the agent began that never began.
         self.lost = 0
-        """Cycles due since the agent began that never began."""
         self._read_ahead_s = ahead_s
         self._ahead_s = ahead_s()
         self._running: dict[Cycle, BegunCycle] = {}
         self._numbered: set[tuple[str, int]] = set()
 
     def follow_clock(self, database: SpoolDatabase, unsaved: Unsaved) -> None:
-        """Renumber them where their clock was set: elapsed time decides which were missed, and not the numbers that the
-        clock passed over."""
+        """Renumber cycles when their clock was set: elapsed time decides which were missed."""
         ahead_s = self._read_ahead_s()
         if ahead_s == self._ahead_s:
             return
@@ -70,15 +64,13 @@ class ClaimedCycles:
         return ledger.claim(connection, cycle, is_first=(cycle.test, cycle.every_s) not in self._numbered)
 
     def begin(self, cycle: Cycle, off_s: float | None, lost: range) -> None:
-        """A claimed cycle runs from now on; the numbers `lost` before it never began."""
+        """Note a running cycle; numbers `lost` before it never began."""
         self._numbered.add((cycle.test, cycle.every_s))
         self.lost += len(range(max(lost.start, math.ceil(self.began_s / cycle.every_s)), lost.stop))
         self._running[cycle] = BegunCycle(cycle, off_s)
 
     def find(self, cycle: Cycle) -> BegunCycle:
-        """A cycle that runs, by the number of its claim."""
         return self._running.get(cycle, BegunCycle(cycle, None))
 
     def forget(self, cycle: Cycle) -> None:
-        """A cycle has ended."""
         self._running.pop(cycle, None)

@@ -1,4 +1,4 @@
-"""Corrects results measured while this site's clock was wrong: start by the centre's clock, and flag."""
+"""Correct and flag results measured while this site's clock was wrong."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from probes.site.spool.blocks import moved, starts_of
 from probes.site.spool.ledger import Cycle
 from probes.site.wire import BurstBlock, ToDeliver
 
+# The centre refuses results that begin further ahead of its clock.
 MAX_CLOCK_ERROR_S = 300.0
-"""A result that begins further ahead of the centre's clock is refused there."""
 
 
 def correct_clock(
     results: Sequence[ToDeliver], cycle: Cycle | None, *, flagged_s: float | None, now_s: float
 ) -> Iterator[ToDeliver]:
-    """The results with their cycle, and with `flagged_s`, the error of the clock. `now_s` is the time by the centre's
-    clock."""
+    """Add the cycle and `flagged_s`, the clock's error; `now_s` is by the centre's clock."""
     every_s, number = (None, None) if cycle is None else (cycle.every_s, cycle.number)
     for result in results:
         if isinstance(result, BurstBlock):
@@ -40,11 +39,7 @@ def correct_clock(
 def correct_without_cycle(
     results: Sequence[ToDeliver], off_s: float | None, last_wrong_s: float | None, now_s: float
 ) -> Iterator[ToDeliver]:
-    """The results of no cycle, as slots and triggered traces, by the centre's clock.
-
-    They ended now, with the clock wrong by `off_s`. One that would then begin in the future began before the clock was
-    set, while it was wrong by `last_wrong_s`.
-    """
+    """Correct results of no cycle, which ended now; a future start was off by `last_wrong_s`."""
     latest = datetime.fromtimestamp(now_s + MAX_CLOCK_ERROR_S, UTC)
     for result in results:
         started_at = starts_of(result)[1] if isinstance(result, BurstBlock) else result.result.started_at
@@ -54,10 +49,7 @@ def correct_without_cycle(
 
 
 def correct_start(measured: Any, off_s: float | None, now_s: float) -> Any:
-    """Subtract the error of the clock from the start of a result, where the centre would refuse it otherwise.
-
-    Left alone where the start would then be further from now: the clock may have been set since.
-    """
+    """Subtract the clock's error from a start that the centre would refuse, if nearer to now then."""
     if off_s is None or abs(off_s) <= MAX_CLOCK_ERROR_S:
         return measured
     off = timedelta(seconds=off_s)
@@ -67,7 +59,7 @@ def correct_start(measured: Any, off_s: float | None, now_s: float) -> Any:
 
 
 def move_start(block: BurstBlock, off_s: float | None, now_s: float) -> BurstBlock:
-    """As `correct_start`, of all bursts of a block: they are of the same cycle."""
+    """As `correct_start`, for all bursts of a block."""
     if off_s is None or abs(off_s) <= MAX_CLOCK_ERROR_S:
         return block
     off = timedelta(seconds=off_s)
@@ -75,6 +67,5 @@ def move_start(block: BurstBlock, off_s: float | None, now_s: float) -> BurstBlo
 
 
 def _is_nearer(started_at: datetime, off: timedelta, now_s: float) -> bool:
-    """Whether a start is nearer to now without the error of the clock."""
     now = datetime.fromtimestamp(now_s, UTC)
     return abs(started_at - off - now) < abs(started_at - now)

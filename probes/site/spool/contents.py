@@ -1,4 +1,4 @@
-"""The contents of a spool, read by other processes than the agent: `site status` and the agent's metrics."""
+"""The contents of a spool as other processes read them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,19 @@ from probes.site.spool.database import SpoolError
 
 @dataclass(frozen=True, slots=True)
 class SpoolContents:
-    """How much is in a spool: results not yet acknowledged, results in quarantine, results ever dropped, and the
-    numbers of the slots that run, with their kinds. `dropped_for` are the dropped results by kind and reason,
-    `set_aside_for` the most frequent reasons in the quarantine with their numbers of results."""
+    """Amounts in a spool."""
 
-    queued: int
-    set_aside: int
-    dropped: int
-    slots: tuple[int, ...]
+    queued: int  # not yet acknowledged
+    set_aside: int  # in quarantine
+    dropped: int  # ever
+    slots: tuple[int, ...]  # running
     slot_kinds: tuple[str, ...] = ()
-    dropped_for: tuple[Dropped, ...] = ()
-    set_aside_for: tuple[tuple[str, int], ...] = ()
+    dropped_for: tuple[Dropped, ...] = ()  # by kind and reason
+    set_aside_for: tuple[tuple[str, int], ...] = ()  # most frequent reasons, with results
 
 
 def read_contents(path: Path) -> SpoolContents:
-    """Read a spool that an agent may be using now, without changing it. Raises `SpoolError`."""
+    """Read a spool in use, without changing it. Raises `SpoolError`."""
     try:
         with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             return SpoolContents(

@@ -1,7 +1,6 @@
-"""The spool's SQLite file: opened, brought up to date, mended, and written in transactions that end with a sync.
+"""The spool's SQLite file: opened, migrated, repaired, and written in synced transactions.
 
-A single process writes, from any of its threads. A damaged file is moved aside and a new file created. The rows
-are described in `results`, `losses`, `slots` and `ledger` beside it.
+A single process writes, from any thread. A damaged file is moved aside.
 """
 
 from __future__ import annotations
@@ -68,10 +67,10 @@ ALTER TABLE result ADD COLUMN block INTEGER;
 UPDATE meta SET value = 3 WHERE name = 'format';
 COMMIT;
 """
+# A quarter of SQLite's default, for little memory: rows are written and read once, in order.
 CACHE_KIB = 512
-"""A quarter of SQLite's default, for an agent in little memory: rows are written and read once, in order."""
+# A full disk, a quota, a limit on files, a disk that the kernel has made read-only.
 CANNOT_WRITE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY)
-"""A full disk, a quota, a limit on files, a disk that the kernel has made read-only."""
 
 
 class SpoolError(Exception):
@@ -83,7 +82,7 @@ class NoRoom(SpoolError):
 
 
 class SpoolDatabase:
-    """An open file. `connection` is used within `transaction` or `reading` only."""
+    """An open file; use `connection` within `transaction` or `reading` only."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -97,16 +96,12 @@ class SpoolDatabase:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """The connection, alone."""
         with self._lock:
             yield self._connection
 
     @contextlib.contextmanager
     def transaction(self, committed: Callable[[], None] = lambda: None) -> Iterator[sqlite3.Connection]:
-        """The connection, alone, in a transaction that ends with a sync to the disk, and then with `committed`.
-
-        Raises `NoRoom`.
-        """
+        """The connection, alone, in a transaction that is synced before `committed`. Raises `NoRoom`."""
         with self._lock:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -120,7 +115,6 @@ class SpoolDatabase:
                 raise
 
     def _roll_back(self) -> None:
-        """Roll back, unless SQLite did so itself after an error."""
         if self._connection.in_transaction:
             with contextlib.suppress(sqlite3.OperationalError):
                 self._connection.execute("ROLLBACK")
@@ -132,7 +126,7 @@ def value(connection: sqlite3.Connection, name: str) -> int:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Open the spool file, or create it. A damaged file is moved aside and a new spool begun in its place."""
+    """Open or create the file; a damaged file is moved aside."""
     try:
         return _connect(path)
     except sqlite3.DatabaseError as error:
@@ -163,7 +157,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _close_to_others(path: Path) -> None:
-    """The file holds single-use keys of coming tests. SQLite gives its journals the rights of the file."""
+    """The file holds single-use keys; journals get its permissions."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o600)
     except OSError as error:
@@ -200,7 +194,6 @@ def _bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _move_aside(path: Path) -> Path:
-    """Rename the file and its journal, so that their content can still be examined."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     aside = path.with_name(f"{path.stem}.damaged-{stamp}{path.suffix}")
     for end in ("", "-wal", "-shm"):

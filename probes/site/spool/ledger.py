@@ -1,9 +1,6 @@
-"""The agent's ledger of cycles: each planned cycle has a result, or lies in a gap with its reason.
+"""The agent's ledger: each planned cycle has a result, or lies in a gap with its reason.
 
-Functions on the spool's own SQLite file, called by `probes.site.spool.spool` within its transactions: results and
-ledger survive a crash together. A cycle is claimed when it begins; the cycles since the previous claim that did not
-begin are a gap. Gaps are periods of time, however many cycles and paths they contain. Times are seconds since the
-epoch by the clock of the cycles (`probes.site.delivery.centre_clock.CycleClock`).
+Call within the spool's transactions, so that both survive a crash together. Times are epoch seconds by `CycleClock`.
 """
 
 from __future__ import annotations
@@ -51,11 +48,10 @@ class Cycle:
 
     @classmethod
     def at(cls, test: str, every_s: int, now: datetime, phase_s: float = 0.0) -> Cycle:
-        """The newest cycle that has begun, where cycles begin `phase_s` after their time."""
+        """The newest begun cycle; cycles begin `phase_s` after their time."""
         return cls(test, every_s, math.floor((now.timestamp() - phase_s) / every_s))
 
     def moved(self, by_s: float) -> Cycle:
-        """The same cycle numbered after the clock of the cycles was set by so much."""
         return Cycle(self.test, self.every_s, self.number + round(by_s / self.every_s))
 
     @property
@@ -72,8 +68,7 @@ class Cycle:
 
 
 def record_start(connection: sqlite3.Connection, now_s: float, last_heartbeat_s: float | None) -> None:
-    """Record the agent's start: the cycles that ran when it ended, and the time since its last write or heartbeat, are
-    gaps."""
+    """Record the agent's start: its running cycles and its silent time are gaps."""
     running = connection.execute("SELECT name, every_s, number FROM running").fetchall()
     for cycle in (Cycle(*row) for row in running):
         add_gap(connection, GapReason.AGENT_OFFLINE, cycle, cycle)
@@ -90,8 +85,7 @@ def record_heartbeat(connection: sqlite3.Connection, now_s: float) -> None:
 
 
 def set_planned(connection: sqlite3.Connection, newest: Iterable[Cycle], now_s: float) -> set[tuple[str, int]]:
-    """The plan repeats these tests and no others; the newest cycle of a new test began before it was planned. Returns
-    the name and the interval of the new tests."""
+    """Set the repeated tests; returns name and interval of new tests."""
     planned = {(cycle.test, cycle.every_s): cycle for cycle in newest}
     stored = connection.execute("SELECT name, every_s, newest FROM test").fetchall()
     for name, every_s, number in stored:
@@ -104,18 +98,13 @@ def set_planned(connection: sqlite3.Connection, newest: Iterable[Cycle], now_s: 
 
 
 def _forget(connection: sqlite3.Connection, newest: Cycle, now_s: float) -> None:
-    """Remove a test that left the plan; its cycles that were due before that and did not begin are a gap."""
     last = Cycle(newest.test, newest.every_s, math.floor(now_s / newest.every_s))
     add_gap(connection, GapReason.LATE, newest.next, last)
     connection.execute("DELETE FROM test WHERE name = ? AND every_s = ?", (newest.test, newest.every_s))
 
 
 def claim(connection: sqlite3.Connection, cycle: Cycle, *, is_first: bool) -> range | None:
-    """Claim a cycle; returns the numbers of earlier cycles that never began. None if it was claimed before.
-
-    `is_first` is of the test's first claim since the agent started: the clock may have been set back while it was down,
-    and then numbers recur.
-    """
+    """Claim a cycle; returns numbers of earlier cycles that never began, None if claimed before."""
     row = connection.execute(
         "SELECT newest, taken FROM test WHERE name = ? AND every_s = ?", (cycle.test, cycle.every_s)
     ).fetchone()
@@ -131,8 +120,7 @@ def claim(connection: sqlite3.Connection, cycle: Cycle, *, is_first: bool) -> ra
 
 
 def move(connection: sqlite3.Connection, tests: Iterable[tuple[str, int]], by_s: float) -> None:
-    """Renumber the newest and the running cycles of these tests after the clock of the cycles was set by so much: no
-    time has passed in which the numbers between could have begun."""
+    """Renumber these tests' newest and running cycles after their clock was set; no time has passed."""
     for name, every_s in tests:
         rows = connection.execute(
             "DELETE FROM running WHERE name = ? AND every_s = ? RETURNING name, every_s, number", (name, every_s)
@@ -152,7 +140,6 @@ def _set_newest(connection: sqlite3.Connection, cycle: Cycle, *, taken: bool) ->
 
 
 def end(connection: sqlite3.Connection, cycle: Cycle) -> None:
-    """A cycle has left its results."""
     connection.execute(
         "DELETE FROM running WHERE name = ? AND every_s = ? AND number = ?", (cycle.test, cycle.every_s, cycle.number)
     )
@@ -161,9 +148,9 @@ def end(connection: sqlite3.Connection, cycle: Cycle) -> None:
 def add_gap(
     connection: sqlite3.Connection, reason: GapReason, first: Cycle, last: Cycle, *, sent_up_to: int = 0
 ) -> None:
-    """Record that the cycles from `first` to `last`, both included, have no result.
+    """Record that the cycles from `first` to `last`, inclusive, have no result.
 
-    Gaps with an id up to `sent_up_to` are in a batch that may have been sent, and are left alone.
+    Gaps up to id `sent_up_to` may have been sent and stay unchanged.
     """
     _note(connection, reason, first.begins_s, last.ends_s, first, sent_up_to=sent_up_to)
 
@@ -177,7 +164,6 @@ def _note(
     *,
     sent_up_to: int = 0,
 ) -> None:
-    """Insert a gap, merged with the gaps that it touches."""
     if since_s >= until_s:
         return
     test, every_s = (None, None) if of is None else (of.test, of.every_s)
@@ -197,8 +183,7 @@ def _note(
 
 
 def account(connection: sqlite3.Connection, now_s: float, *, is_last: bool) -> tuple[Account, int]:
-    """The oldest gaps, and up to when all is accounted for where this is the last batch that waits; and the number of
-    the newest gap in it."""
+    """The oldest gaps, the accounted time if `is_last`, and the newest gap's number."""
     rows = connection.execute(
         "SELECT id, test, every_s, since_s, until_s, reason FROM gap ORDER BY id LIMIT ?", (GAPS_AT_ONCE,)
     ).fetchall()
@@ -211,12 +196,10 @@ def account(connection: sqlite3.Connection, now_s: float, *, is_last: bool) -> t
 
 
 def delete_sent_gaps(connection: sqlite3.Connection, sent_up_to: int) -> None:
-    """The centre has the gaps up to this number."""
     connection.execute("DELETE FROM gap WHERE id <= ?", (sent_up_to,))
 
 
 def _accounted_until(connection: sqlite3.Connection, now_s: float) -> datetime | None:
-    """When the oldest cycle began, or is to begin, that has left nothing yet; None where nothing is planned."""
     (open_s,) = connection.execute(
         "SELECT min(begins_s) FROM (SELECT (newest + 1) * every_s AS begins_s FROM test"
         " UNION ALL SELECT number * every_s FROM running)"

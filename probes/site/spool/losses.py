@@ -1,7 +1,6 @@
-"""Lost results: counts of results dropped by the spool, and the quarantine of results that the centre rejected.
+"""Lost results: counts of dropped results, and a quarantine of the newest 10,000 rejected.
 
-Functions on the connection, called by `probes.site.spool.spool` within its transactions. A dropped result leaves a
-count by kind and reason; a quarantined result is kept with the reason, the newest 10,000 of them.
+Call within the spool's transactions.
 """
 
 from __future__ import annotations
@@ -25,19 +24,18 @@ def add_dropped(connection: sqlite3.Connection, kind: str, reason: str, count: i
 
 
 def count_dropped(connection: sqlite3.Connection) -> int:
-    """All results that this spool has dropped since it was created."""
+    """All results dropped since this spool was created."""
     number: int = connection.execute("SELECT coalesce(sum(count), 0) FROM dropped").fetchone()[0]
     return number
 
 
 def dropped_by_kind(connection: sqlite3.Connection) -> tuple[Dropped, ...]:
-    """Dropped results by kind and reason."""
     rows = connection.execute("SELECT kind, reason, count FROM dropped ORDER BY kind, reason").fetchall()
     return tuple(Dropped(kind=kind, reason=reason, count=count) for kind, reason, count in rows)
 
 
 def quarantine(connection: sqlite3.Connection, sequence: int, reason: str, body: bytes) -> None:
-    """Keep the body of a result with the reason, and delete the oldest beyond `MAX_QUARANTINED`."""
+    """Keep a result with the reason; delete the oldest beyond `MAX_QUARANTINED`."""
     connection.execute(
         "INSERT INTO quarantine VALUES (?, ?, ?, ?)", (sequence, datetime.now(UTC).isoformat(), reason, body)
     )
@@ -60,7 +58,7 @@ def quarantined(connection: sqlite3.Connection) -> list[Refusal]:
 
 
 def commonest_reasons(connection: sqlite3.Connection) -> tuple[tuple[str, int], ...]:
-    """The most frequent reasons in the quarantine, each with its number of results."""
+    """The quarantine's most frequent reasons with counts."""
     rows = connection.execute(
         "SELECT reason, count(*) FROM quarantine GROUP BY reason ORDER BY count(*) DESC, reason LIMIT ?",
         (REASONS_SHOWN,),

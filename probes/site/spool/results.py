@@ -1,9 +1,6 @@
-"""The results in the spool's SQLite file: a queue, oldest first, from which numbered batches are formed.
+"""The queue of results in the spool's SQLite file, in numbered batches, oldest first.
 
-Functions on the connection, called by `probes.site.spool.spool` within its transactions. A row of the table `result`
-waits while its `batch` is null. Its body is a `Delivered` as JSON, or a block of bursts as MessagePack: a block has the
-sequence of its last result, and those before belong to the others. It goes through the spool as a whole, and is told
-apart where a single result of it matters.
+Call within the spool's transactions. A block has the sequence of its last result; a null `batch` waits.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ class _Kind(msgspec.Struct):
 
 
 class ResultHeader(msgspec.Struct):
-    """The part of a stored result that names its kind, its test and its cycle."""
+    """Kind, test and cycle of a stored result."""
 
     test: str
     result: _Kind
@@ -53,7 +50,7 @@ class BlockHeader(msgspec.Struct):
 
 
 class UncheckedResult(Delivered, frozen=True, kw_only=True):
-    """A stored result that does not decode here; the centre stores it, or refuses it with the reason."""
+    """A stored result that does not decode here; the centre stores or refuses it."""
 
     result: Any
 
@@ -72,7 +69,7 @@ def decode(body: bytes) -> Delivered:
 
 
 def encode(message: ToDeliver) -> tuple[bytes, int | None]:
-    """The body of a row, and how many results are in it if it is a block."""
+    """The body of a row, and its number of results if a block."""
     if isinstance(message, BurstBlock):
         return msgspec.msgpack.encode(message), len(message)
     return msgspec.json.encode(message), None
@@ -96,7 +93,6 @@ def read_header(body: bytes, block: int | None = None) -> ResultHeader:
 
 
 def kinds_of(message: ToDeliver) -> list[str]:
-    """The kind of each of its results."""
     if isinstance(message, BurstBlock):
         return [BURST_KIND] * len(message)
     result_type: Any = type(message.result)
@@ -104,7 +100,7 @@ def kinds_of(message: ToDeliver) -> list[str]:
 
 
 def insert(connection: sqlite3.Connection, bodies: Iterable[tuple[bytes, int | None]], spooled_s: float) -> None:
-    """Append results and blocks, as of `encode`. `spooled_s` is seconds since the epoch, by the centre's clock."""
+    """Append bodies from `encode`; `spooled_s` is epoch seconds by the centre's clock."""
     newest = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'result'").fetchone()
     last = 0 if newest is None else newest[0]
     rows = []
@@ -115,9 +111,9 @@ def insert(connection: sqlite3.Connection, bodies: Iterable[tuple[bytes, int | N
 
 
 def tell_apart(connection: sqlite3.Connection, last: int) -> int:
-    """Put a row for each of its results in the place of a block; returns the bytes that they take more.
+    """Replace a block by a row for each result; returns the additional bytes.
 
-    Raises `msgspec.DecodeError` or `ValueError` where the block is unreadable.
+    Raises `msgspec.DecodeError` or `ValueError` for an unreadable block.
     """
     batch, body, spooled_s, count = connection.execute(
         "SELECT batch, body, spooled_s, block FROM result WHERE sequence = ?", (last,)
@@ -132,7 +128,7 @@ def tell_apart(connection: sqlite3.Connection, last: int) -> int:
 
 
 def block_with(connection: sqlite3.Connection, sequence: int) -> int | None:
-    """The sequence of the block that a result is in; None if it has a row of its own, or none."""
+    """The sequence of the block around a result, or None."""
     row = connection.execute(
         "SELECT sequence, block FROM result WHERE sequence >= ? ORDER BY sequence LIMIT 1", (sequence,)
     ).fetchone()
@@ -142,7 +138,7 @@ def block_with(connection: sqlite3.Connection, sequence: int) -> int | None:
 def oldest_waiting_block(
     connection: sqlite3.Connection, max_results: int, *, only: int | None, without: Collection[int]
 ) -> int | None:
-    """The block that the next batch would begin with, if it has more results than that batch may have."""
+    """The oldest waiting block, if larger than the next batch may be."""
     row = connection.execute(
         f"SELECT sequence, block FROM result WHERE {_waiting(only, without)} ORDER BY sequence LIMIT 1"
     ).fetchone()
@@ -154,7 +150,7 @@ def delete(connection: sqlite3.Connection, sequence: int) -> None:
 
 
 def read_body(connection: sqlite3.Connection, sequence: int) -> tuple[bytes, int | None] | None:
-    """The body of a row, and its size if it is a block."""
+    """The body of a row, and its size if a block."""
     row: tuple[bytes, int | None] | None = connection.execute(
         "SELECT body, block FROM result WHERE sequence = ?", (sequence,)
     ).fetchone()
@@ -162,8 +158,7 @@ def read_body(connection: sqlite3.Connection, sequence: int) -> tuple[bytes, int
 
 
 def oldest_waiting(connection: sqlite3.Connection) -> Iterator[tuple[int, bytes, float | None, int | None]]:
-    """Sequence, body, `spooled_s` and size of the results and blocks that wait, oldest first; rows may be deleted
-    meanwhile."""
+    """Sequence, body, `spooled_s` and size of waiting rows, oldest first."""
     last = 0
     while rows := connection.execute(
         "SELECT sequence, body, spooled_s, block FROM result WHERE batch IS NULL AND sequence > ?"
@@ -175,7 +170,6 @@ def oldest_waiting(connection: sqlite3.Connection) -> Iterator[tuple[int, bytes,
 
 
 def count(connection: sqlite3.Connection) -> int:
-    """Results in the spool, those of an unacknowledged batch included."""
     number: int = connection.execute(f"SELECT {COUNT} FROM result").fetchone()[0]
     return number
 
@@ -199,10 +193,7 @@ def fill_batch(
     only: int | None,
     without: Collection[int],
 ) -> None:
-    """Give the oldest results that wait the batch number, up to the limits; a single result always fits.
-
-    With `only`, that result alone; those in `without` stay waiting.
-    """
+    """Number the oldest waiting results up to the limits; a single result always fits."""
     waiting = _waiting(only, without)
     rows = connection.execute(
         f"SELECT sequence, length(body), coalesce(block, 1) FROM result WHERE {waiting} ORDER BY sequence LIMIT ?",
@@ -219,7 +210,6 @@ def fill_batch(
 
 
 def _waiting(only: int | None, without: Collection[int]) -> str:
-    """The SQL condition for the results that a new batch may contain."""
     condition = "batch IS NULL"
     if only is not None:
         condition += f" AND sequence = {only:d}"
@@ -229,7 +219,7 @@ def _waiting(only: int | None, without: Collection[int]) -> str:
 
 
 def bodies_of_batch(connection: sqlite3.Connection, number: int) -> list[tuple[int, bytes, int | None]]:
-    """Sequence, body and size of each result and block of a batch, in order."""
+    """Sequence, body and size of each row of a batch, in order."""
     return connection.execute(
         "SELECT sequence, body, block FROM result WHERE batch = ? ORDER BY sequence", (number,)
     ).fetchall()
@@ -243,7 +233,7 @@ def sizes_in_batch(connection: sqlite3.Connection, number: int) -> list[tuple[in
 
 
 def delete_batch(connection: sqlite3.Connection, number: int) -> int:
-    """Delete the results of a batch; the bytes that they took."""
+    """Delete the results of a batch; returns their bytes."""
     (length,) = connection.execute(
         "SELECT coalesce(sum(length(body)), 0) FROM result WHERE batch = ?", (number,)
     ).fetchone()
@@ -252,10 +242,8 @@ def delete_batch(connection: sqlite3.Connection, number: int) -> int:
 
 
 def release(connection: sqlite3.Connection, sequences: Iterable[int]) -> None:
-    """Take these results out of their batch: they wait again."""
     connection.executemany("UPDATE result SET batch = NULL WHERE sequence = ?", [(number,) for number in sequences])
 
 
 def release_batch(connection: sqlite3.Connection, number: int) -> None:
-    """Take all results of a batch out of it: they wait again."""
     connection.execute("UPDATE result SET batch = NULL WHERE batch = ?", (number,))

@@ -1,7 +1,4 @@
-"""The slots that this agent has taken, as rows of the spool's SQLite file: each is run once, and none stays open.
-
-Functions on the connection, called by `probes.site.spool.spool` within its transactions.
-"""
+"""Slots that this agent has taken, in the spool's SQLite file; call within the spool's transactions."""
 
 from __future__ import annotations
 
@@ -33,7 +30,6 @@ def claimed_numbers(connection: sqlite3.Connection) -> set[int]:
 
 
 def unfinished(connection: sqlite3.Connection) -> list[Slot]:
-    """Slots that were taken and never ended, by their number."""
     rows = connection.execute("SELECT body FROM slot WHERE ended = 0 ORDER BY slot_id").fetchall()
     return [read_slot(body) for (body,) in rows]
 
@@ -44,13 +40,12 @@ def unfinished_numbers(connection: sqlite3.Connection) -> tuple[int, ...]:
 
 
 def unfinished_kinds(connection: sqlite3.Connection) -> tuple[str, ...]:
-    """Names of the kinds of these slots, in their order; "unknown" for a kind of another version of the agent."""
+    """Kinds of these slots, in order; "unknown" for another version's."""
     rows = connection.execute("SELECT body FROM slot WHERE ended = 0 ORDER BY slot_id").fetchall()
     return tuple(_kind_name(body) for (body,) in rows)
 
 
 def forget_ended(connection: sqlite3.Connection, before: datetime) -> None:
-    """Delete ended slots that were taken before a moment."""
     connection.execute("DELETE FROM slot WHERE ended = 1 AND taken_at < ?", (before.isoformat(),))
 
 

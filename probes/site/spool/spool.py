@@ -1,10 +1,7 @@
-"""The spool: a queue on disk where each result is stored before it is delivered to the centre, at least once.
+"""A queue on disk where each result is stored before its delivery to the centre, at least once.
 
-An SQLite file (WAL, full sync) with a single writing process; any of its threads may call. Results go in with `put`,
-come out in numbered batches with `next_batch`, and leave with `acknowledge`. A batch, once formed, is the same at each
-`next_batch` until it is acknowledged or split, also after a crash. The file also remembers which throughput slots and
-which cycles were taken, so that each is run once and none is forgotten (`probes.site.spool.ledger`). Nothing here uses
-the network: that is `probes.site.delivery.deliver`.
+SQLite (WAL, full sync), one writing process, any thread. A batch is the same until acknowledged or split, also after a
+crash.
 """
 
 from __future__ import annotations
@@ -42,9 +39,10 @@ FILLING_RATIO = 0.25
 
 
 class Spool:
-    """An open spool. `max_bytes` and `max_age` bound the results in it; beyond, the oldest that wait are dropped and
-    counted. `clock_off_s` gives the error of this site's clock, or None; results are flagged with it. `now_s` is the
-    clock of the cycles, and `ahead_s` how far it is ahead of a clock that nobody sets."""
+    """An open spool, dropping and counting the oldest beyond `max_bytes` and `max_age`.
+
+    `clock_off_s` flags results; `ahead_s` is the lead of the cycles' clock `now_s` over a steady clock.
+    """
 
     def __init__(
         self,
@@ -74,7 +72,7 @@ class Spool:
         self._database.close()
 
     def _clock_off_s(self) -> float | None:
-        """The error of the clock now; the last one remembered, for what began before the clock was set right."""
+        """The clock's error, or the last known before it was corrected."""
         off_s = self._read_clock_off_s()
         if off_s is not None:
             self._last_wrong_s = off_s
@@ -82,7 +80,7 @@ class Spool:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that also writes the changes that found no room before. Raises `NoRoom`."""
+        """Also writes earlier unsaved changes. Raises `NoRoom`."""
         try:
             with self._database.transaction(self._unsaved.clear) as connection:
                 self._unsaved.write(connection, sent_up_to=self._sent_gap_id)
@@ -93,7 +91,7 @@ class Spool:
             raise
 
     def _try_to_write(self, write: Callable[[sqlite3.Connection], object] = lambda _: None) -> bool:
-        """Run `write` in a transaction; False where there was no room."""
+        """Run `write` in a transaction; False without room."""
         try:
             with self._transaction() as connection:
                 write(connection)
@@ -110,11 +108,9 @@ class Spool:
         more: bool = False,
         ends_slot: int | None = None,
     ) -> bool:
-        """Store results; their sequences are given here. When it returns True they survive any crash.
+        """Store results; if True they survive any crash, if False they are lost and counted.
 
-        False when nothing can be written: the results are lost, counted, and reported as soon as there is room. They
-        are of `cycle`, which ends with them unless `more` are to come. With `ends_slot`, the results and the end of
-        that slot are stored together.
+        `cycle` ends with them unless `more`; the slot `ends_slot` ends in the same transaction.
         """
         self._cycles.follow_clock(self._database, self._unsaved)
         now_s = self._now_s()
@@ -139,7 +135,6 @@ class Spool:
         return True
 
     def _corrected(self, delivered: Sequence[ToDeliver], cycle: Cycle | None, now_s: float) -> Iterator[ToDeliver]:
-        """The results by the centre's clock; they are flagged with the error when the cycle, or they, began."""
         off_s = self._clock_off_s()
         if cycle is None:
             return correct_without_cycle(delivered, off_s, self._last_wrong_s, now_s)
@@ -153,7 +148,6 @@ class Spool:
             self._unsaved.add(kinds, None if cycle is None else self._cycles.find(cycle).cycle)
 
     def _make_room(self, connection: sqlite3.Connection, now_s: float) -> None:
-        """Drop the oldest results that wait, until the rest is neither too much nor too old."""
         dropped: Counter[tuple[str, str]] = Counter()
         for sequence, body, spooled_s, block in results.oldest_waiting(connection):
             if self._bytes > self._max_bytes:
@@ -176,22 +170,19 @@ class Spool:
             ledger.add_gap(connection, reason, cycle, cycle, sent_up_to=self._sent_gap_id)
 
     def record_start(self, last_heartbeat_s: float | None = None) -> None:
-        """Record the agent's start: cycles missed since its last heartbeat become a gap. To be called once, first."""
+        """Record the agent's start: cycles missed since its last heartbeat become a gap. Call once, first."""
         self._cycles.follow_clock(self._database, self._unsaved)
         self._cycles.began_s = self._now_s()
         self._unsaved.add_start(self._cycles.began_s, last_heartbeat_s)
         self._try_to_write()
 
     def set_planned(self, newest: Iterable[Cycle]) -> None:
-        """The plan repeats these tests and no others; of each the newest cycle that has begun."""
+        """Set the repeated tests, with the newest begun cycle of each."""
         self._cycles.follow_clock(self._database, self._unsaved)
         self._try_to_write(lambda connection: self._cycles.set_planned(connection, newest, self._now_s()))
 
     def claim_cycle(self, cycle: Cycle) -> bool:
-        """Claim a cycle, and account for earlier cycles that never began.
-
-        False if it was claimed before: each runs once. A full disk does not prevent the claim: measuring continues.
-        """
+        """Claim a cycle, even on a full disk, and account for earlier cycles; False if claimed before."""
         self._cycles.follow_clock(self._database, self._unsaved)
         off_s = self._clock_off_s()
         try:
@@ -207,11 +198,10 @@ class Spool:
 
     @property
     def lost_cycles(self) -> int:
-        """Cycles due since the agent began that never began."""
         return self._cycles.lost
 
     def end_cycle(self, cycle: Cycle, *, failed: bool = False) -> None:
-        """End a cycle that will store no more results; a failed cycle may have stored none."""
+        """End a cycle without more results; a failed cycle may have none."""
         self._cycles.follow_clock(self._database, self._unsaved)
 
         def end(connection: sqlite3.Connection) -> None:
@@ -234,11 +224,10 @@ class Spool:
         only: int | None = None,
         without: Collection[int] = (),
     ) -> Batch | None:
-        """The batch to send now: the unacknowledged batch, else a new batch of the oldest results.
+        """The unacknowledged batch, else a new batch; None when nothing waits.
 
-        None when nothing waits. `max_results` and `max_bytes` (of JSON) limit new batches only; a single result always
-        fits. `only` is the sequence of the only result to take; the results in `without` stay queued. Raises `NoRoom`
-        where a new batch cannot be stored.
+        `max_results` and `max_bytes` (of JSON) limit new batches, but a single result always fits. `only` takes a
+        single sequence. Raises `NoRoom`.
         """
         self._cycles.follow_clock(self._database, self._unsaved)
         with self._transaction() as connection:
@@ -268,7 +257,6 @@ class Spool:
             )
 
     def _read_batch(self, connection: sqlite3.Connection, number: int) -> tuple[list[Delivered], list[BurstBlock]]:
-        """The results and blocks of a batch, in order. Those that are unreadable are quarantined."""
         batch, blocks = [], []
         for sequence, body, block in results.bodies_of_batch(connection, number):
             try:
@@ -281,14 +269,13 @@ class Spool:
         return batch, blocks
 
     def _tell_apart(self, connection: sqlite3.Connection, block: int) -> None:
-        """Put single results in the place of a block; an unreadable one is quarantined."""
         try:
             self._bytes += results.tell_apart(connection, block)
         except (msgspec.DecodeError, ValueError) as error:
             self._quarantine(connection, block, f"cannot be read from the spool: {error}")
 
     def acknowledge(self, number: int, refused: Iterable[Refusal] = ()) -> None:
-        """The centre has batch `number`: its results leave, those that it refused are set aside with the reason."""
+        """Remove a delivered batch; quarantine the refused results."""
         with self._transaction() as connection:
             if number != value(connection, "acknowledged") + 1:
                 return
@@ -303,10 +290,7 @@ class Spool:
             self._bytes -= freed_bytes
 
     def halve_batch(self, number: int, reason: str) -> int:
-        """Batch `number` was too large to be read by the centre: leave half of it, the rest waits again.
-
-        A single result that is too large is set aside with `reason`. Returns the results left in the batch.
-        """
+        """Halve a batch too large for the centre, or quarantine its single result; returns the results left."""
         with self._transaction() as connection:
             sizes = results.sizes_in_batch(connection, number)
             half = sum(size for _, size in sizes) // 2
@@ -322,7 +306,6 @@ class Spool:
             return totals[rows - 1] if rows else 0
 
     def release_batch(self, number: int) -> None:
-        """The results of batch `number`, which is not acknowledged, wait again."""
         with self._transaction() as connection:
             results.release_batch(connection, number)
 
@@ -344,31 +327,28 @@ class Spool:
 
     @property
     def is_filling(self) -> bool:
-        """Whether a quarter of its room is taken: dispensable parts of results should be left out."""
+        """Whether a quarter of its room is taken."""
         return self._bytes > FILLING_RATIO * self._max_bytes
 
     def count_dropped(self) -> int:
-        """Results dropped since this spool was created."""
         with self._database.reading() as connection:
             return losses.count_dropped(connection) + self._unsaved.count
 
     def dropped_by_kind(self) -> tuple[Dropped, ...]:
-        """Dropped results by kind and reason, without those not written yet."""
+        """Dropped results by kind and reason, without unsaved drops."""
         with self._database.reading() as connection:
             return losses.dropped_by_kind(connection)
 
     def count_quarantined(self) -> int:
-        """Number of quarantined results."""
         with self._database.reading() as connection:
             return losses.count_quarantined(connection)
 
     def quarantined(self) -> list[Refusal]:
-        """Quarantined results, oldest first."""
         with self._database.reading() as connection:
             return losses.quarantined(connection)
 
     def claim_slot(self, slot: Slot, now: datetime) -> bool:
-        """Take a slot for this agent. False if it was taken before: each slot is run once."""
+        """Take a slot for this agent. False if it was taken before."""
         try:
             with self._transaction() as connection:
                 return slots.claim(connection, slot, now) and slot.slot_id not in self._slots_unsaved
@@ -380,7 +360,7 @@ class Spool:
         return True
 
     def end_slot(self, slot_id: int) -> None:
-        """A slot ended without a result of ours (we were the server)."""
+        """End a slot without a result of ours (we were the server)."""
         self._try_to_write(lambda connection: slots.end(connection, slot_id))
 
     def claimed_slots(self) -> set[int]:
@@ -388,10 +368,9 @@ class Spool:
             return slots.claimed_numbers(connection) | self._slots_unsaved
 
     def unfinished_slots(self) -> list[Slot]:
-        """Slots that were claimed and never ended: they ran when the agent was killed."""
+        """Slots that ran when the agent was killed."""
         with self._database.reading() as connection:
             return slots.unfinished(connection)
 
     def forget_slots(self, before: datetime) -> None:
-        """Forget ended slots that were taken before a moment; no plan names them any more."""
         self._try_to_write(lambda connection: slots.forget_ended(connection, before))

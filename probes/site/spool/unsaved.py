@@ -1,4 +1,4 @@
-"""Changes that a full disk kept from the spool: counted in memory, written as soon as there is room again."""
+"""Changes that a full disk kept from the spool, kept in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from probes.site.wire import GapReason
 
 
 class Unsaved:
-    """Lost results by kind, cycles that left none, and the start of the agent, until they are written."""
+    """Lost results, cycles without any, and the agent's start, until written."""
 
     def __init__(self) -> None:
         self._kinds: Counter[str] = Counter()
@@ -21,27 +21,23 @@ class Unsaved:
 
     @property
     def count(self) -> int:
-        """Lost results."""
         return self._kinds.total()
 
     def add(self, kinds: Iterable[str], cycle: Cycle | None) -> None:
-        """Add lost results, and their cycle."""
         self._kinds.update(kinds)
         if cycle is not None:
             self._cycles.add(cycle)
 
     def add_start(self, now_s: float, last_heartbeat_s: float | None) -> None:
-        """Add the start of the agent at `now_s`, with the time of its last heartbeat."""
         self._start = now_s, last_heartbeat_s
 
     def move(self, by_s: float) -> None:
-        """Renumber the cycles after their clock was set by so much."""
         self._cycles = {cycle.moved(by_s) for cycle in self._cycles}
         if self._start is not None:
             self._start = self._start[0] + by_s, self._start[1]
 
     def write(self, connection: sqlite3.Connection, *, sent_up_to: int) -> None:
-        """Write all of it; `clear` when that is committed. `sent_up_to` as for `ledger.add_gap`."""
+        """Write all; call `clear` once committed. `sent_up_to` as for `ledger.add_gap`."""
         if self._start is not None:
             now_s, last_heartbeat_s = self._start
             ledger.record_start(connection, now_s, last_heartbeat_s)

@@ -1,4 +1,4 @@
-"""UDP sockets of STAMP, a sender's and a reflector's, with kernel timestamps, TTL and DSCP of each packet."""
+"""UDP sockets of STAMP senders and reflectors, with kernel timestamps, TTL and DSCP."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ RECEIVE_TRAFFIC_CLASS = {4: (socket.IPPROTO_IP, IP_RECVTOS), 6: (socket.IPPROTO_
 RECEIVE_LOCAL_ADDRESS = {4: (socket.IPPROTO_IP, 8), 6: (socket.IPPROTO_IPV6, IPV6_RECVPKTINFO)}
 PRIVILEGED_PORTS = 1024
 
+# Length of a control message's header in words of 4 bytes.
 CONTROL_HEADER_WORDS = 4
-"""Length of a control message's header in words of 4 bytes."""
 LOCAL_WORDS = {4: 3, 6: 5}
 
 
 class StampChannel(UdpChannel):
-    """A sender's socket. Each received packet comes with its DSCP."""
+    """A sender's socket; received packets come with their DSCP."""
 
     def _set_up(self) -> int:
         stamps = super()._set_up()
@@ -35,20 +35,22 @@ class StampChannel(UdpChannel):
         return stamps
 
     def set_dscp(self, dscp: int) -> None:
-        """Set the DSCP of all packets sent from now on."""
         self.socket.setsockopt(*TRAFFIC_CLASS[self.family], dscp << 2)
 
 
 class ReflectorChannel(StampChannel):
-    """A reflector's socket, on `port` of all local addresses of a family, or of `source` alone. It receives and answers
-    in the namespace and by the interface of `egress`; the DSCP of a reply is that of its request."""
+    """A reflector's socket, on `port` of all local addresses or of `source`.
+
+    A reply has its request's DSCP.
+    """
 
     def __init__(
         self, family: int, port: int, source: str | None = None, *, egress: Egress = ANY, shares_port: bool = False
     ) -> None:
-        """`shares_port`: another socket of this reflector has the port too, by another interface or by any; the kernel
-        gives a packet to that of its interface. Raises NotPermitted, NoRoute (this host lacks the address family,
-        interface or namespace) or ProbeError."""
+        """`shares_port`: another of our sockets has the port; the kernel prefers the interface's socket.
+
+        Raises NotPermitted, NoRoute or ProbeError.
+        """
         self._port = port
         self._shares_port = shares_port
         super().__init__(family, source, egress=egress)
@@ -77,12 +79,11 @@ class ReflectorChannel(StampChannel):
         return stamps
 
     def reply_batch(self, names: Bytes, rows: int, data_bytes: int) -> ReplyBatch:
-        """Allocate a batch of `rows` replies of up to `data_bytes` to `names`."""
         return ReplyBatch(self.descriptor, self.family, names, self._name_bytes, rows, data_bytes)
 
 
 def permission_advice(port: int) -> str:
-    """The reason why a port below 1024 cannot be opened, and the ways out."""
+    """Why ports below 1024 cannot be opened, and fixes."""
     return (
         f"no permission to open UDP port {port}: as root, run "
         f"`sysctl -w net.ipv4.ip_unprivileged_port_start={port}`, or grant Python the capability with "
@@ -91,7 +92,7 @@ def permission_advice(port: int) -> str:
 
 
 class ReplyBatch(kernel.KernelSendBatch):
-    """Replies, each with its length, from the address that its request was sent to, and with its DSCP."""
+    """Replies, each with its length, from its request's destination address and with its DSCP."""
 
     def __init__(self, descriptor: int, family: int, names: Bytes, name_bytes: int, rows: int, data_bytes: int) -> None:
         super().__init__(descriptor, names, name_bytes, rows, data_bytes, b"")
@@ -114,8 +115,8 @@ class ReplyBatch(kernel.KernelSendBatch):
     def set_replies(
         self, destinations: Int64s, lengths: Int64s, traffic_class: Int64s, local_address: np.ndarray | None
     ) -> None:
-        """Set destination (a row of `names`), length, DSCP with ECN, and our address of the first rows. The interface
-        is left to routing, except for link-local addresses."""
+        """Set destinations, lengths, traffic classes and our addresses; routing chooses the interface unless
+        link-local."""
         rows = len(destinations)
         self._headers["name"][:rows] = self._name_pointers[destinations]
         self._iov["length"][:rows, 0] = lengths

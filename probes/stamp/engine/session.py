@@ -1,7 +1,7 @@
-"""Sends the STAMP packets of a cycle and reads the replies, with the batches and schedule of the ping engine.
+"""Sends a cycle's STAMP packets and reads replies, with the ping engine.
 
-A reply counts only if SSID, sequence number, our timestamp in it, address and port match a packet that was sent, and,
-where the session has keys, if it is authentic. SSIDs and first sequence numbers are random in each cycle.
+A reply must match SSID, sequence, our timestamp, address and port and, with keys, be authentic. SSIDs and first
+sequences are random.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ from probes.stamp.packets import (
 )
 from probes.stamp.request_format import RequestFormat
 
+# Each target has an SSID of its own, which is not 0.
 MOST_TARGETS = 0xFFFF
-"""Targets of a session: each has an SSID of its own, which is not 0."""
 SEQUENCES = 1 << 32
+# Port and address in a sockaddr.
 PEER_COLUMNS = {4: slice(2, 8), 6: slice(2, 24)}
-"""Port and address in a sockaddr."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """The secrets of a session's targets, in their order: SSID, first sequence number, and the key of each."""
+    """SSID, first sequence number and key of a session's targets, in their order."""
 
     ssids: Int64s
     first_sequences: Int64s
@@ -61,7 +61,6 @@ class Identities:
 
     @classmethod
     def random(cls, keys: Sequence[bytes | None]) -> Identities:
-        """New identities for targets with these keys."""
         if len(keys) > MOST_TARGETS:
             raise ProbeError(f"{len(keys)} targets in a STAMP session; {MOST_TARGETS} at most")
         ssids = np.array(SystemRandom().sample(range(1, MOST_TARGETS + 1), len(keys)), np.int64)
@@ -69,7 +68,7 @@ class Identities:
         return cls(ssids, sequences, tuple(keys))
 
     def of(self, targets: Int64s, *, later_by: int = 0) -> Identities:
-        """The identities of some targets, `later_by` packets on."""
+        """Identities of some targets, `later_by` packets on."""
         sequences = (self.first_sequences[targets] + later_by) % SEQUENCES
         return Identities(self.ssids[targets], sequences, tuple(self.keys[target] for target in targets.tolist()))
 
@@ -91,13 +90,12 @@ class StampFormat(EchoFormat):
         fields(heads, REQUEST[self.layout.is_authenticated])["estimate"] = self._estimate
 
     def write(self, heads: Bytes, numbers: Int64s, turns: Int64s, ranks: Int64s, tail_sums: Int64s) -> None:
-        """Write SSID and sequence number; `sign` follows when the packets are due."""
         packets = fields(heads, REQUEST[self.layout.is_authenticated])
         packets["ssid"] = self.identities.ssids[ranks]
         packets["sequence"] = (self.identities.first_sequences[ranks] + turns) % SEQUENCES
 
     def sign(self, heads: Bytes, ranks: Int64s, stamp: np.uint64) -> None:
-        """Write the timestamp, and the HMACs if the session is authenticated."""
+        """Write the timestamp, and HMACs if authenticated."""
         fields(heads, REQUEST[self.layout.is_authenticated])["sent"] = stamp
         if self.layout.is_authenticated:
             for row, rank in enumerate(ranks.tolist()):
@@ -144,7 +142,6 @@ class StampMatcher(ReplyMatcher):
     def match_messages(
         self, data: Bytes, lengths: Int64s, sources: Bytes, controls: kernel.Controls, now_ns: int
     ) -> None:
-        """Store the replies among a socket's messages."""
         layout, table = self._format.layout, self._table
         replies = fields(data, REPLY[layout.is_authenticated])
         ranks = self._ranks(replies["ssid"], sources)
@@ -181,7 +178,7 @@ class StampMatcher(ReplyMatcher):
         self._table.enter_uncounted(ranks[rows], reason, sources[rows])
 
     def _note_echoes(self, data: Bytes, lengths: Int64s, sources: Bytes) -> None:
-        """Note our own packets that came back as they were sent."""
+        """Note our own packets that came back unchanged."""
         layout, table = self._format.layout, self._table
         requests = fields(data, REQUEST[layout.is_authenticated])
         ranks: Int64s = self._rank_of_ssid[requests["ssid"].astype(np.int64)]
@@ -192,14 +189,14 @@ class StampMatcher(ReplyMatcher):
         self._note_uncounted(Uncounted.ECHO, echoes, ranks, sources)
 
     def _ranks(self, ssids: Bytes, sources: Bytes) -> Int64s:
-        """The target of each reply; -1 if none. Reflectors of TWAMP-Light return no SSID: theirs is told by address."""
+        """Target of each reply, else -1; by address for TWAMP-Light, without SSID."""
         ranks: Int64s = self._rank_of_ssid[ssids.astype(np.int64)]
         for row in np.flatnonzero(ssids == 0).tolist():
             ranks[row] = self._rank_of_host.get(sources[row].tobytes(), -1)
         return ranks
 
     def _authentic(self, data: Bytes, ours: Bools, ranks: Int64s) -> Bools:
-        """Which of our rows have valid HMACs; a reply without an HMAC TLV that we asked for has no valid extensions."""
+        """Rows with valid HMACs; without a requested HMAC TLV, extensions are invalid."""
         valid = np.zeros(len(data), np.bool_)
         for row in np.flatnonzero(ours).tolist():
             key = self._format.identities.keys[int(ranks[row])] or b""
@@ -207,7 +204,6 @@ class StampMatcher(ReplyMatcher):
         return valid
 
     def _first_replies(self, packets: Int64s) -> Bools:
-        """Which rows are the first reply to their packet."""
         first = np.zeros(len(packets), np.bool_)
         first[np.unique(packets, return_index=True)[1]] = True
         first &= self._table.replies[packets] == 0
@@ -242,7 +238,7 @@ class StampMatcher(ReplyMatcher):
             table.forward_dscp[some] = np.where(good & extended, value >> 4 & 0x3F, -1)
 
     def _extended(self, data: Bytes, lengths: Int64s, ranks: Int64s, rows: Int64s) -> Bools:
-        """Which of these rows have extensions that are to be believed: in an authenticated session, with their HMAC."""
+        """Rows with credible extensions: in authenticated sessions, with their HMAC."""
         layout, keys = self._format.layout, self._format.identities.keys
         extended = np.full(len(rows), layout.has_extensions, np.bool_)
         if layout.is_authenticated and layout.has_extensions:
@@ -270,7 +266,7 @@ class StampMatcher(ReplyMatcher):
 
     @staticmethod
     def _has_tlv(data: Bytes, lengths: Int64s, at: int, kind: int, value_bytes: int) -> Bools:
-        """Which replies have a whole TLV of a type at an offset that the reflector filled in."""
+        """Which replies have a whole TLV here that the reflector filled in."""
         flags = tlv.UNRECOGNISED | tlv.MALFORMED | tlv.UNVERIFIED
         good: Bools = (lengths >= at + tlv.HEADER.size + value_bytes) & (data[:, at + 1] == kind)
         good &= (data[:, at] & flags == 0) & (data[:, at + 2] == 0) & (data[:, at + 3] == value_bytes)
@@ -279,7 +275,7 @@ class StampMatcher(ReplyMatcher):
     def match_queued_errors(
         self, data: Bytes, lengths: Int64s, hosts: Bytes, controls: kernel.Controls, now_ns: int
     ) -> None:
-        """Keep the name of the first ICMP error of each target: the kernel gives a socket only errors of its own."""
+        """Keep each target's first ICMP error."""
         for row in np.flatnonzero(controls.error_origin).tolist():
             rank = self._rank_of_host.get(hosts[row].tobytes(), -1)
             name = icmp_errors.name_of(
@@ -290,8 +286,6 @@ class StampMatcher(ReplyMatcher):
 
 
 class StampSession(PingSession):
-    """A socket, its targets, and the packets to send to them in a cycle."""
-
     channel: StampChannel
     _table: StampTable
 
@@ -335,25 +329,23 @@ class StampSession(PingSession):
         )
 
     def figures(self) -> ReplyFigures:
-        """What the replies told, in the order of the targets."""
         return self._table.figures(self._rank_of_target, self._receiver.clock.offset_ns)
 
     def follow_ups(self) -> Int64s:
-        """Rows of target, counter and true send time of replies, also of those before this session."""
+        """Rows of target, counter and true send time."""
         rows = self._table.follow_ups
         return np.column_stack((np.argsort(self._rank_of_target)[rows[:, 0]], rows[:, 1:]))
 
     def add_follow_ups(self, targets: Int64s, counters: Int64s, sent_ns: Int64s) -> None:
-        """Add true send times of replies that a later session was told."""
+        """Add true send times that a later session learned."""
         self._table.enter_follow_ups(self._rank_of_target[targets], counters, sent_ns)
 
     def error_names(self) -> dict[int, str]:
-        """The name of the first ICMP error about each target that has any."""
         target_of_rank = np.argsort(self._rank_of_target)
         return {int(target_of_rank[rank]): name for rank, name in self._table.error_names.items()}
 
     def uncounted_notes(self) -> dict[int, list[str]]:
-        """Sentences on the replies of each target that do not count: how many, from where, and why."""
+        """Sentences on each target's uncounted replies."""
         target_of_rank = np.argsort(self._rank_of_target)
         return {
             int(target_of_rank[rank]): [
@@ -364,6 +356,5 @@ class StampSession(PingSession):
         }
 
     def _sender_text(self, source: bytes) -> str:
-        """Address and UDP port of a sender, from the columns `PEER_COLUMNS` of its sockaddr."""
         port, host = int.from_bytes(source[:2]), source[-4:] if self.channel.family == 4 else source[6:22]
         return f"{socket.inet_ntop(FAMILY[self.channel.family], host)} port {port}"

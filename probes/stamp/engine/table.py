@@ -1,8 +1,4 @@
-"""The packets of a STAMP session and all that their replies tell (`StampTable`, `ReplyFigures`).
-
-The round trip of each packet is in the table of the ping engine; this adds the reflector's counter and timestamps, TTL
-and DSCP of both directions, further replies to a packet, and follow-up send times.
-"""
+"""The packets of a STAMP session, and figures from their replies."""
 
 from __future__ import annotations
 
@@ -20,13 +16,13 @@ from probes.packets.engine.packet_outcomes import PacketTable, SendPattern
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 UNKNOWN = -1
+# Senders and reasons kept of each target's uncounted replies: anybody may send them.
 MOST_UNCOUNTED = 8
-"""Senders and reasons that are kept of each target's replies that do not count: anybody may send them."""
 LONGEST_SEND_NS = 1_000_000_000
 
 
 class Uncounted(Enum):
-    """Why a packet that carries the identity of ours is no reply that counts."""
+    """Why a packet with our identity is no reply that counts."""
 
     ECHO = "a packet came back unchanged from {sender}: that is an echo service, no STAMP reflector"
     OTHER_ADDRESS = "a reply from {sender} does not count: it is not the address and port that was asked"
@@ -35,29 +31,23 @@ class Uncounted(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReplyFigures:
-    """What the first reply to each packet told: arrays of shape (targets, packets).
+    """Figures of the first reply to each packet: arrays of shape (targets, packets)."""
 
-    `counter`: the reflector's number of the reply. `left_ns`, `arrived_ns`: our own Unix times of the packet's
-    departure and the reply's arrival; `far_received_ns`, `far_sent_ns`: the reflector's, 0 for none. `estimate`: its
-    error estimate. `followed_up`: `far_sent_ns` is what the reflector told later. TTL and DSCP are -1 if unknown.
-    `further`: further replies, a row of (target, packet, counter, monotonic arrival, reflector's receive time) each.
-    """
-
-    counter: Int64s
-    left_ns: Int64s
-    arrived_ns: Int64s
-    far_received_ns: Int64s
-    far_sent_ns: Int64s
-    followed_up: Bools
-    estimate: Int64s
-    forward_ttl: Int64s
+    counter: Int64s  # the reflector's number of the reply
+    left_ns: Int64s  # our Unix time of the packet's departure
+    arrived_ns: Int64s  # our Unix time of the reply's arrival
+    far_received_ns: Int64s  # the reflector's Unix time; 0 for none
+    far_sent_ns: Int64s  # the reflector's Unix time; 0 for none
+    followed_up: Bools  # `far_sent_ns` was reported later
+    estimate: Int64s  # the reflector's error estimate
+    forward_ttl: Int64s  # TTL and DSCP are -1 if unknown
     forward_dscp: Int64s
     reverse_dscp: Int64s
-    further: Int64s
+    further: Int64s  # rows (target, packet, counter, monotonic arrival, reflector's receive time) of further replies
 
 
 class StampTable(PacketTable):
-    """The packets of a session. `sent_stamps` are the timestamps in our packets, which their replies return."""
+    """The packets of a session; `sent_stamps` are our timestamps, which replies return."""
 
     def __init__(self, targets: int, pattern: SendPattern, cells: Int64s | None = None) -> None:
         super().__init__(targets, pattern, cells)
@@ -76,7 +66,6 @@ class StampTable(PacketTable):
         self._follow_ups: list[Int64s] = []
 
     def enter_uncounted(self, ranks: Int64s, reason: Uncounted, sources: Bytes) -> None:
-        """Count packets that carry the identity of ours and do not count, by their reason and sender."""
         for rank, source in zip(ranks.tolist(), sources, strict=True):
             counts = self.uncounted.setdefault(rank, Counter())
             key = reason, source.tobytes()
@@ -84,22 +73,20 @@ class StampTable(PacketTable):
                 counts[key] += 1
 
     def enter_further(self, packets: Int64s, counters: Int64s, arrived_ns: Int64s, far_received_ns: Int64s) -> None:
-        """Store further replies to packets that have one."""
         if len(packets):
             self._further.append(np.column_stack((packets, counters, arrived_ns, far_received_ns)))
 
     def enter_follow_ups(self, ranks: Int64s, counters: Int64s, sent_ns: Int64s) -> None:
-        """Store true send times of earlier replies, by their counter."""
+        """Store true send times by counter."""
         if len(ranks):
             self._follow_ups.append(np.column_stack((ranks, counters, sent_ns)))
 
     @property
     def follow_ups(self) -> Int64s:
-        """Rows of rank, counter and true send time of earlier replies."""
+        """Rows of rank, counter and true send time."""
         return np.concatenate(self._follow_ups) if self._follow_ups else np.zeros((0, 3), np.int64)
 
     def figures(self, rank_of_target: Int64s, realtime_offset_ns: int) -> ReplyFigures:
-        """All that replies told, in the order of the targets."""
         followed_up = self._apply_follow_ups()
 
         def in_order(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
@@ -126,7 +113,7 @@ class StampTable(PacketTable):
         )
 
     def _apply_follow_ups(self) -> Bools:
-        """Replace the send times of replies by the true ones. Returns which were."""
+        """Set the true send times of replies; return which changed."""
         followed: Bools = np.zeros(self.total, np.bool_)
         if not self._follow_ups:
             return followed

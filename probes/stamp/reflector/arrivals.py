@@ -1,8 +1,4 @@
-"""Packets that our own reflector received from each host, as the cycles to that host report them.
-
-A host with our agent measures us as we measure it. When a path is down, a sender knows of no packet how far it came;
-its reflector knows whether those of the other end arrive, and so whether that direction works.
-"""
+"""Packets that our reflector received from each host, which show whether that direction works."""
 
 from __future__ import annotations
 
@@ -14,8 +10,7 @@ MOST_READERS = 65_536
 
 
 class PeerArrivals:
-    """The packets of the peers in the reflector's plan, from any thread. Counts only rise, and begin with 0 where the
-    reflector is started."""
+    """Packets of planned peers. Thread-safe; counts only rise, from 0 at the reflector's start."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -24,18 +19,19 @@ class PeerArrivals:
 
     @property
     def is_running(self) -> bool:
-        """Whether a reflector counts."""
         return self._counts is not None
 
     def begin(self, counts: dict[bytes, int] | None) -> None:
-        """Take up the counts by address in network order, which a new reflector adds to; None without a reflector."""
+        """Use these counts by address (network order); None without a reflector."""
         with self._lock:
             self._counts = counts
             self._read.clear()
 
     def since_last(self, reader: Hashable, addresses: Iterable[str]) -> dict[str, int]:
-        """The packets from each of these addresses since this reader asked last. Left out are addresses that are no
-        peers, those it asks about for the first time, and all without a reflector."""
+        """Packets from each address since this reader's last call.
+
+        Non-peers and addresses new to the reader are left out.
+        """
         with self._lock:
             if self._counts is None:
                 return {}

@@ -1,7 +1,6 @@
-"""A STAMP reflector: receives packets in batches, answers them, and keeps the true send time of each reply.
+"""A STAMP reflector: answers packets in batches, and keeps each reply's true send time.
 
-A packet after a pause is answered at once, others wait a few milliseconds for each other. Receive times are the
-kernel's, and the time that a packet spent here is told to its sender, so waiting costs no accuracy.
+Batching costs no accuracy: receive times are the kernel's, and the time spent here is reported.
 """
 
 from __future__ import annotations
@@ -27,9 +26,8 @@ ROWS = 256
 STAMP_ROWS = 512
 TOGETHER_S = 0.001
 BUSY_TOGETHER_S = 0.004
+# From this many packets on, the next wait longer for each other: a batch's time hardly depends on its size.
 BUSY_PACKETS = 8
-"""From this many packets at once on, the next ones wait longer for each other: most of the time that a batch takes does
-not depend on its size."""
 POLL_MS = 500
 SEND_WAIT_MS = 10
 MOST_SENT_REPLIES = 1 << 16
@@ -38,7 +36,7 @@ BUFFER_FULL = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS)
 
 
 class SentReplies:
-    """The last `most` replies that the kernel took, by its number of each: a ring, until their send times come."""
+    """A ring of the last `most` replies, by kernel number, until their send times come."""
 
     def __init__(self, most: int = MOST_SENT_REPLIES) -> None:
         self._most = most
@@ -47,7 +45,7 @@ class SentReplies:
         self._numbers = [0] * most
 
     def add(self, sessions: list[SenderSession], numbers: list[int]) -> None:
-        """Add replies, no more than `most`, in the order in which the kernel took them."""
+        """Add at most `most`, in the order in which the kernel took them."""
         begin = self._next % self._most
         until_end = self._most - begin
         self._next += len(numbers)
@@ -57,7 +55,7 @@ class SentReplies:
         self._numbers[: len(numbers[until_end:])] = numbers[until_end:]
 
     def store_stamps(self, keys: Int64s, stamps_ns: Int64s) -> None:
-        """Store the send times of replies in their sessions; those without a key or a time are left out."""
+        """Store send times; entries without key or time are left out."""
         for key, stamp_ns in zip(keys.tolist(), stamps_ns.tolist(), strict=True):
             session = self._sessions[key % self._most] if key >= 0 and stamp_ns > 0 else None
             if session is not None:
@@ -65,7 +63,7 @@ class SentReplies:
 
 
 class ReflectorSocket:
-    """A socket with its batches, and the replies whose send time is not known yet."""
+    """A socket with its batches, and replies of unknown send time."""
 
     def __init__(self, channel: ReflectorChannel, maker: ReplyMaker) -> None:
         self.channel = channel
@@ -79,7 +77,7 @@ class ReflectorSocket:
         self._sent = SentReplies()
 
     def serve_all(self) -> int:
-        """Answer all packets that wait. Returns how many came."""
+        """Answer all waiting packets; return their number."""
         total = count = self.serve()
         while count == ROWS:
             count = self.serve()
@@ -87,7 +85,7 @@ class ReflectorSocket:
         return total
 
     def serve(self) -> int:
-        """Read send times, then answer the packets of a batch. Returns how many packets came."""
+        """Answer a batch; return the number of its packets."""
         self._read_stamps()
         count = self._received.receive()
         if count == 0:
@@ -139,7 +137,6 @@ class ReflectorSocket:
         self._sent = SentReplies()
 
     def _read_stamps(self) -> None:
-        """Read the send times of replies from the error queue."""
         batch = self._queued
         while batch is not None:
             count = batch.receive()
@@ -158,7 +155,6 @@ class Reflector:
         self._sockets = [ReflectorSocket(channel, maker) for channel in channels]
 
     def run(self, stop: threading.Event) -> None:
-        """Answer packets until `stop` is set."""
         poll = select.poll()
         by_descriptor = {opened.channel.descriptor: opened for opened in self._sockets}
         for descriptor in by_descriptor:
@@ -170,6 +166,5 @@ class Reflector:
                 time.sleep(BUSY_TOGETHER_S if count >= BUSY_PACKETS else TOGETHER_S)
 
     def close(self) -> None:
-        """Close the sockets."""
         for opened in self._sockets:
             opened.channel.close()

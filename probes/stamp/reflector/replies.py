@@ -1,7 +1,6 @@
-"""Makes the replies to a batch of STAMP packets. No I/O; whatever the packets contain, nothing is raised.
+"""Makes replies to a batch of STAMP packets. No I/O; no packet content raises an error.
 
-A packet of a host that is no peer, or that is not authentic, or above the rates, has no reply. A reply is as long as
-its packet. Packets with the same layout are answered together.
+Non-peers, unauthentic packets and excess rates get no reply.
 """
 
 from __future__ import annotations
@@ -36,40 +35,39 @@ SSID_BYTES = 2
 SEQUENCE_BYTES = 4
 SSID_AT = {False: 14, True: 26}
 DSCP_MASK = 0xFC
+# RFC 8972, section 4.7.
 FOLLOW_UP = np.dtype([("counter", ">u4"), ("sent", ">u8"), ("mode", "u1"), ("reserved", "u1", (3,))])
-"""RFC 8972, section 4.7."""
 COUNTED = ("answered", "not_a_peer", "not_authentic", "above_rate", "malformed")
 
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Received packets, row by row: bytes, lengths on the wire, address and port of the sender (4 or 16 bytes and 2, in
-    network order), kernel receive time (Unix ns, 0 if unknown), TTL and traffic class (-1 if unknown)."""
+    """Received packets, row by row; addresses and ports in network order."""
 
     data: Bytes
-    lengths: Int64s
+    lengths: Int64s  # on the wire
     addresses: Bytes
     ports: Bytes
-    received_ns: Int64s
-    ttls: Int64s
+    received_ns: Int64s  # kernel time, Unix; 0 if unknown
+    ttls: Int64s  # -1 if unknown, as `traffic_classes`
     traffic_classes: Int64s
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Replies: the `rows` of their requests, `data` and `lengths`, and the session and number of each."""
+    """Replies."""
 
-    rows: Int64s
+    rows: Int64s  # of their requests
     data: Bytes
     lengths: Int64s
     traffic_classes: Int64s
     sessions: list[SenderSession]
-    numbers: list[int]
+    numbers: list[int]  # of each reply in its session
 
 
 @dataclass(slots=True)
 class _Admitted:
-    """The requests of one mode that are answered."""
+    """Answered requests of a mode."""
 
     rows: list[int] = field(default_factory=list)
     sessions: list[SenderSession] = field(default_factory=list)
@@ -77,7 +75,6 @@ class _Admitted:
     keys: list[bytes] = field(default_factory=list)
 
     def add(self, rows: list[int], sessions: list[SenderSession], numbers: list[int], key: bytes | None) -> None:
-        """Add requests of an address."""
         self.rows += rows
         self.sessions += sessions
         self.numbers += numbers
@@ -85,8 +82,10 @@ class _Admitted:
 
 
 class ReplyMaker:
-    """Answers packets of `peers` within the rates. `counts` says how many packets were answered, and why not; `arrived`
-    counts those of each address that is a key of it."""
+    """Answers packets of `peers` within the rates.
+
+    `counts` is by answer or reason; `arrived` by address, if it is a key.
+    """
 
     def __init__(self, peers: Peers, rates: RateCap, sessions: SenderSessions) -> None:
         self.peers = peers
@@ -97,7 +96,7 @@ class ReplyMaker:
         self._sessions = sessions
 
     def answer(self, requests: Requests, now_ns: int, now_s: float) -> Answers:
-        """The replies to a batch. `now_ns` is the Unix time, `now_s` a monotonic time."""
+        """Make replies; `now_ns` is Unix, `now_s` monotonic."""
         admitted = self._admit(requests, now_s)
         parts = [
             self._make(requests, some, now_ns, is_authenticated=mode) for mode, some in admitted.items() if some.rows
@@ -116,7 +115,6 @@ class ReplyMaker:
         )
 
     def _admit(self, requests: Requests, now_s: float) -> dict[bool, _Admitted]:
-        """The requests that are answered, by whether they are authenticated; those of an address together."""
         rows_of = self._of_peers(requests)
         wanted = {address: len(rows) for address, rows in rows_of.items()}
         permitted = self._rates.permits(wanted, now_s)
@@ -141,7 +139,6 @@ class ReplyMaker:
         return admitted
 
     def _of_peers(self, requests: Requests) -> dict[bytes, list[int]]:
-        """The rows of each peer's packets, without those of no packet of STAMP."""
         rows_of: dict[bytes, list[int]] = {}
         for row, address in enumerate(_split(requests.addresses)):
             if address in rows_of:
@@ -202,7 +199,6 @@ class ReplyMaker:
         answer_classes: Int64s,
         base: int,
     ) -> None:
-        """Fill in the extensions of all replies, those with the same layout at once."""
         left = np.flatnonzero(lengths >= base + tlv.HEADER.size)
         while len(left):
             first = left[0]
@@ -254,7 +250,7 @@ class ReplyMaker:
     def _verified(
         data: Bytes, group: Int64s, extensions: list[tlv.Tlv], mac: tlv.Tlv, some: _Admitted, base: int
     ) -> Int64s:
-        """The rows whose HMAC TLV verifies; the extensions of others are returned unread, with flag I."""
+        """Rows with verified HMAC TLV; others return unread, with flag I."""
         valid = []
         for place in group.tolist():
             packet = data[place].copy()
@@ -269,12 +265,12 @@ class ReplyMaker:
 
 
 def _mac(packet: Bytes, mac: tlv.Tlv, key: bytes, base: int) -> bytes:
-    """The value of an HMAC TLV: over the sequence number and all extensions before it (RFC 8972, section 4.8)."""
+    """HMAC TLV over sequence number and preceding extensions (RFC 8972, section 4.8)."""
     return digest(key, packet[:SEQUENCE_BYTES].tobytes() + packet[base : mac.at].tobytes())
 
 
 def _follow_ups(sessions: Sequence[SenderSession], group: Int64s) -> Bytes:
-    """The value of the Follow-Up Telemetry TLV of these replies; zeros before the first reply's send time is known."""
+    """Follow-Up Telemetry values; zeros before the first known send time."""
     of_group = [sessions[place] for place in group.tolist()]
     sent_ns = np.array([session.sent_ns for session in of_group], np.int64)
     values = np.zeros(len(group), FOLLOW_UP)
@@ -286,7 +282,6 @@ def _follow_ups(sessions: Sequence[SenderSession], group: Int64s) -> Bytes:
 
 
 def _senders(requests: Requests, is_authenticated: bool) -> list[bytes]:
-    """Port and SSID of each packet of a mode; a packet that is too short for an SSID has 0."""
     at = SSID_AT[is_authenticated]
     columns = np.zeros((len(requests.data), PORT_BYTES + SSID_BYTES), np.uint8)
     columns[:, :PORT_BYTES] = requests.ports
@@ -297,13 +292,12 @@ def _senders(requests: Requests, is_authenticated: bool) -> list[bytes]:
 
 
 def _split(columns: Bytes) -> list[bytes]:
-    """The bytes of each row."""
     width, joined = columns.shape[1], columns.tobytes()
     return [joined[at : at + width] for at in range(0, len(joined), width)]
 
 
 def _fill_class_of_service(data: Bytes, group: Int64s, at: int, classes: Int64s, answer_classes: Int64s) -> None:
-    """Write DSCP and ECN of the packet that came; answer with the DSCP asked for (RFC 8972, section 4.4)."""
+    """Write received DSCP and ECN; use the requested DSCP (RFC 8972, section 4.4)."""
     asked = data[group, at] >> 2
     came = np.maximum(classes[group], 0)
     dscp, ecn = came >> 2, came & 0x03

@@ -1,8 +1,6 @@
-"""The reflectors of an agent: they run while the plan or limits.toml has peers, and follow both.
+"""Runs an agent's reflectors by plan and limits.toml, one for each egress.
 
-There is one for each interface and namespace in which hosts of ours are measured, usually a single one for all. A peer
-that limits.toml forbids to measure is not answered either. What keeps a reflector from running is logged once, and
-tried again.
+Peers that limits.toml forbids to measure are not answered. A failure is logged once, and retried.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ NO_PEERS = ReflectorPlan(peers=())
 
 
 def open_channels(port: int, egress: Egress = ANY, *, shares_port: bool = False) -> list[ReflectorChannel]:
-    """The sockets of a reflector, of each family that this host has. Raises ProbeError."""
+    """Open a socket of each family here. Raises `ProbeError`."""
     channels: list[ReflectorChannel] = []
     missing: list[NoRoute] = []
     try:
@@ -57,17 +55,16 @@ def open_channels(port: int, egress: Egress = ANY, *, shares_port: bool = False)
 
 
 def reply_maker(peers: Peers, limits: StampLimits) -> ReplyMaker:
-    """Answers these peers within the limits."""
     rates = RateCap(limits.max_replies_per_peer_per_s, limits.max_replies_per_s)
     return ReplyMaker(peers, rates, SenderSessions(limits.max_sessions))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Reflecting:
-    """The reflector of an egress: its port, whether it shares that with another, and its thread."""
+    """The reflector of an egress, with its thread."""
 
     port: int
-    shares_port: bool
+    shares_port: bool  # another reflector has the port too
     reflector: Reflector
     stop: threading.Event
     thread: threading.Thread
@@ -79,8 +76,10 @@ class _Reflecting:
 
 
 class ReflectorService:
-    """Keeps reflectors running as the plan says. `forbids(address)` is the rule of limits.toml against an address;
-    `arrivals` tells the packets of each peer while its reflector runs."""
+    """Keeps reflectors running by the plan.
+
+    `forbids(address)` is the limits' rule; `arrivals` gets peers' packets.
+    """
 
     def __init__(
         self,
@@ -102,7 +101,6 @@ class ReflectorService:
         self.problem: str | None = None
 
     def run(self, stop: threading.Event) -> None:
-        """Follow the plan until `stop` is set."""
         try:
             while True:
                 self.refresh()
@@ -113,7 +111,7 @@ class ReflectorService:
             self._end(list(self._running))
 
     def refresh(self) -> None:
-        """Take up the current plan: peers, port, and the error of this host's clock."""
+        """Adopt the plan's peers and port, and this host's clock error."""
         plan = (self._plan() or NO_PEERS) if self._limits.reflect else NO_PEERS
         self._resolved_for_s += REFRESH_S
         if plan != self._followed or self._resolved_for_s >= RESOLVE_EVERY_S:
@@ -139,7 +137,6 @@ class ReflectorService:
                 maker.error_s = None if clock is None or clock.error_ms is None else clock.error_ms / MS_PER_S
 
     def _count_arrivals(self, *, anew: bool) -> None:
-        """Count the packets of the peers whose reflector runs, `anew` from 0 on; those of others are unknown."""
         reached = {address for egress in self._running for address in self._makers[egress].peers.addresses}
         if not anew:
             for address in reached:
@@ -151,7 +148,7 @@ class ReflectorService:
         self._arrivals.begin(self._arrived if self._running else None)
 
     def _take_up_peers(self, plan: ReflectorPlan) -> None:
-        """Give each reflector the peers that it answers; those of limits.toml are answered by that of any interface."""
+        """Give reflectors their peers; all get the peers of limits.toml."""
         keys = self._keys(plan)
         for egress in {ANY, *keys, *self._makers}:
             networks = self._limits.peers if self._limits.reflect and egress == ANY else ()
@@ -164,7 +161,6 @@ class ReflectorService:
                 self._makers[egress] = maker
 
     def _keys(self, plan: ReflectorPlan) -> dict[Egress, dict[str, str | None]]:
-        """The key of each peer that the limits permit, by the egress of its reflector and its address."""
         answers = resolve([(peer.address, peer.family) for peer in plan.peers], Deadline(RESOLVE_S))
         keys: dict[Egress, dict[str, str | None]] = defaultdict(dict)
         for peer in plan.peers:
@@ -178,7 +174,6 @@ class ReflectorService:
         return keys
 
     def _begin(self, egress: Egress, port: int, shares_port: bool) -> str | None:
-        """Start the reflector of an egress; returns the reason where it cannot."""
         try:
             reflector = Reflector(open_channels(port, egress, shares_port=shares_port), self._makers[egress])
         except ProbeError as error:

@@ -8,25 +8,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 COUNTERS = 1 << 32
+# A sender opens a session in each cycle; this many cycles of a test may be late at once.
 MOST_SESSIONS_PER_PEER = 256
-"""A sender opens a session in each cycle; this many cycles of a test may be late at once."""
 MOST_BUCKETS = 65_536
+# A peer that was quiet may send this long at its maximum rate at once.
 BURST_S = 1.0
-"""A peer that was quiet may send this long at its maximum rate at once."""
 
 
 @dataclass(slots=True)
 class SenderSession:
-    """A sender's packets from a port with an SSID: the number of the next reply, and the last reply whose send time is
-    known."""
+    """A sender's packets from a port with an SSID."""
 
-    counter: int = 0
-    sent_counter: int = 0
+    counter: int = 0  # number of the next reply
+    sent_counter: int = 0  # last reply with known send time
     sent_ns: int = 0
 
 
 class SenderSessions:
-    """The sessions of all peers, the least recently used forgotten first; a peer's own before those of others."""
+    """The sessions of all peers; least recently used go first, a peer's own before others'."""
 
     def __init__(self, most: int, most_per_peer: int = MOST_SESSIONS_PER_PEER) -> None:
         self._most = most
@@ -38,8 +37,7 @@ class SenderSessions:
         return self._count
 
     def take_numbers(self, address: bytes, senders: Iterable[bytes]) -> tuple[list[SenderSession], list[int]]:
-        """The session of each packet from an address, new if there is none, and the number of its reply. `senders` are
-        the port and the SSID of each."""
+        """Number each packet's reply in its session; `senders` are port and SSID."""
         of_peer = self._of_peer.get(address)
         if of_peer is None:
             of_peer = self._of_peer[address] = OrderedDict()
@@ -77,7 +75,7 @@ class SenderSessions:
 
 @dataclass(slots=True)
 class ReplyBucket:
-    """Permits up to `per_s` events a second, and as many at once after a second without any."""
+    """Permits `per_s` events a second, and as many at once after an idle second."""
 
     per_s: float
     tokens: float
@@ -93,8 +91,7 @@ class ReplyBucket:
 
 @dataclass(slots=True)
 class RateCap:
-    """The rates of replies: to each address, and in total. Times in seconds of any clock that only rises. Reflectors in
-    threads of their own may share it."""
+    """Reply rates to each address and in total. Thread-safe; times are monotonic seconds."""
 
     per_peer_per_s: float
     total_per_s: float
@@ -103,7 +100,7 @@ class RateCap:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def permits(self, wanted: Mapping[bytes, int], now_s: float) -> list[int]:
-        """How many replies are permitted now to each address, of those wanted, in their order; counts them."""
+        """Count and return permitted replies, in order of `wanted`."""
         permitted = []
         with self._lock:
             if self._total is None:

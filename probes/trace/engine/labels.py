@@ -1,6 +1,6 @@
-"""Decodes the extensions of an ICMP error (RFC 4884, section 7) and their MPLS label stack (RFC 4950). No I/O.
+"""Decodes ICMP error extensions (RFC 4884, section 7) and MPLS labels (RFC 4950). No I/O.
 
-Extensions that are malformed in any way have no labels; nothing is raised, since a router far away wrote them.
+Malformed extensions have no labels.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BOTTOM = 0x100
 
 
 def read_labels(extensions: bytes) -> tuple[MplsLabel, ...]:
-    """The label stack, topmost first; empty without a sound one."""
+    """Read the label stack, topmost first; empty if malformed."""
     if len(extensions) < HEADER.size:
         return ()
     version, _, checksum = HEADER.unpack_from(extensions)
@@ -45,7 +45,7 @@ def _is_sound(extensions: bytes) -> bool:
 
 
 def _entries(stack: bytes) -> tuple[MplsLabel, ...]:
-    """Label 20 bits, traffic class 3, bottom of stack 1, TTL 8 (RFC 3032, section 2.1)."""
+    """Label 20 bits, traffic class 3, bottom 1, TTL 8 (RFC 3032, section 2.1)."""
     if len(stack) % ENTRY_BYTES:
         return ()
     labels = []

@@ -1,7 +1,6 @@
-"""The packets of a session of traces, numbered as they are planned, and the sender that gives each its TTL.
+"""Packets of a session of traces, and their sender.
 
-The ping engine numbers packets by turn and target beforehand; here each packet is a turn of its own, whose target and
-TTL are decided when it is planned.
+Each packet is a turn of its own, with target and TTL chosen when planned.
 """
 
 from __future__ import annotations
@@ -21,23 +20,25 @@ from probes.packets.icmp.kernel import KernelSendBatch
 from probes.trace.engine.labels import read_labels
 from probes.trace.spec import MplsLabel
 
+# ICMP payload, as of ping(8) and PingER's priming packet.
 PACKET_BYTES = 56
-"""ICMP payload, as of ping(8) and PingER's priming packet."""
 
 
 @dataclass(frozen=True, slots=True)
 class RouterError:
-    """An ICMP error about a packet: the router's address in network order, the name of the error, its arrival."""
+    """An ICMP error about a packet."""
 
-    router: bytes
+    router: bytes  # address in network order
     name: str
     arrived_ns: int
     mpls: tuple[MplsLabel, ...]
 
 
 class TraceTable(PacketTable):
-    """The packets of a session, up to `capacity`. `planned` is the number of the next packet to be planned,
-    `unanswered` are those that have neither a reply nor timed out. `has_short_quotes`: an error quoted no payload."""
+    """Packets of a session, up to `capacity`; `planned` is the next.
+
+    `has_short_quotes`: an error quoted no payload.
+    """
 
     def __init__(self, family: int, capacity: int, timeout_s: float) -> None:
         super().__init__(1, SendPattern((PACKET_BYTES,), capacity, 0.0, timeout_s))
@@ -50,7 +51,7 @@ class TraceTable(PacketTable):
         self._family = family
 
     def plan(self, rank: int, ttl: int) -> int:
-        """Plan a packet. Returns its number."""
+        """Plan a packet; return its number."""
         number = self.planned
         self.ranks[number], self.ttls[number] = rank, ttl
         self.planned += 1
@@ -65,7 +66,7 @@ class TraceTable(PacketTable):
     def enter_errors(
         self, packets: Int64s, errors: Errors, routers: Bytes, arrived_ns: Int64s, *, may_be_answered: bool = False
     ) -> None:
-        """Keep the first error about each packet, until it is taken out."""
+        """Keep the first error about each packet."""
         for row, packet in enumerate(packets.tolist()):
             icmp_type, icmp_code = int(errors.icmp_type[row]), int(errors.icmp_code[row])
             if packet not in self.errors and self.replies[packet] == 0:
@@ -77,7 +78,7 @@ class TraceTable(PacketTable):
                 )
 
     def sent_ns(self, packet: int, arrived_ns: int) -> int:
-        """When a packet left: the kernel's timestamp, else that of the call."""
+        """When a packet left, by kernel timestamp or call."""
         stamped_ns = int(self.stamped_ns[packet])
         return stamped_ns if 0 < stamped_ns <= arrived_ns else int(self.called_ns[packet])
 

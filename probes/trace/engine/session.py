@@ -1,8 +1,4 @@
-"""Runs the probes of a round over a socket: sends those that are due, and gives their answers to the round.
-
-RTTs run from the kernel's send timestamp to its receive timestamp of the reply or error, so waking rarely costs no
-accuracy.
-"""
+"""Runs a round's probes over a socket."""
 
 from __future__ import annotations
 
@@ -31,18 +27,17 @@ from probes.trace.spec import TraceSpec
 
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
+# Bytes of an ICMP error that are read: all of it (RFC 4443, section 2.4 c).
 ERROR_BYTES = 1280
-"""Bytes of an ICMP error that are read: all of it (RFC 4443, section 2.4 c)."""
 MOST_ROWS = 256
 SHORT_TICK_S = 0.02
 LONG_TICK_S = 0.2
+# Up to this many targets intervals are short, as somebody may be watching; with more, wake-ups do more.
 FEW_TARGETS = 20
-"""Up to this many targets, probes go out and answers are read at short intervals: somebody may be watching. With more,
-each wake-up sends and reads many."""
 
 
 def flows_to(family: int, addresses: Sequence[SocketAddress], flows: int) -> Int64s:
-    """The ICMP checksums of each target's flows, target after target: first that of its pings, then others."""
+    """ICMP checksums of each target's flows, its pings' first."""
     main = flows_of(family, addresses)
     # Odd steps all over the range, so that balancers that look at few bits see them too.
     steps = np.arange(flows, dtype=np.int64) * 0x3D2B
@@ -117,13 +112,11 @@ class TraceSession:
         return self.round.is_over
 
     def flow(self, rank: int) -> int:
-        """The main flow of a target."""
         if self._spec.protocol == "udp":
             return (self.channel.identifier << 16) + DESTINATION_PORT
         return int(self.flows[rank * self._flows])
 
     def step(self) -> None:
-        """Send due probes, read answers, and end those that timed out."""
         now_ns = time.monotonic_ns()
         for probe in self.round.due(now_ns / NS_PER_S):
             if self._table.planned == self._table.total:
@@ -145,7 +138,6 @@ class TraceSession:
         return tick_s if self._pending or next_s is None else max(next_s, tick_s)
 
     def _resolve(self, now_ns: int) -> None:
-        """Give the round the answers that have come, and those that will not."""
         numbers = np.fromiter(self._pending, np.int64, len(self._pending))
         replied = self._table.replies[numbers] > 0
         refused = self._table.refused_errno[numbers] != 0
@@ -168,7 +160,6 @@ class TraceSession:
         self.round.answered(probe, answer, now_ns / NS_PER_S)
 
     def _reply(self, number: int) -> Answer | None:
-        """The reply of the destination, None without any in time."""
         if self._table.replies[number] == 0:
             return None
         hop_limit = int(self._table.hop_limit[number])
@@ -195,7 +186,7 @@ class TraceSession:
 def run_sessions(
     sessions: Sequence[TraceSession], deadline: Deadline, after_step: Callable[[], None] | None = None
 ) -> None:
-    """Run all sessions to their end, or to the deadline. `after_step` is called when answers may have been read."""
+    """Run all sessions; `after_step` follows possible answers."""
     while not deadline.passed:
         for session in sessions:
             session.step()

@@ -1,9 +1,7 @@
-"""UDP datagrams instead of echo requests: constant ports, and no privilege of any kind.
+"""UDP datagrams instead of echo requests: constant ports, no privilege.
 
-Load balancers hash the ports. Number and secret stand in the payload, which most routers quote; the kernel gives an
-error to this socket only if ports and addresses are those of the socket, and hides the quoted UDP header. A router that
-quotes nothing beyond it is believed only where a single datagram to that destination is unanswered; from then on each
-target gets a datagram at a time (`TraceTable.has_short_quotes`).
+Most routers quote number and secret in the payload; other errors count only for a destination's single unanswered
+datagram (`TraceTable.has_short_quotes`).
 """
 
 from __future__ import annotations
@@ -16,8 +14,8 @@ from probes.packets.icmp.echo import SECRET_BYTES, EchoFormat, Replies
 from probes.packets.icmp.icmp_errors import Errors
 from probes.trace.engine.packets import TraceTable
 
+# Port of traceroute(8): hosts expect nothing useful there.
 DESTINATION_PORT = 33434
-"""That of traceroute(8): hosts expect nothing useful there."""
 
 HEAD = np.dtype([("number", ">u4"), ("secret", "u1", (SECRET_BYTES,)), ("unused", ">u2")])
 
@@ -55,7 +53,7 @@ class UdpMatcher(ReplyMatcher):
         return np.where((numbers >= 0) & (errors.hosts == self._hosts[ranks]).all(axis=1), numbers, -1)
 
     def _only_unanswered(self, destination: Bytes) -> int:
-        """The datagram to a host that may have caused an error without a quote; -1 if there are several, or none."""
+        """The only unanswered datagram to a host, else -1."""
         self._table.has_short_quotes = True
         candidates = [
             number

@@ -21,16 +21,15 @@ from probes.transfers.capture.selection import SNAP_BYTES, STRETCHES, filter_pro
 from probes.transfers.spec import MOST_CAPTURE_BYTES, MOST_CAPTURED_PACKETS, CapturedHeaders, CapturedPart
 
 LINK_RAW = 101
+# Of the packets: from the start, and in the stretches of each density; the last has to last longest.
 SHARES = (0.4, 0.12, 0.12, 0.12, 0.24)
-"""Of the packets: those from the start, and those in the stretches of each density. The last has to last longest."""
 
 
 class HeaderCapture:
-    """Captures while the context is open. `reason` says why it does not, None if it does."""
+    """Captures while the context is open; `reason` says why not, else None."""
 
     def __init__(self, peer: str, port: int, most_packets: int, streams: int | None = None) -> None:
-        """At most `most_packets` are kept, and at most `MOST_CAPTURED_PACKETS`. Of the connections those `streams` with
-        the most bytes are kept; all of them if that is None."""
+        """Keep at most `most_packets` and `MOST_CAPTURED_PACKETS`, of the `streams` largest connections or all."""
         self.reason: str | None = None
         self._peer = ipaddress.ip_address(peer.partition("%")[0])
         self._port = port
@@ -56,7 +55,7 @@ class HeaderCapture:
             ring.close()
 
     def captured(self) -> CapturedHeaders | None:
-        """The test's packets; None if it could not capture, or there were none. Call it once, at the end."""
+        """The packets, or None. Call it once, at the end."""
         if self.reason is not None:
             return None
         start, *stretches = (ring.read() for ring in self._rings)
@@ -87,8 +86,10 @@ class HeaderCapture:
 def joined(
     start: RingFrames, stretches: list[RingFrames], scale: float = 1.0
 ) -> tuple[list[Frame], tuple[CapturedPart, ...]]:
-    """The frames of all rings in their order, each ring from where the one before was full; and what they are, empty
-    where the first ring has all. `scale` is the share that is kept of rings that were full, and of the first."""
+    """Join frames, each ring's from where the one before was full.
+
+    Parts are empty if the first ring has all; `scale` is the share kept of full rings and the first.
+    """
     first = _cut(start, scale)
     frames, until_ns = list(first.frames), first.until_ns
     if until_ns is None:
@@ -113,7 +114,7 @@ def _cut(ring: RingFrames, scale: float) -> RingFrames:
 
 
 def _interface_of(frames: list[Frame]) -> int | None:
-    """The interface with the most packets: below a VLAN or a bridge the same packets pass several."""
+    """Interface with most packets: below VLANs and bridges packets repeat."""
     return Counter(frame.interface for frame in frames).most_common(1)[0][0] if frames else None
 
 
@@ -125,7 +126,6 @@ def _is_of_interface(frame: Frame, interface: int | None) -> bool:
 
 
 def largest_connections(frames: list[Frame], count: int) -> list[Frame]:
-    """The frames of so many connections, those with the most bytes."""
     wire_bytes: Counter[frozenset[bytes]] = Counter()
     for frame in frames:
         wire_bytes[_ends(frame.headers)] += frame.wire_bytes
@@ -134,7 +134,6 @@ def largest_connections(frames: list[Frame], count: int) -> list[Frame]:
 
 
 def _ends(headers: bytes) -> frozenset[bytes]:
-    """The address and port of both ends."""
     is_ipv6 = headers[0] >> 4 == 6
     at = 40 if is_ipv6 else (headers[0] & 0x0F) * 4
     source, destination = (headers[8:24], headers[24:40]) if is_ipv6 else (headers[12:16], headers[16:20])
@@ -142,7 +141,7 @@ def _ends(headers: bytes) -> frozenset[bytes]:
 
 
 def pcap(frames: list[Frame]) -> bytes:
-    """A capture file of packets that begin with their IP header."""
+    """Write packets without link headers as a capture file."""
     parts = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, SNAP_BYTES, LINK_RAW)]
     for frame in frames:
         seconds, nanoseconds = divmod(frame.at_ns, NS)

@@ -1,7 +1,6 @@
-"""The capture of a throughput test's headers at this end: opened before the test, read after it.
+"""Captures a throughput test's headers at this end.
 
-In: the test's spec, and its other end. Out: `CapturedHeaders`, with the packets or the reason for none; None where the
-test asks for none. The site's limits have been applied to the spec by `probes.throughput.kind`.
+`probes.throughput.kind` has applied the site's limits.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ NO_PACKETS = "no packet of the test came"
 
 
 class ThroughputCapture:
-    """Captures the data connections of a test while the context is open; `result` is complete after it."""
+    """Captures a test's data connections within the context; then `result` is complete."""
 
     def __init__(self, spec: ThroughputSpec, peer: str | None) -> None:
         self.result: CapturedHeaders | None = None
@@ -49,7 +48,7 @@ class ThroughputCapture:
 
 
 def reason_for_none(spec: ThroughputSpec, peer: str | None) -> str | None:
-    """The reason why a capture that is asked for is not taken, or None."""
+    """Why a requested capture is not taken, or None."""
     if spec.capture_packets == 0:
         return FORBIDDEN
     if spec.protocol != "tcp":

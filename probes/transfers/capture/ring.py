@@ -1,7 +1,4 @@
-"""A ring that the kernel fills with packets that pass a filter, until it is full (packet(7), PACKET_RX_RING).
-
-No process runs for it meanwhile. All rings get the same stamp of a packet.
-"""
+"""A kernel ring of packets that pass a filter, until full (packet(7), PACKET_RX_RING)."""
 
 from __future__ import annotations
 
@@ -17,8 +14,8 @@ SOL_PACKET, PACKET_RX_RING, PACKET_STATISTICS, PACKET_VERSION, TPACKET_V2 = 263,
 SO_TIMESTAMPNS = 35
 ETH_P_ALL = 3
 OUTGOING = 4
+# The bit of a frame's status that says that the kernel has written it.
 IS_OURS = 1
-"""The bit of a frame's status that says that the kernel has written it."""
 FRAME_BYTES, BLOCK_BYTES = 256, 1 << 16
 FRAME_HEADER = struct.Struct("=IIIHHIIHH4x")
 LINK_ADDRESS = struct.Struct("=HHiHBB8s")
@@ -38,14 +35,14 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class RingFrames:
-    """The first frames that passed the filter, at most as many as wanted, and how many came after them."""
+    """The first frames that passed the filter, and the count of those after."""
 
     frames: list[Frame]
     missed: int
 
     @property
     def until_ns(self) -> int | None:
-        """The time up to which none is missing; None up to the end."""
+        """Time until which none is missing; None to the end."""
         return self.frames[-1].at_ns if self.missed and self.frames else None
 
 
@@ -69,7 +66,6 @@ class Ring:
             raise
 
     def close(self) -> None:
-        """Release the ring and its socket."""
         self._ring.close()
         self._socket.close()
 
@@ -90,6 +86,5 @@ class Ring:
 
 
 def _headers(ip: bytes) -> bytes:
-    """The packet up to the end of its TCP header."""
     at = 40 if ip[0] >> 4 == 6 else (ip[0] & 0x0F) * 4
     return ip[: at + (ip[at + 12] >> 4) * 4] if len(ip) > at + 12 else ip

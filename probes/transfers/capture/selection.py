@@ -30,13 +30,13 @@ from probes.packets.icmp.packet_filter import (
     assemble,
 )
 
+# Enough for the headers of IPv6 and TCP with all options.
 SNAP_BYTES = 128
-"""Enough for the headers of IPv6 and TCP with all options."""
 ETHER_TYPES = {4: 0x0800, 6: 0x86DD}
 LOAD_WORD, LOAD_WORD_AT_X, JUMP_IF_SET, JUMP_IF_AT_LEAST, JUMP_IF_EQUALS_X = 0x20, 0x40, 0x45, 0x35, 0x1D
 SHIFT_RIGHT, STORE, X_IS_STORED = 0x74, 0x02, 0x61
+# SKF_AD_OFF + SKF_AD_PROTOCOL of linux/filter.h: the EtherType.
 PROTOCOL = 0xFFFFF000
-"""SKF_AD_OFF + SKF_AD_PROTOCOL of linux/filter.h: the EtherType."""
 FRAGMENTED = 0x3FFF
 TCP = socket.IPPROTO_TCP
 IPV6_HEADER_BYTES = 40
@@ -51,13 +51,12 @@ class Stretches:
     kept_bytes: int
 
 
+# Longer than 64 kB segments, which may begin before it; 32-bit sequence numbers are ambiguous across 2 GiB.
 STRETCHES = tuple(Stretches(period_bytes, MIB // 4) for period_bytes in (2 * MIB, 16 * MIB, 128 * MIB, 1024 * MIB))
-"""A stretch is longer than the segments of 64 kB that hosts make of several packets: one that begins before the stretch
-is missing. Sequence numbers of 32 bits cannot be told apart across gaps of 2 GiB."""
 
 
 def filter_program(peer: str, port: int, stretches: Stretches | None = None) -> list[Instruction]:
-    """Accept TCP packets from or to this address with this port at either end; of those in `stretches`, if given."""
+    """Accept TCP packets of this address and port, in `stretches` if given."""
     address = ipaddress.ip_address(peer)
     steps: list[Step] = [(LOAD_HALF, 0, 0, PROTOCOL), (JUMP_IF_EQUAL, 0, "drop", ETHER_TYPES[address.version])]
     if address.version == 4:
@@ -100,7 +99,6 @@ def filter_program(peer: str, port: int, stretches: Stretches | None = None) -> 
 
 
 def _matches(label: str, at: int, packed: bytes) -> list[Step]:
-    """Jump to the label if the bytes at an offset are these, four at a time."""
     steps: list[Step] = []
     words = [struct.unpack_from(">I", packed, place)[0] for place in range(0, len(packed), 4)]
     for place, word in enumerate(words):
@@ -113,8 +111,10 @@ def _matches(label: str, at: int, packed: bytes) -> list[Step]:
 
 
 def _number_of_ipv4() -> list[Step]:
-    """The sequence number of a packet with payload, else the number that it acknowledges; X is the IP header's length.
-    A length of 0 is that of a segment above 64 kB, before the network card cuts it."""
+    """Sequence number, or without payload the acknowledged.
+
+    Length 0 is a segment above 64 kB, before the card cuts it.
+    """
     return [
         (LOAD_BYTE_AT_X, 0, 0, 12),
         (AND, 0, 0, 0xF0),

@@ -1,8 +1,4 @@
-"""Read the settings of a network interface by ethtool's ioctl, which needs no privilege and follows network namespaces.
-
-In: the name of an interface. Out: driver, speed, offloads and ring sizes; what the driver does not report is None.
-Constants and structs are those of <linux/ethtool.h>.
-"""
+"""Reads interface settings by ethtool's ioctl (<linux/ethtool.h>), without privilege. Unreported settings are None."""
 
 from __future__ import annotations
 
@@ -23,6 +19,7 @@ GET_FLAGS = 0x25
 LRO_FLAG = 1 << 15
 UNKNOWN_SPEEDS = (0, 0xFFFF, 0xFFFFFFFF)
 
+# Names as `ethtool -k` has them, with the command that reads each.
 OFFLOADS = {
     "rx-checksumming": 0x14,
     "tx-checksumming": 0x16,
@@ -31,14 +28,13 @@ OFFLOADS = {
     "generic-segmentation-offload": 0x23,
     "generic-receive-offload": 0x2B,
 }
-"""Names as `ethtool -k` has them, with the command that reads each."""
 
 LRO = "large-receive-offload"
 
 
 @dataclass(frozen=True, slots=True)
 class InterfaceSettings:
-    """Settings of an interface. `offloads` lacks those that the system does not report."""
+    """Settings of an interface; `offloads` lacks unreported ones."""
 
     driver: str | None
     speed_bps: float | None
@@ -48,7 +44,7 @@ class InterfaceSettings:
 
 
 def read_settings(interface: str) -> InterfaceSettings:
-    """Read the settings of an interface; all are None for a name that does not exist."""
+    """Read settings; all None for an unknown name."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         driver = _ask(control, interface, GET_DRIVER, 196)
         settings = _ask(control, interface, GET_SETTINGS, 44)
@@ -66,7 +62,7 @@ def read_settings(interface: str) -> InterfaceSettings:
 
 
 def _speed_bps(settings: bytes) -> float | None:
-    """The speed in struct ethtool_cmd, whose halves are in two places; None for an interface without one."""
+    """Join the speed's halves in struct ethtool_cmd; None without."""
     low, high = struct.unpack_from("=H", settings, 12)[0], struct.unpack_from("=H", settings, 28)[0]
     megabits = high << 16 | low
     return None if megabits in UNKNOWN_SPEEDS else megabits * 1e6
@@ -78,7 +74,6 @@ def _value(control: socket.socket, interface: str, command: int) -> int | None:
 
 
 def _ask(control: socket.socket, interface: str, command: int, size: int) -> bytes | None:
-    """The struct that the kernel fills in for a command; None if the driver has no such settings."""
     buffer = array.array("B", struct.pack("=I", command).ljust(size, b"\0"))
     request = struct.pack("16sP16x", interface.encode()[: NAME_BYTES - 1], buffer.buffer_info()[0])
     with contextlib.suppress(OSError):

@@ -1,7 +1,6 @@
-"""Read this host's inventory, and its kernel's cached metrics of a peer, from /proc, /sys, ethtool's ioctl and `ip`.
+"""Reads this host's inventory and cached TCP metrics in about 10 ms, without privilege.
 
-In: the peer's address. Out: `HostInventory`, `TcpMetrics`. No privilege is needed; what the system does not provide is
-None or left out. Reading takes about 10 ms.
+Missing values are None or left out.
 """
 
 from __future__ import annotations
@@ -54,14 +53,14 @@ TCP_SYSCTLS = (
     "limit_output_bytes",
     "notsent_lowat",
 )
+# Sysctls of an inventory; net.ipv4.tcp applies to IPv6 too.
 SYSCTLS = (*(f"net.core.{name}" for name in CORE_SYSCTLS), *(f"net.ipv4.tcp_{name}" for name in TCP_SYSCTLS))
-"""Sysctls of an inventory; those of net.ipv4.tcp apply to IPv6 too."""
 
 UNITS_MS = {"s": 1000.0, "sec": 1000.0, "ms": 1.0, "us": 0.001}
 
 
 def read_inventory(peer: str | None) -> HostInventory:
-    """The inventory of this host, with the interface by which packets to `peer` leave if that is known."""
+    """Read the inventory, with the interface to `peer` if known."""
     interface = None if peer is None else interface_to(peer)
     settings = None if interface is None else read_settings(interface)
     link = {} if interface is None else _first(_ip_json("link", "show", "dev", interface))
@@ -84,13 +83,13 @@ def read_inventory(peer: str | None) -> HostInventory:
 
 
 def interface_to(peer: str) -> str | None:
-    """The interface by which packets to this address leave; None without a route or without `ip`."""
+    """Interface of the route; None without route or `ip`."""
     name = _first(_ip_json("route", "get", peer)).get("dev")
     return name if isinstance(name, str) else None
 
 
 def queue_drops(interface: str) -> int | None:
-    """Packets that the queue disciplines of an interface dropped so far; None without `tc`."""
+    """Packets dropped by queue disciplines so far; None without `tc`."""
     text = _run("tc", "-s", "-j", "qdisc", "show", "dev", interface)
     try:
         rows = msgspec.json.decode(text or "")
@@ -102,7 +101,6 @@ def queue_drops(interface: str) -> int | None:
 
 
 def read_sysctls(names: Iterable[str] = SYSCTLS, root: Path = PROC_SYS) -> dict[str, str]:
-    """Values of those of these sysctls that this kernel has."""
     values = {}
     for name in names:
         with contextlib.suppress(OSError):
@@ -111,13 +109,13 @@ def read_sysctls(names: Iterable[str] = SYSCTLS, root: Path = PROC_SYS) -> dict[
 
 
 def read_tcp_metrics(peer: str, source: str | None = None) -> TcpMetrics | None:
-    """The kernel's cached metrics of `peer`, those of connections from `source` if it is given; None without any."""
+    """Cached metrics of `peer`, from `source` if given, or None."""
     text = _ip("tcp_metrics", "show", peer)
     return None if text is None else parse_tcp_metrics(text, source)
 
 
 def parse_tcp_metrics(text: str, source: str | None = None) -> TcpMetrics | None:
-    """Parse `ip tcp_metrics show ADDRESS`, which lists an entry for each source address."""
+    """Parse `ip tcp_metrics show ADDRESS`, an entry for each source."""
     lines = [line for line in text.splitlines() if line.strip()]
     of_source = [line for line in lines if source is not None and line.rstrip().endswith(f"source {source}")]
     line = next(iter(of_source or lines), None)
@@ -149,7 +147,6 @@ def _seconds(line: str, name: str) -> float | None:
 
 
 def _cpu_model() -> str | None:
-    """The model in /proc/cpuinfo; None where the architecture does not name it."""
     with contextlib.suppress(OSError):
         match = re.search(r"^model name\s*:\s*(.+)$", CPU_INFO.read_text(errors="replace"), re.MULTILINE)
         return match[1].strip()[:MAX_TEXT] if match else None
@@ -157,7 +154,6 @@ def _cpu_model() -> str | None:
 
 
 def _governor() -> str | None:
-    """The frequency governors of all CPUs, usually a single name; None without frequency scaling."""
     names = set()
     for path in GOVERNORS.glob("cpu[0-9]*/cpufreq/scaling_governor"):
         with contextlib.suppress(OSError):
@@ -174,7 +170,6 @@ def _ip_json(*arguments: str) -> Any:
 
 
 def _first(rows: Any) -> dict[str, Any]:
-    """The first object of a list; empty without any."""
     return rows[0] if isinstance(rows, list) and rows and isinstance(rows[0], dict) else {}
 
 
@@ -183,7 +178,6 @@ def _ip(*arguments: str) -> str | None:
 
 
 def _run(*command: str) -> str | None:
-    """Output of a program of iproute2; None if it fails or is not installed."""
     environment = {**os.environ, "PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"}
     try:
         done = subprocess.run(

@@ -1,8 +1,4 @@
-"""Load of this host during a test, sampled beside its tool: CPU cores, its busiest thread, drops of our own queue.
-
-`HostLoadSampler` takes samples of /proc while the tool runs; from its first activity on they count. In: the CPU seconds
-of the tool's threads, by the caller. Out: a `HostLoad`. What the system does not provide is None.
-"""
+"""Load of this host during a test: CPU cores, the tool's busiest thread, own queue drops."""
 
 from __future__ import annotations
 
@@ -17,24 +13,24 @@ from probes.transfers.hosts.inventory import interface_to, queue_drops
 from probes.transfers.hosts.spec import MAX_CORES, CoreLoad, HostLoad
 
 CPU_TIMES = Path("/proc/stat")
+# Minimum time between the first and the last sample; /proc/stat counts in ticks of 10 ms.
 LEAST_S = 0.2
-"""Minimum time between the first and the last sample; /proc/stat counts in ticks of 10 ms."""
+# CPU share of the tool below which it still waits for its test.
 ACTIVE_RATIO = 0.002
-"""CPU share of the tool below which it still waits for its test."""
 IDLE_FIELDS = (3, 4)
 SOFTIRQ_FIELD = 6
+# Fields of a line of /proc/stat up to steal; guest time is counted in user time already.
 TIME_FIELDS = 8
-"""Fields of a line of /proc/stat up to steal; those of guests are counted in user time already."""
+# Place of the processor in /proc/PID/task/TID/stat after the name, which may hold spaces.
 PROCESSOR_FIELD = 36
-"""Place of the processor in /proc/PID/task/TID/stat after the name, which may hold spaces."""
 
+# Ticks of each core: all, busy, in software interrupts.
 CoreTimes = dict[int, tuple[int, int, int]]
-"""Ticks of each core: all, busy, in software interrupts."""
 
 
 @dataclass(frozen=True, slots=True)
 class CpuSample:
-    """CPU times of the cores, and seconds that each thread of the tool ran, at a moment of the monotonic clock."""
+    """CPU times of cores and tool threads at a monotonic time."""
 
     at_s: float
     cores: CoreTimes
@@ -45,7 +41,7 @@ class HostLoadSampler:
     """Collects samples; `host_load` is complete after the last."""
 
     def __init__(self, pid: int, peer: str | None, *, waits: bool = False) -> None:
-        """`waits`: the tool waits for a client, and its samples count from its first activity on."""
+        """With `waits`, samples count from the tool's first activity."""
         self._pid = pid
         self._interface = None if peer is None else interface_to(peer)
         self._drops = None if self._interface is None else queue_drops(self._interface)
@@ -55,7 +51,7 @@ class HostLoadSampler:
         self._cores_of: dict[str, Counter[int]] = {}
 
     def sample(self, threads_s: Mapping[str, float]) -> None:
-        """Take a sample; `threads_s` are the seconds that each thread of the tool ran so far."""
+        """`threads_s` are seconds that each tool thread ran."""
         sample = CpuSample(time.monotonic(), read_core_times(), threads_s)
         if self._first is None or (not self._is_active and not _is_active(self._first, sample)):
             self._first = sample
@@ -67,7 +63,7 @@ class HostLoadSampler:
                 self._cores_of.setdefault(thread, Counter())[core] += 1
 
     def host_load(self) -> HostLoad | None:
-        """The load between the first activity of the tool and the last sample; None with too few samples."""
+        """Load from first activity on; None with too few samples."""
         first, last = self._first, self._last
         if first is None or last is None or last.at_s - first.at_s < LEAST_S:
             return None
@@ -94,7 +90,7 @@ def _is_active(first: CpuSample, sample: CpuSample) -> bool:
 
 
 def read_core_times() -> CoreTimes:
-    """CPU times of each core; empty if the system does not provide them."""
+    """CPU times of each core; empty if not available."""
     try:
         return parse_core_times(CPU_TIMES.read_text())
     except OSError:
@@ -102,7 +98,7 @@ def read_core_times() -> CoreTimes:
 
 
 def parse_core_times(text: str) -> CoreTimes:
-    """Parse the lines of cores in /proc/stat (proc(5)): user, nice, system, idle, iowait, irq, softirq, steal."""
+    """Parse /proc/stat (proc(5)) up to steal."""
     cores = {}
     for line in text.splitlines():
         name, *fields = line.split()
@@ -115,7 +111,6 @@ def parse_core_times(text: str) -> CoreTimes:
 
 
 def core_loads(first: CoreTimes, last: CoreTimes) -> tuple[CoreLoad, ...]:
-    """Load of each core between two samples; without those that were off."""
     loads = []
     for number in sorted(first.keys() & last.keys())[:MAX_CORES]:
         ticks, busy, softirq = (after - before for before, after in zip(first[number], last[number], strict=True))
@@ -126,7 +121,7 @@ def core_loads(first: CoreTimes, last: CoreTimes) -> tuple[CoreLoad, ...]:
 
 
 def core_of_thread(pid: int, thread: str) -> int | None:
-    """The core on which a thread ran last; None once it has ended."""
+    """Last core of a thread; None once it has ended."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         text = Path(f"/proc/{pid}/task/{thread}/stat").read_text()
         return int(text.rpartition(")")[2].split()[PROCESSOR_FIELD])

@@ -1,7 +1,6 @@
-"""The fields of a host's inventory: settings of its network interface, processor and TCP. None is not known.
+"""Messages of a host's inventory. None is unknown.
 
-An inventory has no figure that changes from test to test, so that the archive stores equal inventories once. The
-kernel's cached metrics of the peer (`TcpMetrics`) do change and are stored with each test.
+Nothing in it changes from test to test, so that equal inventories are stored once.
 """
 
 from __future__ import annotations
@@ -21,18 +20,13 @@ SettingText = Annotated[str, Meta(max_length=200, pattern=NO_NUL)]
 
 
 class HostInventory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Settings of a host that limit its transfers, read before a test.
-
-    `interface` and the fields after it are of the interface that the route to the peer leaves by. `offloads` are those
-    of `ethtool -k`, by its names. `sysctls` are values of `hosts.inventory.SYSCTLS` by their names, numbers of one
-    value separated by a space.
-    """
+    """Settings of a host that limit its transfers, read before a test."""
 
     kernel: SettingText | None = None
     cpu_model: SettingText | None = None
     cpus: PositiveCount | None = None
     cpu_governor: SettingText | None = None
-    interface: SettingName | None = None
+    interface: SettingName | None = None  # of the route to the peer, as the fields after it
     driver: SettingName | None = None
     speed_bps: Amount | None = None
     mtu_bytes: PositiveCount | None = None
@@ -40,35 +34,32 @@ class HostInventory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     tx_queue_packets: Count | None = None
     rx_ring_packets: Count | None = None
     tx_ring_packets: Count | None = None
-    offloads: Annotated[dict[SettingName, bool], Meta(max_length=MAX_SETTINGS)] = {}
+    offloads: Annotated[dict[SettingName, bool], Meta(max_length=MAX_SETTINGS)] = {}  # as `ethtool -k` names them
+    # by name, with a value's numbers separated by a space
     sysctls: Annotated[dict[SettingName, SettingText], Meta(max_length=MAX_SETTINGS)] = {}
 
 
 class CoreLoad(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A CPU core while the streams were active, by /proc/stat: shares of the time in which it was busy (steal time of
-    a virtual machine included), and of that in software interrupts, which process the network's packets."""
+    """A CPU core while the streams were active, by /proc/stat."""
 
     number: Count
-    busy_ratio: Ratio
-    softirq_ratio: Ratio
+    busy_ratio: Ratio  # steal time included
+    softirq_ratio: Ratio  # in software interrupts, which process network packets
 
 
 class HostLoad(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Load of a host while the streams were active. `tool_core` is the core on which the tool's busiest thread was seen
-    most, `tool_ratio` the share of the time in which that thread ran. `queue_drops` are packets dropped by the queue
-    disciplines of the interface to the peer."""
+    """Load of a host while the streams were active."""
 
     cores: Annotated[tuple[CoreLoad, ...], Meta(max_length=MAX_CORES)] = ()
-    tool_core: Count | None = None
-    tool_ratio: Amount | None = None
-    queue_drops: LargeCount | None = None
+    tool_core: Count | None = None  # usual core of the tool's busiest thread
+    tool_ratio: Amount | None = None  # share of time in which that thread ran
+    queue_drops: LargeCount | None = None  # by queue disciplines of the interface to the peer
 
 
 class TcpMetrics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The kernel's cached metrics of the peer before a test (`ip tcp_metrics`): a new connection starts with its slow
-    start threshold and RTT. `age_s` is the time since they were updated."""
+    """Cached metrics of the peer before a test (`ip tcp_metrics`), with which connections start."""
 
-    age_s: Amount | None = None
+    age_s: Amount | None = None  # since their update
     cwnd_segments: Count | None = None
     ssthresh_segments: Count | None = None
     rtt_ms: Amount | None = None

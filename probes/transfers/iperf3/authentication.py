@@ -1,9 +1,6 @@
-"""iperf3's RSA authentication, from a secret that both ends of a slot received with their plans.
+"""iperf3's RSA authentication, with a key pair that both ends derive from their plans' secret.
 
-In: the secret. Out: `Credentials`, the options and environment for iperf3 while the context is open. Both ends derive
-the same RSA key pair from the secret, so no key has to be sent: the client encrypts a password with the public key, the
-server decrypts it with the private key. iperf3 without OpenSSL cannot do this, nor can two versions without a common
-padding (`common_padding`); they get no credentials.
+iperf3 without OpenSSL, or versions without `common_padding`, get no credentials.
 """
 
 from __future__ import annotations
@@ -25,19 +22,19 @@ from probes.transfers.iperf3.rsa import KeyPair, key_pair
 
 USER = "soundings"
 PASSWORD_VARIABLE = "IPERF3_PASSWORD"
+# iperf3 encrypts the time as well; by default it accepts a clock difference of 10 s.
 CLOCK_TOLERANCE_S = 60
-"""iperf3 encrypts the time as well; by default it accepts a clock difference of 10 s."""
+# The first version with an option for the accepted clock difference.
 CLOCK_OPTION_SINCE = (3, 10)
-"""The first version with an option for the accepted clock difference."""
+# The first version with a thread for each stream.
 THREADS_SINCE = (3, 16)
-"""The first version with a thread for each stream."""
+# The first version that pads with OAEP by default; an option selects the older PKCS #1 padding.
 OAEP_SINCE = (3, 17)
-"""The first version that pads with OAEP by default; an option selects the older PKCS #1 padding."""
+# From this version on only servers have that option (https://github.com/esnet/iperf/pull/1894).
 CLIENT_OAEP_ONLY_SINCE = (3, 20)
-"""From this version on only servers have that option (https://github.com/esnet/iperf/pull/1894)."""
 
+# More than an agent's peers in an hour: tests with a peer share their key for that long.
 CACHED_KEYS = 1024
-"""More than the peers that an agent can test with in an hour: its tests with a peer share their key for that long."""
 
 _deriving = threading.Lock()
 
@@ -45,7 +42,7 @@ Version = tuple[int, int]
 
 
 class Padding(StrEnum):
-    """How the password is padded before it is encrypted (RFC 8017, sections 7.2 and 7.1)."""
+    """Padding of the password before encryption (RFC 8017, sections 7.2 and 7.1)."""
 
     PKCS1 = "pkcs1"
     OAEP = "oaep"
@@ -61,7 +58,7 @@ class Credentials:
 
 @contextmanager
 def client_credentials(secret: str | None, server: str | None) -> Iterator[Credentials]:
-    """Credentials of the client; `server` is the peer's version of iperf3, None if unknown."""
+    """`server` is the peer's iperf3 version, if known."""
     own = _own_version()
     padding = common_padding(own, _version(server))
     if secret is None or padding is None or not is_supported():
@@ -76,7 +73,7 @@ def client_credentials(secret: str | None, server: str | None) -> Iterator[Crede
 
 @contextmanager
 def server_credentials(secret: str | None, client: str | None) -> Iterator[Credentials]:
-    """Credentials of the server; `client` is the peer's version of iperf3, None if unknown."""
+    """`client` is the peer's iperf3 version, if known."""
     own = _own_version()
     padding = common_padding(_version(client), own)
     if secret is None or padding is None or not is_supported():
@@ -92,43 +89,38 @@ def server_credentials(secret: str | None, client: str | None) -> Iterator[Crede
 
 
 def common_padding(client: Version | None, server: Version | None) -> Padding | None:
-    """The padding that both versions support, preferring the older; None if there is none.
+    """The padding of both versions, preferably the older, or None.
 
-    An unknown version (None) counts as supporting both: an end that does not know its peer's version uses the older.
+    An unknown version counts as supporting both.
     """
     accepted = _paddings_of_server(server)
     return next((padding for padding in _paddings_of_client(client) if padding in accepted), None)
 
 
 def prepare_keys(secret: str | None) -> None:
-    """Derive the keys before a test starts: this takes tenths of a second, several seconds under load."""
+    """Derive keys before a test: this takes tenths of a second to seconds."""
     if secret is not None and is_supported():
         _key_pair(secret)
 
 
 def missing_reason(server: str | None) -> str:
-    """Explain why this host's iperf3 has no credentials."""
     if not is_supported():
         return "is built without authentication"
     return f"has no password padding in common with the peer's iperf3 {server}; update the older version"
 
 
 def is_supported() -> bool:
-    """Whether this host's iperf3 is built with authentication."""
     return "authentication" in _version_text()
 
 
 def version() -> str | None:
-    """The version of this host's iperf3, such as `3.12`; None if it is not installed."""
+    """This host's version, such as `3.12`, or None."""
     own = _own_version()
     return None if own is None else f"{own[0]}.{own[1]}"
 
 
 def has_thread_per_stream(tool: str | None) -> bool | None:
-    """Whether this iperf3, such as `iperf 3.12`, has a thread for each stream; before, a single CPU core carried all.
-
-    None if the version is unknown.
-    """
+    """Whether each stream has a thread; None if unknown."""
     match = re.search(r"(\d+\.\d+)", tool or "")
     parsed = _version(match[1]) if match else None
     return None if parsed is None else parsed >= THREADS_SINCE
@@ -175,13 +167,11 @@ def _own_version() -> Version | None:
 
 
 def _version(text: str | None) -> Version | None:
-    """Parse a version such as `3.12`; None if the text is anything else."""
     match = re.fullmatch(r"(\d{1,9})\.(\d{1,9})", text or "")
     return (int(match[1]), int(match[2])) if match else None
 
 
 def _version_text() -> str:
-    """The output of `iperf3 --version`; empty if iperf3 is missing or hangs."""
     program = shutil.which("iperf3")
     try:
         return "" if program is None else _run_version(program, Path(program).stat().st_mtime_ns)
@@ -191,5 +181,5 @@ def _version_text() -> str:
 
 @lru_cache(maxsize=1)
 def _run_version(program: str, modified_ns: int) -> str:
-    """Run `iperf3 --version`, cached until the program file changes; a timeout is not cached."""
+    """Run `iperf3 --version`, cached until the program changes, except timeouts."""
     return subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout

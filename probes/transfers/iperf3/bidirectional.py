@@ -1,10 +1,4 @@
-"""Take one direction out of the report of a bidirectional test (`iperf3 --bidir`).
-
-In: a client's decoded report. Out: the same report as of a test in that direction alone; any other report unchanged.
-The streams and sums of both directions stand side by side in it: those of the server's data have a name of their own,
-and each stream says whether its reporter sends it. Versions before 3.17 do not tell otherwise that a test is
-bidirectional.
-"""
+"""Takes one direction out of a bidirectional report (`iperf3 --bidir`); leaves others unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +8,6 @@ SUFFIX = "_bidir_reverse"
 
 
 def one_direction(report: Json, reverse: bool) -> Json:
-    """The client's data, or with `reverse` the server's."""
     if f"sum_received{SUFFIX}" not in report["end"]:
         return report
     start, served = report["start"], report.get("server_output_json")
@@ -31,7 +24,7 @@ def one_direction(report: Json, reverse: bool) -> Json:
 
 
 def _of_end(report: Json, *, sends: bool, reverse: bool) -> Json:
-    """Intervals and end of one reporter, which sends the data of this direction or receives them."""
+    """Intervals and end of one reporter, which sends or receives this direction."""
     end = report["end"]
     streams = [stream for stream in end["streams"] if bool(stream["sender"]["sender"]) is sends]
     intervals = [

@@ -1,4 +1,4 @@
-"""The JSON document of iperf3, decoded part by part: damage in one part, and a peer's text, leave the others alone."""
+"""iperf3's JSON document, decoded in parts, so that damage and a peer's text stay isolated."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from probes.transfers.iperf3.errors import ToolFailure
 Json = dict[str, Any]
 
 ERROR_LINE = re.compile(r"^iperf3: (?:parameter )?error - (.+)$", re.MULTILINE)
+# Of the output, quoted where it is no report.
 LAST_WORDS_BYTES = 200
-"""Of the output, quoted where it is no report."""
+# Searched before and behind the report for an error line.
 AROUND_BYTES = 2**16
-"""Searched before and behind the report for an error line."""
+# Of a report's part: above 128 streams' in the longest test; each takes about 100 bytes of memory.
 MOST_VALUES = 1_000_000
-"""Of a part of a report: above those of 128 streams in the longest test. Each takes about 100 bytes of memory."""
 UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
 ASCII_ALONE = bytes(byte if byte < 0x80 else ord("?") for byte in range(256))
 
 
 class _Parts(msgspec.Struct):
-    """The parts of a report that are read, each still undecoded: a peer's text beside them takes no memory."""
+    """The read parts of a report, undecoded: a peer's other text takes no memory."""
 
     error: msgspec.Raw = msgspec.Raw()
     start: msgspec.Raw = msgspec.Raw()
@@ -33,8 +33,10 @@ class _Parts(msgspec.Struct):
 
 
 def decode(output: bytes) -> Json:
-    """Decode a report. Lines around the JSON (warnings go to the same stream) are skipped, except an error that is not
-    in the report itself, as with versions up to 3.9. A part that cannot be read is left out. Raises `ToolFailure`."""
+    """Decode a report; unreadable parts are left out. Raises `ToolFailure`.
+
+    Lines around it are skipped, except errors (versions up to 3.9).
+    """
     start, end = max(output.find(b"{"), 0), output.rfind(b"}") + 1
     around = output[max(0, start - AROUND_BYTES) : start] + output[end : end + AROUND_BYTES]
     error_line = ERROR_LINE.search(around.decode(errors="replace"))
@@ -56,7 +58,6 @@ def decode(output: bytes) -> Json:
 
 
 def _part(raw: msgspec.Raw, kind: Any) -> Any:
-    """Decode a part of a report; None where it is of another type, has too many values or is no JSON."""
     encoded = bytes(raw)
     if encoded.count(b",") + encoded.count(b"[") + encoded.count(b"{") > MOST_VALUES:
         return None
@@ -67,7 +68,7 @@ def _part(raw: msgspec.Raw, kind: Any) -> Any:
 
 
 def _decoded(encoded: bytes, kind: Any) -> Any:
-    """Decode JSON. Bytes that are not UTF-8 become question marks. Raises as `UNREADABLE`."""
+    """Decode JSON, replacing bad UTF-8. Raises as `UNREADABLE`."""
     try:
         return msgspec.json.decode(encoded, type=kind)
     except UnicodeDecodeError:

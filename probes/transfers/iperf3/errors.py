@@ -53,7 +53,7 @@ OUTCOME_ERRORS: dict[Outcome, type[ProbeError]] = {
 
 
 def failure_of(message: str, address: str, port: int, figures: Mapping[str, Any]) -> ProbeError:
-    """The failure that an error message of a client stands for, with the figures of the test until then."""
+    """Convert a client's error message, with figures until then."""
     lowered = message.strip().lower()
     outcome = next((outcome for text, outcome in ERROR_OUTCOMES if re.search(text, lowered)), Outcome.TOOL_FAILURE)
     failure = OUTCOME_ERRORS.get(outcome, ToolFailure)

@@ -1,4 +1,4 @@
-"""Figures of a report that may be damaged, by the bounds of the struct that they are for: a damaged one is unknown."""
+"""Figures of a maybe damaged report, checked by their struct's bounds: a damaged figure is unknown."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
+# The exceptions of code that reads a tree with values of other types, or without them.
 DAMAGED = (KeyError, TypeError, IndexError, ValueError, AttributeError, ArithmeticError, msgspec.DecodeError)
-"""The exceptions of code that reads a tree with values of other types, or without them."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -17,7 +17,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def unless_damaged(read: Callable[P, T]) -> Callable[P, T | None]:
-    """Make a reader of a part return None where that part is damaged."""
+    """Make a reader return None for a damaged part."""
 
     @functools.wraps(read)
     def reader(*args: P.args, **kwargs: P.kwargs) -> T | None:
@@ -30,7 +30,7 @@ def unless_damaged(read: Callable[P, T]) -> Callable[P, T | None]:
 
 
 def known(value: object, bounds: Any) -> Any:
-    """The value as a type with bounds; None where it is no such value."""
+    """The value as a bounded type, or None."""
     try:
         return msgspec.convert(value, bounds)
     except (msgspec.ValidationError, ArithmeticError):
@@ -38,9 +38,9 @@ def known(value: object, bounds: Any) -> Any:
 
 
 def kept(struct: type[S], **values: object) -> S:
-    """The struct of those values that are within its bounds; the others have their defaults.
+    """Build a struct; values out of bounds get defaults.
 
-    Raises `msgspec.ValidationError` where a value without a default is not within them.
+    Raises `msgspec.ValidationError` where there is no default.
     """
     fields = _fields(struct)
     good = {}
@@ -56,5 +56,4 @@ def kept(struct: type[S], **values: object) -> S:
 
 @functools.cache
 def _fields(struct: type[msgspec.Struct]) -> dict[str, tuple[Any, bool]]:
-    """The type of each field, and whether it has no default."""
     return {field.name: (field.type, field.required) for field in msgspec.structs.fields(struct)}

@@ -1,7 +1,4 @@
-"""iperf3 as a child process: its output within a bound and a deadline, its memory within a limit.
-
-The output has a peer's answer in it, and iperf3 itself holds what a peer sends: neither may take this host's memory.
-"""
+"""iperf3 as a child process with bounded output, time and memory, since it holds what a peer sends."""
 
 from __future__ import annotations
 
@@ -23,12 +20,11 @@ STOP_GRACE_S = 2.0
 MAX_OUTPUT_BYTES = 32 * 2**20
 READ_BYTES = 2**16
 POLL_S = 0.1
+# Of data in iperf3: a stream has a buffer, the stack of a thread, and its part of the report.
 MEMORY_BYTES, MEMORY_OF_A_STREAM_BYTES = 256 * 2**20, 16 * 2**20
-"""Of data in iperf3: a stream has a buffer, the stack of a thread, and its part of the report."""
 
 
 def limit_memory(process: subprocess.Popen[bytes], streams: int) -> None:
-    """Limit the data that iperf3 may hold: an allocation beyond ends it."""
     most = MEMORY_BYTES + streams * MEMORY_OF_A_STREAM_BYTES
     resource.prlimit(process.pid, resource.RLIMIT_DATA, (most, most))
 
@@ -42,8 +38,10 @@ def running(
     descriptors: Sequence[int] = (),
     max_file_bytes: int | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run iperf3 as a child process that ends with the context; a peer that sends more than `max_file_bytes` must not
-    fill the disk. Raises `ToolFailure`."""
+    """Run iperf3 within the context. Raises `ToolFailure`.
+
+    `max_file_bytes` bounds a peer's use of the disk.
+    """
     try:
         process = subprocess.Popen(
             arguments,
@@ -74,8 +72,8 @@ def output_of(
     deadline: Deadline,
     is_hung: Callable[[], bool] = lambda: False,
 ) -> tuple[bytes, bool]:
-    """The output of iperf3, and whether it ended by itself before the deadline, and before it `is_hung`; else it is
-    stopped. Raises `ToolFailure` for more output than is read."""
+    """Return the output, and whether iperf3 ended in time and before it `is_hung`; else it is stopped. Raises
+    `ToolFailure` for too much output."""
     output = bytearray()
     if _read(process, output, deadline, is_hung):
         process.wait()
@@ -92,7 +90,6 @@ def _read(
     deadline: Deadline,
     is_hung: Callable[[], bool],
 ) -> bool:
-    """Add output until its end; False where the deadline passes or iperf3 is hung before."""
     if process.stdout is None:
         return True
     with selectors.DefaultSelector() as selector:
@@ -111,7 +108,7 @@ def _read(
 
 
 def count_sockets(pid: int) -> int:
-    """Sockets that a process of this user has open; 0 once it has ended."""
+    """Count open sockets of this user's process."""
     count = 0
     with contextlib.suppress(OSError):
         for descriptor in os.scandir(f"/proc/{pid}/fd"):
@@ -121,7 +118,6 @@ def count_sockets(pid: int) -> int:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Stop iperf3, by SIGTERM and then SIGKILL."""
     process.terminate()
     try:
         process.wait(STOP_GRACE_S)

@@ -1,7 +1,6 @@
-"""Parse iperf3's JSON report of a test, including the server's part if the client received it.
+"""Parses iperf3's JSON report (versions 3.1 to 3.22). Runs nothing.
 
-In: the output of iperf3 (versions 3.1 to 3.22). Out: a `ThroughputRun` with its `Transfer`, or a `ProbeError`: the
-report of a failure, or a truncated report, has no throughput, never 0 bit/s. This module runs nothing.
+Failure and truncated reports have no throughput, never 0 bit/s.
 """
 
 from __future__ import annotations
@@ -41,15 +40,15 @@ __all__ = ["Json", "ServerBusy", "ServerRefused", "ToolFailure", "decode", "read
 
 CONTROL_CLOSED = "control socket has closed unexpectedly"
 WRONG_KEY = "before the test began; a server of iperf3 3.22 does so if the one-time key is wrong"
+# An upper bound on the packets of any test.
 MAX_PACKETS = 2**53
-"""An upper bound on the packets of any test."""
+# Bound on bytes or datagrams, as a multiple of the intervals' sum: the last may be missing.
 SENT_MARGIN = 2
-"""Upper bound on bytes or datagrams, as a multiple of the sum of the intervals: the last of them may be missing."""
 PacketDifference = Annotated[int, Meta(ge=-MAX_PACKETS, le=MAX_PACKETS)]
 
 
 def read_report(output: bytes, spec: ThroughputSpec, address: str, started_at: datetime) -> ThroughputRun:
-    """Parse a client's report. Raises `ProbeError` if it reports a failure, is truncated or contradicts itself."""
+    """Parse a client's report. Raises `ProbeError` for failure, truncation or contradiction."""
     report = decode(output)
     if "error" in report:
         message = report["error"]
@@ -63,7 +62,7 @@ def read_report(output: bytes, spec: ThroughputSpec, address: str, started_at: d
 
 
 def not_finished(output: bytes) -> ToolFailure:
-    """The failure of a client that was stopped, with the bytes that it transferred and the seconds that took."""
+    """Failure of a stopped client, with bytes and seconds."""
     try:
         report = decode(output)
     except ToolFailure:
@@ -76,8 +75,7 @@ def not_finished(output: bytes) -> ToolFailure:
 
 @unless_damaged
 def _transferred(report: Json) -> dict[str, Any]:
-    """What a client that failed had transferred, as fields of its result; empty without any. A sender counts what it
-    wrote to its socket, more than what has arrived."""
+    """A failed client's transfer; a sender counts unarrived bytes too."""
     sums = [interval["sum"] for interval in report.get("intervals", [])]
     transferred_bytes = msgspec.convert(sum(part["bytes"] for part in sums), LargeCount)
     if not transferred_bytes:
@@ -90,7 +88,7 @@ def _transferred(report: Json) -> dict[str, Any]:
 
 
 def received_bytes(server_report: Json) -> int:
-    """Bytes that a server's test transferred, in either direction; 0 if there was no test."""
+    """Bytes transferred in either direction; 0 without a test."""
     return max(_bytes_of_sum(server_report, name) or 0 for name in ("sum_received", "sum_sent"))
 
 
@@ -101,12 +99,12 @@ def _bytes_of_sum(report: Json, name: str) -> Any:
 
 @unless_damaged
 def peer_of(server_report: Json) -> str | None:
-    """The client's address in a server's report; None if no client connected."""
+    """The client's address, or None."""
     return str(ip_address(server_report["start"]["accepted_connection"]["host"].removeprefix("::ffff:")))
 
 
 def listening_failed(server_report: Json) -> ProbeError | None:
-    """The error of a server that could not listen; None for any other report."""
+    """The error of a server that could not listen."""
     message = str(server_report.get("error", ""))
     return ToolFailure(f"iperf3 server: {message}") if "listener" in message else None
 
@@ -145,7 +143,7 @@ def _to_run(report: Json, spec: ThroughputSpec, address: str, started_at: dateti
 
 @unless_damaged
 def _asked_bps(started: Json, spec: ThroughputSpec) -> float | None:
-    """The rate that was asked for, of all streams: the report has that of each, 0 for none, from 3.10 on."""
+    """Requested rate of all streams; reports have each stream's from 3.10 on."""
     if spec.rate_bps is not None:
         return float(spec.rate_bps)
     of_stream = known(started.get("target_bitrate"), Amount)
@@ -153,7 +151,7 @@ def _asked_bps(started: Json, spec: ThroughputSpec) -> float | None:
 
 
 def read_transfer(report: Json) -> Transfer:
-    """Read the intervals and figures of both ends. With `reverse` the server was the sender."""
+    """Read both ends; with `reverse` the server was the sender."""
     end, reverse = report["end"], bool(report["start"]["test_start"]["reverse"])
     own, other = report["intervals"], _intervals_of_server(report)
     sent, received = (other, own) if reverse else (own, other)
@@ -186,7 +184,7 @@ def _is_more_than_sent(sent: SentIntervals | None, received: ReceivedIntervals |
 
 @unless_damaged
 def _streams(report: Json, reverse: bool) -> tuple[StreamResult, ...]:
-    """The streams of a TCP test. With `reverse` the RTTs and retransmissions are in the server's report."""
+    """TCP streams; with `reverse`, RTTs and retransmissions are the server's."""
     of_client = report["end"].get("streams", [])
     of_server = _end_of_server(report).get("streams", [])
     senders, receivers = (of_server, of_client) if reverse else (of_client, of_server)
@@ -209,7 +207,7 @@ def _streams(report: Json, reverse: bool) -> tuple[StreamResult, ...]:
 
 @unless_damaged
 def _steps_of_streams(report: Json, reverse: bool, count: int) -> list[tuple[int, ...]]:
-    """The rates of each stream over parts of the test, as the receiver counted where it reported; empty for one."""
+    """Each stream's rates over the test, the receiver's if reported; empty for one."""
     of_client = report.get("intervals", [])
     of_server = _intervals_of_server(report)
     measured = [
@@ -232,7 +230,7 @@ def _mean_rate_bps(part: list[Json], place: int) -> int:
 
 
 def _stream(sent: Json, received: Json, steps_bps: tuple[int, ...] = ()) -> StreamResult:
-    """A stream by the reports of its two ends; its rate is the receiver's where that reported any."""
+    """Merge both ends' reports; the rate is the receiver's if reported."""
     rated = received if received.get("bytes") else sent
     return kept(
         StreamResult,
@@ -284,7 +282,6 @@ def _received(intervals: list[Json]) -> ReceivedIntervals | None:
 
 
 def _end_of_server(report: Json) -> Json:
-    """The end of the server's report; empty where it has none."""
     return known(report.get("server_output_json", {}).get("end"), Json) or {}
 
 
@@ -299,7 +296,7 @@ def _rtt_mean_ms(sender_end: Json) -> float | None:
 
 @unless_damaged
 def _omitted_bytes(report: Json, reverse: bool) -> int:
-    """Bytes of the part that iperf3 leaves out of its sums, by the sender's intervals where they are known."""
+    """Bytes that iperf3 omits from its sums, by sender intervals if known."""
     of_sender = _intervals_of_server(report) if reverse else []
     omitted = [interval["sum"]["bytes"] for interval in of_sender or report["intervals"] if interval["sum"]["omitted"]]
     return msgspec.convert(sum(omitted), LargeCount)
@@ -312,7 +309,6 @@ def _omitted_s(intervals: list[Json]) -> float:
 
 
 def _ends_s(intervals: list[Json]) -> tuple[float, ...]:
-    """Ends of the intervals from the start of the test."""
     omitted_s = _omitted_s(intervals) or 0.0
     return tuple(
         round(interval["sum"]["end"] + (0.0 if interval["sum"]["omitted"] else omitted_s), 6) for interval in intervals
@@ -342,7 +338,7 @@ def _mean(streams: list[list[Json]], name: str) -> tuple[float, ...] | None:
 
 @unless_damaged
 def _mean_of_streams_ms(streams: list[list[Json]], name: str) -> tuple[float, ...] | None:
-    """Mean over the streams of each interval, from microseconds. iperf3 writes 0 if the system lacks TCP_INFO."""
+    """Mean over streams per interval, from µs; 0 means no TCP_INFO."""
     if not all(stream.get(name) for interval in streams for stream in interval):
         return None
     return tuple(round(sum(stream[name] for stream in interval) / len(interval) / 1000.0, 4) for interval in streams)
@@ -350,7 +346,6 @@ def _mean_of_streams_ms(streams: list[list[Json]], name: str) -> tuple[float, ..
 
 @unless_damaged
 def _mean_ms(values_us: Iterable[int | None]) -> float | None:
-    """Mean over the streams, from microseconds; 0 counts as unknown, as above."""
     positive = [value for value in values_us if value is not None and value > 0]
     return sum(positive) / len(positive) / 1000.0 if positive else None
 
@@ -367,10 +362,7 @@ def _cpu_use(percent: Json, end: str) -> CpuUse:
 
 @unless_damaged
 def _udp(report: Json, reverse: bool, sent: SentIntervals | None) -> UdpCounts | None:
-    """Datagram counts, from the receiver's report if it is there: the sender's copy lacks the out-of-order count.
-
-    Datagrams are numbered, so datagrams of another sender show as numbers that were never sent. Raises `ServerBusy`.
-    """
+    """Datagram counts, preferably the receiver's. Raises `ServerBusy` for numbers never sent."""
     receiver_report = report if reverse else report.get("server_output_json")
     end = (receiver_report or report)["end"]
     streams = [stream["udp"] for stream in end["streams"] if "udp" in stream]

@@ -1,8 +1,6 @@
-"""Derive an RSA key pair from a secret: ends that share the secret derive the same pair.
+"""Derives an RSA key pair from a secret, with PEM (RFC 7468).
 
-In: a text and the number of bits. Out: the pair, with both keys as PEM (RFC 7468) for OpenSSL. The primes are probable
-primes by the Miller-Rabin test, with bases derived from the secret as well. For single-use keys only: the running time
-depends on the secret.
+For single-use keys only: the running time depends on the secret. Primes are probable (Miller-Rabin).
 """
 
 from __future__ import annotations
@@ -14,19 +12,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 EXPONENT = 65537
+# More than the 5 rounds that FIPS 186-5 requires for random candidates of 1024 bits (table B.1).
 ROUNDS = 8
-"""More than the 5 rounds that FIPS 186-5 requires for random candidates of 1024 bits (table B.1)."""
 BITS = 2048
 
 SMALL_PRIMES = [n for n in range(3, 2000, 2) if all(n % d for d in range(3, math.isqrt(n) + 1, 2))]
 SMALL_PRODUCT = math.prod(SMALL_PRIMES)
+# AlgorithmIdentifier of rsaEncryption, with no parameters (RFC 8017, appendix A.1), in DER.
 RSA_ENCRYPTION = bytes.fromhex("300d06092a864886f70d0101010500")
-"""AlgorithmIdentifier of rsaEncryption, with no parameters (RFC 8017, appendix A.1), in DER."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """The modulus is `p`·`q`; `private_exponent` undoes `EXPONENT`."""
+    """The key pair with modulus `p`·`q` and public exponent `EXPONENT`."""
 
     p: int
     q: int
@@ -49,7 +47,7 @@ class KeyPair:
 
 
 def key_pair(secret: str, bits: int = BITS) -> KeyPair:
-    """Derive the pair. Takes tenths of a second."""
+    """Derive the pair, in tenths of a second."""
     numbers = _numbers(secret, bits // 2)
     p = _prime(numbers, bits // 2)
     q = _prime(numbers, bits // 2)
@@ -57,7 +55,7 @@ def key_pair(secret: str, bits: int = BITS) -> KeyPair:
 
 
 def _numbers(secret: str, bits: int) -> Iterator[int]:
-    """Yield pseudo-random numbers of `bits` bits without end (SHAKE256 of the secret and a counter)."""
+    """Yield pseudo-random numbers of `bits` bits (SHAKE256 of secret and counter)."""
     count = 0
     while True:
         yield int.from_bytes(hashlib.shake_256(f"{count}:{secret}".encode()).digest(bits // 8))
@@ -65,7 +63,7 @@ def _numbers(secret: str, bits: int) -> Iterator[int]:
 
 
 def _prime(numbers: Iterator[int], bits: int) -> int:
-    """The next probable prime, with its two highest bits set so that the product of two has twice the bits."""
+    """Next probable prime; two high bits make products twice as long."""
     for number in numbers:
         candidate = number | 1 | 0b11 << bits - 2
         if math.gcd(candidate, SMALL_PRODUCT) > 1 or (candidate - 1) % EXPONENT == 0:
@@ -76,7 +74,6 @@ def _prime(numbers: Iterator[int], bits: int) -> int:
 
 
 def _passes(candidate: int, base: int) -> bool:
-    """Run a round of the Miller-Rabin test."""
     odd, twos = candidate - 1, 0
     while odd % 2 == 0:
         odd, twos = odd // 2, twos + 1
@@ -99,7 +96,7 @@ def _sequence(*elements: bytes) -> bytes:
 
 
 def _element(tag: int, content: bytes) -> bytes:
-    """A DER element: tag, length in as few bytes as possible, content (X.690, section 10.1)."""
+    """A DER element with the shortest length (X.690, section 10.1)."""
     length = len(content)
     if length < 0x80:
         return bytes([tag, length]) + content

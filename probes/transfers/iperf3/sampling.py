@@ -1,9 +1,6 @@
-"""Sample a running test from outside its tool: the kernel's TCP counters of its streams, and its CPU time.
+"""Samples a running test from outside: TCP counters of its streams, and CPU time.
 
-`ToolSampler` samples every `SAMPLE_EVERY_S` seconds in a thread, since the counters disappear when the tool ends. In:
-the tool's process ID and the address of its streams. Out: `KernelCounts`, and the share of time for which the tool was
-running or runnable. Figures are None if the system does not provide them (no sock_diag, no /proc) or the test was too
-short to be sampled.
+Figures are None without sock_diag or /proc, or after too short a test.
 """
 
 from __future__ import annotations
@@ -26,18 +23,17 @@ from probes.transfers.socket_counters import ConnectionCounters, SocketReader, S
 from probes.transfers.spec import KernelCounts
 
 SAMPLE_EVERY_S = 0.2
+# CPU share below which a thread is still waiting for the test to begin.
 IDLE_RATIO = 0.01
-"""CPU share below which a thread is still waiting for the test to begin."""
 
 
 class ToolSampler:
-    """Samples a process and its streams while the context is open; its results are complete after that."""
+    """Samples a process and its streams within the context; then its results are complete."""
 
     def __init__(
         self, pid: int, streams: StreamAddress | None, count: int = 1, *, peer: str | None = None, waits: bool = False
     ) -> None:
-        """`streams` is None if this host does not send; `count` is the number of streams. `peer` is the other end, for
-        which the tool `waits` if it is the server."""
+        """`streams` is None if this host does not send; a server `waits` for its `peer`."""
         self._pid = pid
         self._streams = streams
         self._count = count
@@ -59,12 +55,10 @@ class ToolSampler:
         self._thread.finish()
 
     def kernel_counts(self) -> KernelCounts | None:
-        """The kernel's counters at the last sample."""
         return kernel_counts(self._connections.values(), self._count)
 
     def began_at(self) -> datetime | None:
-        """When the last of the streams was connected, by this host's clock: a round trip and some milliseconds before
-        the first data. None without counters."""
+        """When the last stream connected, by this host's clock, just before data."""
         carrying = _carrying(self._connections.values(), self._count)
         if carrying is None:
             return None
@@ -72,7 +66,7 @@ class ToolSampler:
         return datetime.fromtimestamp(began_s, UTC)
 
     def wanted_ratio(self) -> float | None:
-        """CPU demand of the busiest thread, from its first activity to the last sample; None with fewer than two."""
+        """CPU demand of the busiest thread; None with too few samples."""
         spans = [(_first_busy_sample(samples), samples[-1]) for samples in self._busy_s.values()]
         ratios = [
             (last[1] - first[1]) / (last[0] - first[0]) for first, last in spans if last[0] - first[0] >= SAMPLE_EVERY_S
@@ -80,7 +74,6 @@ class ToolSampler:
         return max(ratios, default=None)
 
     def host_load(self) -> HostLoad | None:
-        """The load of this host while the streams were active."""
         return self._load.host_load()
 
     def _sample(self) -> None:
@@ -102,7 +95,6 @@ class ToolSampler:
 
 
 def _first_busy_sample(samples: list[tuple[float, float]]) -> tuple[float, float]:
-    """The last sample before a thread became active (a server waits for its client), or the first if it never did."""
     for before, after in itertools.pairwise(samples):
         if after[1] - before[1] > IDLE_RATIO * (after[0] - before[0]):
             return before
@@ -110,7 +102,7 @@ def _first_busy_sample(samples: list[tuple[float, float]]) -> tuple[float, float
 
 
 def scheduled_s(pid: int) -> dict[str, tuple[float, float]]:
-    """Seconds that each thread of a process ran, and waited to run (/proc, schedstat); empty if not available."""
+    """Seconds that each thread ran and waited (/proc, schedstat)."""
     seconds = {}
     for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
         # A thread may end between being listed and being read.
@@ -121,10 +113,9 @@ def scheduled_s(pid: int) -> dict[str, tuple[float, float]]:
 
 
 def kernel_counts(connections: Iterable[ConnectionCounters], streams: int) -> KernelCounts | None:
-    """Sum up the `streams` connections that sent most: iperf3 also has a control connection.
+    """Sum up the `streams` connections that sent most; None with fewer.
 
-    None if fewer connections sent data. The receiver of a test sends no data, so the time since the last received data
-    is the age of the connection.
+    A sender receives no data, so the time since received data is the connection's age.
     """
     carrying = _carrying(connections, streams)
     if carrying is None:
@@ -146,6 +137,5 @@ def kernel_counts(connections: Iterable[ConnectionCounters], streams: int) -> Ke
 
 
 def _carrying(connections: Iterable[ConnectionCounters], streams: int) -> list[ConnectionCounters] | None:
-    """The `streams` connections that sent most; None if fewer sent data."""
     sending = sorted((row for row in connections if row.busy_s > 0.0), key=lambda row: -row.sent_bytes)
     return None if len(sending) < streams else sending[:streams]

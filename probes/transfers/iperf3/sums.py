@@ -1,4 +1,4 @@
-"""The sums of a whole test at its two ends, and its rate, where they do not contradict each other."""
+"""Sums of a whole test at both ends, and its rate, if consistent."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from probes.transfers.iperf3.errors import ToolFailure
 from probes.transfers.iperf3.figures import kept
 from probes.transfers.spec import Protocol
 
+# Upper bound on received bytes, as a multiple of sent bytes: iperf3 ends its sums at the two ends apart.
 MARGIN = 1.1
-"""Upper bound on received bytes, as a multiple of sent bytes: iperf3 ends its sums at the two ends apart."""
+# Beyond the interfaces and the memory of any host.
 MOST_RATE_BPS = 1e13
-"""Beyond the interfaces and the memory of any host."""
 
 
 class EndSum(msgspec.Struct, frozen=True, kw_only=True):
-    """The sum of an end of a test; a figure that is missing or damaged is None."""
+    """The sum of an end; missing or damaged figures are None."""
 
     transferred_bytes: LargeCount | None = None
     seconds: Amount | None = None
@@ -28,10 +28,9 @@ class EndSum(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ends_of(end: Json, started: Json, protocol: Protocol) -> tuple[EndSum, EndSum]:
-    """The sender's and the receiver's sums of the whole test.
+    """The sender's and the receiver's sums.
 
-    For UDP some versions have a single sum, that of the sender with the receiver's losses in it; the received bytes are
-    then the datagrams that arrived times their size, which is constant.
+    Some versions report only the sender's for UDP: received bytes are then datagrams times their constant size.
     """
     if "sum_received" in end:
         return _end_sum(end.get("sum_sent")), _end_sum(end["sum_received"])
@@ -56,8 +55,7 @@ def _end_sum(part: Any) -> EndSum:
 
 
 def measured_bps(sent: EndSum, received: EndSum, omitted_bytes: int | None, where: str) -> float:
-    """The receiver's rate. Raises `ToolFailure` where nothing arrived, where the receiver's figures contradict each
-    other, and where more arrived than was sent, the omitted part included, which may arrive after it."""
+    """The receiver's rate. Raises `ToolFailure` if nothing arrived, or more than was sent, omitted part included."""
     rate_bps = received.rate_bps
     by_bytes_bps = _rate_bps(received.transferred_bytes, received.seconds)
     rate_bps = by_bytes_bps if rate_bps is None else rate_bps

@@ -40,17 +40,17 @@ logger = logging.getLogger(__name__)
 LISTEN_AGAIN_S = 0.5
 CONNECT_TIMEOUT_MS = 3000
 MAX_INTERVALS = 1000
+# Of both ends' intervals in a report, which must leave room in the output that is read.
 INTERVALS_BYTES = 24 * 2**20
-"""Of both ends' intervals in a report, which must leave room in the output that is read."""
+# Of a stream in an interval of both ends' reports.
 STREAM_BYTES = 1000
-"""Of a stream in an interval of both ends' reports."""
+# The minimum that iperf3 accepts.
 MIN_INTERVAL_S = 0.1
-"""The minimum that iperf3 accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
-    """An open file that iperf3 reads or writes instead of memory (`-F`), with its maximum size."""
+    """A file that iperf3 reads or writes instead of memory (`-F`), with maximum size."""
 
     descriptor: int
     max_bytes: int
@@ -70,8 +70,10 @@ def run_client(
     file: OpenFile | None = None,
     answer_s: float | None = None,
 ) -> ThroughputRun:
-    """Run a client's command, sample its streams, and parse its report; the server must answer within `answer_s`.
-    Raises `ProbeError`."""
+    """Run a client, and parse its report. Raises `ProbeError`.
+
+    The server must answer within `answer_s`.
+    """
     sends = spec.protocol == "tcp" and not spec.reverse
     streams = StreamAddress(address, spec.port) if sends else None
     with (
@@ -92,11 +94,10 @@ def run_client(
 
 @dataclass(frozen=True, slots=True)
 class ServerStatistics:
-    """Statistics sampled outside iperf3 while the server ran, of the host before, and the capture that was asked for.
-    `kernel` is set if the server sent the data."""
+    """Samples taken beside a running server, host data from before, and the requested capture."""
 
     wanted_ratio: float | None = None
-    kernel: KernelCounts | None = None
+    kernel: KernelCounts | None = None  # set if the server sent the data
     inventory: HostInventory | None = None
     metrics: TcpMetrics | None = None
     load: HostLoad | None = None
@@ -104,11 +105,10 @@ class ServerStatistics:
 
 
 def serve(spec: ThroughputSpec, deadline: Deadline, file: OpenFile | None = None) -> ServerStatistics | None:
-    """Serve a single test on `spec.address` and `spec.port`; returns its statistics, None if no client connected.
+    """Serve a single test; None if no client connected.
 
-    The client must connect from `spec.source`, or, if that is None, hold the one-time key. A server that ends without
-    serving this client (a port scan, another host, a client that died) is restarted until the deadline. Raises
-    `ProbeError` if it could never listen.
+    The client must connect from `spec.source` or, if None, hold the one-time key; after other clients the server
+    restarts until the deadline. Raises `ProbeError` if it could never listen.
     """
     address = resolve_address(spec.address, spec.family)
     congestion_control.check(spec.congestion_control)
@@ -134,14 +134,13 @@ def serve(spec: ThroughputSpec, deadline: Deadline, file: OpenFile | None = None
 
 
 def check_buffers(spec: ThroughputSpec) -> None:
-    """Raises `ToolFailure` where iperf3 would give up, as this host does not permit socket buffers of this size."""
+    """Check this host's socket buffer limit. Raises `ToolFailure`."""
     reason = socket_buffers.refusal(spec.window_bytes)
     if reason is not None:
         raise ToolFailure(reason, permanent=True)
 
 
 def client_arguments(spec: ThroughputSpec, address: str) -> list[str]:
-    """The client's command line."""
     arguments = ["iperf3", f"-{spec.family}", "-J", "--get-server-output", "-i", interval(spec)]
     arguments += ["-c", address, "-p", str(spec.port), "--connect-timeout", str(CONNECT_TIMEOUT_MS)]
     arguments += ["-t", str(spec.duration_s), "-O", str(spec.omit_s), "-P", str(spec.streams)]
@@ -162,7 +161,7 @@ def client_arguments(spec: ThroughputSpec, address: str) -> list[str]:
 
 
 def server_arguments(spec: ThroughputSpec, address: str) -> list[str]:
-    """The server's command line for a single test. Behind NAT it listens on all local addresses."""
+    """Arguments for a single test; behind NAT on all local addresses."""
     arguments = ["iperf3", f"-{spec.family}", "-J", "-i", interval(spec), "-s", "-1", "-p", str(spec.port)]
     if is_local(address):
         arguments += ["-B", address]
@@ -170,7 +169,6 @@ def server_arguments(spec: ThroughputSpec, address: str) -> list[str]:
 
 
 def interval(spec: ThroughputSpec) -> str:
-    """Report interval of iperf3 in seconds: its minimum, or more if there would be too many intervals."""
     intervals = min(MAX_INTERVALS, INTERVALS_BYTES // (STREAM_BYTES * (spec.streams + 1)))
     interval_s = math.ceil(10 * (spec.duration_s + spec.omit_s) / intervals) / 10
     return f"{max(MIN_INTERVAL_S, interval_s):g}"
@@ -184,7 +182,6 @@ def _serve_once(
     credentials: Credentials,
     file: OpenFile | None,
 ) -> tuple[Json, ServerStatistics]:
-    """Run a server until it ends or the deadline passes; returns its report (empty if unreadable) and statistics."""
     sends_to = StreamAddress(peer, spec.port, from_port=True) if peer is not None and spec.reverse else None
     with (
         _running(server_arguments(spec, address), credentials, file, spec.streams) as process,
@@ -211,7 +208,6 @@ def _serve_once(
 
 
 def _served_peer(report: Json, peer: str | None) -> bool:
-    """Whether the server served the expected client."""
     if received_bytes(report) <= 0:
         return False
     client = peer_of(report)
@@ -224,7 +220,6 @@ def _served_peer(report: Json, peer: str | None) -> bool:
 def _running(
     arguments: list[str], credentials: Credentials, file: OpenFile | None, streams: int
 ) -> AbstractContextManager[subprocess.Popen[bytes]]:
-    """Run iperf3 with these credentials and this file. Raises `ToolFailure`."""
     return running(
         [*arguments, *credentials.arguments, *(() if file is None else file.arguments)],
         credentials.environment,
@@ -235,7 +230,6 @@ def _running(
 
 
 def _client_output(process: subprocess.Popen[bytes], deadline: Deadline, answer_s: float | None, where: str) -> bytes:
-    """The output of a client. Raises `ToolFailure` where it does not end, or has no stream within `answer_s`."""
     until = None if answer_s is None else Deadline(answer_s)
 
     def is_hung() -> bool:
@@ -253,7 +247,7 @@ def _client_output(process: subprocess.Popen[bytes], deadline: Deadline, answer_
 
 
 def _with_samples(run: ThroughputRun, sampler: ToolSampler, spec: ThroughputSpec) -> ThroughputRun:
-    """Add the sampled statistics to the result. The client is the sender unless `reverse` is set."""
+    """Add sampled statistics; the client sends unless `reverse` is set."""
     transfer = run.transfer
     if transfer is None:
         return run

@@ -1,10 +1,4 @@
-"""`manage.py user …`: accounts, their roles, and tokens for their programs.
-
-`add NAME --role ROLE` asks for a password (or reads it from standard input), `role NAME ROLE` changes the role, `remove
-NAME` deletes the account, `list` shows all accounts. `token NAME --for PURPOSE` creates a token that reads the API (and
-operates with `--operate`), `revoke NAME [--for PURPOSE]` revokes such tokens. `limit NAME --group GROUP --site SITE`
-limits what an account may read, `limit --role ROLE …` a role, `token NAME --group GROUP` a token.
-"""
+"""`manage.py user …`: accounts, roles, read limits, and tokens of programs."""
 
 from __future__ import annotations
 
@@ -182,7 +176,6 @@ def _store_limit(places: PlaceNames, **reader: Any) -> None:
 
 
 def _read_password() -> str:
-    """Prompt twice at a terminal; otherwise read the first line of standard input."""
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\n")
     password = getpass.getpass("Password: ")

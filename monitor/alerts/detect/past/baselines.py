@@ -1,7 +1,6 @@
-"""The baseline of each path: its counts and daily figures from data older than all tested windows.
+"""The baseline of each path: counts and daily figures older than all tested windows, without earlier incidents.
 
-In: a source of measurements, a moment, and the time of earlier incidents, which the counts leave out. Out: `Baselines`,
-valid for an hour. The rules compare the newest data of a `Snapshot` against them.
+Valid for an hour.
 """
 
 from __future__ import annotations
@@ -16,22 +15,19 @@ from monitor.analysis.alarms import ranks
 from monitor.archive.periods import start_of
 from monitor.archive.queries import for_alerts
 
+# Longest period tested for a regression: the running hour and this many before it.
 TESTED_HOURS = 12
-"""The longest period tested for a regression: the running hour and this many before it."""
 BASELINE_DAYS = 28
 SCATTER_DAYS = 3
 SEASON_WEEKS = 4
 DRIFT_DAYS = ranks.LONGEST
+# The baseline of hourly runs is the newest two days, of rarer runs this many.
 RESPONSE_DAYS = 7
-"""Of runs an hour apart the newest two days are the baseline, of rarer ones so many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
-    """The baseline of each path for the running hour, named as in `for_alerts.baseline_counts`, and of its directions,
-    as in `for_alerts.baseline_directions`; made once an hour. `as_paths` are the paths through each AS by then,
-    `responses` the request-response runs of past hours as in `for_alerts.hourly_responses`. `times` are the incidents
-    and maintenance by then; the counts are without them."""
+    """Baselines of paths (`for_alerts.baseline_counts`) and directions (`baseline_directions`), made once an hour."""
 
     hour: datetime
     columns: for_alerts.Columns
@@ -43,12 +39,10 @@ class Baselines:
 
 
 def baselines_since(now: datetime) -> datetime:
-    """The beginning of the counts of the baselines of the hour of `now`."""
     return _hours_since(start_of("hour", now)) - BASELINE_DAYS * for_alerts.DAY
 
 
 def baselines_at(now: datetime, source: Source = STORED, times: IncidentTimes = NO_TIMES) -> Baselines:
-    """The baselines of the hour of `now`, from data older than all tested windows and without these times."""
     hour = start_of("hour", now)
     until = hour - TESTED_HOURS * for_alerts.HOUR
     hours_since = _hours_since(hour)

@@ -1,8 +1,6 @@
-"""The time that baselines leave out: of each path its incidents and maintenance, by the measure that they affect.
+"""Incidents and maintenance that baselines leave out, by path and measure. No database, no clock.
 
-In: stretches of time by path, from `monitor.alerts.incidents.past_times` or a replay. Out: whole hours for the counts
-of the archive, and masks of single measurements. A path that was bad for more than half of its measurements keeps all
-of them: that is how it usually is, and the rest may be all nights. No database, no clock.
+A path bad for over half of its measurements keeps all: that is its usual state.
 """
 
 from __future__ import annotations
@@ -23,16 +21,16 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+# Share of a path's measurements that may be left out (docs/method/planted.md counts paths on either side).
 MOST_LEFT_OUT = 0.5
-"""Share of a path's measurements that may be left out: docs/method/planted.md counts paths below and above it."""
 
+# Trouble at the same hour on this many days is usual for the path at that hour.
 PATTERN_DAYS = 5
-"""Trouble at the same hour of so many days is how the path usually is at that hour."""
 
 HOUR_S = 3600
 DAY_H = 24
+# A path ID stands above the epoch milliseconds in 64 bits; these fit into 41 bits until 2039.
 _PATH_BITS = 41
-"""A path above the milliseconds since the epoch in an integer of 64 bits: these fit into 41 until 2039."""
 
 
 class MeasureKind(StrEnum):
@@ -46,12 +44,12 @@ class MeasureKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PathTime:
-    """A stretch of time of a path, in seconds since the epoch; `is_over` unless it lasts."""
+    """A stretch of time of a path, in seconds since the epoch."""
 
     path_id: int
     begin_s: float
     end_s: float
-    is_over: bool = True
+    is_over: bool = True  # False while it lasts
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +59,7 @@ class IncidentTimes:
     times: Mapping[MeasureKind, tuple[PathTime, ...]] = field(default_factory=dict)
 
     def hours(self, since: datetime, until: datetime) -> LeftOutHours:
-        """The hours from `since` up to `until`, both on the hour, in which packets were affected, without those of a
-        daily pattern."""
+        """The hours in [since, until), both on the hour, in which packets were affected, without daily patterns."""
         first, end = (round(at.timestamp()) // HOUR_S for at in (since, until))
         of_paths: dict[int, list[Ints]] = defaultdict(list)
         for path_id, begin_s, end_s in _merged(self.times.get(MeasureKind.PACKETS, ())):
@@ -79,13 +76,12 @@ class IncidentTimes:
         return LeftOutHours(tuple(path_ids), tuple(begins), tuple(ends), MOST_LEFT_OUT)
 
     def over(self, measure: MeasureKind, path_ids: Ints, at_s: Floats) -> Bools:
-        """Which measurements of each path were in a stretch that is over: `at_s` has the shape (paths, measurements),
-        NaN where there is none. Those of a lasting incident are under test."""
+        """Mask measurements in ended stretches; `at_s` has the shape (paths, measurements), NaN where there is none."""
         times = [time for time in self.times.get(measure, ()) if time.is_over]
         return _masked(times, path_ids, at_s, MOST_LEFT_OUT)
 
     def within(self, measures: Iterable[MeasureKind], path_ids: Ints, at_s: Floats, most: float) -> Bools:
-        """As `over`, in any stretch by any of these measures, for at most this share of a path's measurements."""
+        """As `over`, in any stretch by these measures, for at most the share `most` of a path's measurements."""
         return _masked([time for measure in measures for time in self.times.get(measure, ())], path_ids, at_s, most)
 
 
@@ -110,7 +106,6 @@ def _masked(times: Iterable[PathTime], path_ids: Ints, at_s: Floats, most: float
 
 
 def _merged(times: Iterable[PathTime]) -> list[tuple[int, float, float]]:
-    """Path, begin and end of the stretches that do not overlap, in order."""
     merged: list[tuple[int, float, float]] = []
     for time in sorted(times, key=lambda time: (time.path_id, time.begin_s)):
         if merged and merged[-1][0] == time.path_id and time.begin_s <= merged[-1][2]:

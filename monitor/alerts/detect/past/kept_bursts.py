@@ -1,11 +1,7 @@
-"""The newest answered bursts of each path, kept between evaluations: forty cycles of many paths are millions of bursts.
+"""Keep the newest answered bursts of each path between evaluations.
 
-In: raw round trips. Out: the bursts that are found if all are read. Read again are those of each path since its newest
-burst: an agent delivers its results oldest first, so whatever comes late is not older than that. What comes in another
-order is found when the path is read as a whole, which it is after so many readings.
-
-A path has a row of `PLACES` bursts. With more, as after an outage of its agent, it is read as a whole, and its bursts
-lie beyond the rows for that moment only. RTTs are kept once a caller needs them, otherwise the figures of bursts alone.
+Agents deliver oldest first: a path is read since its newest burst, and every `WHOLE_EVERY` readings as a whole. Bursts
+beyond a path's `PLACES` last for a moment.
 """
 
 from __future__ import annotations
@@ -26,25 +22,23 @@ Ints = NDArray[np.int64]
 Column = NDArray[Any]
 Read = Callable[[Sequence[int], Sequence[int], Sequence[float], datetime], RoundTrips]
 
+# Bursts of a path: a window with its spare cycles, and some that are delivered together.
 PLACES = 48
-"""Bursts of a path: a window with its spare cycles, and some that are delivered together."""
+# Read again this long before the newest burst: bursts end, and are delivered, in another order than they began.
 ORDER_S = 60
-"""How much earlier than its newest burst a path is read again: bursts end, and so are delivered, in another order than
-they began."""
+# After this many readings a path is read as a whole.
 WHOLE_EVERY = 20
-"""After so many readings a path is read as a whole."""
+# Paths are read together if all readings are shorter, or the longest is at most twice the shortest.
 SHORTEST_S = 150
-"""Paths whose readings are all shorter, or of which the longest is at most twice the shortest, are read together."""
 GROWTH = 1.1
+# Memory for bursts beyond the rows is freed where it is more than a quarter of theirs.
 MOST_BEYOND = 1.25
-"""Memory for bursts beyond the rows is given back where it is more than a quarter of theirs."""
+# Path-seconds per statement: the forty cycles of a minute of 10,000 paths, 50 MB.
 MOST_PATH_S = 24_000_000
-"""Paths and seconds that are read by one statement: the forty cycles of a minute of 10,000 paths, 50 MB."""
 
 
 class KeptBursts:
-    """The bursts of the paths that were asked for in the last day, up to the moment of the last question. `read` is
-    `for_alerts.recent_round_trips`."""
+    """Bursts of the paths requested in the last day, up to the last request, by `for_alerts.recent_round_trips`."""
 
     def __init__(self, read: Read) -> None:
         self._read, self._has_rtts = read, False
@@ -87,19 +81,17 @@ class KeptBursts:
         self._keep({name: np.zeros(0) for name in ("at_s", *FIGURES)} | _digits(np.zeros(0), np.zeros((0, 0))))
 
     def _keep(self, columns: dict[str, Column]) -> None:
-        """Replace the arrays, and forget the bursts beyond the rows. Those returned before stay as they are."""
+        """Replace the arrays and drop bursts beyond the rows; arrays returned before stay unchanged."""
         self._columns, self._taken = columns, len(self._ids) * PLACES
         values_ms = {name: columns[name] for name in FIGURES}
         self._bursts = RecentBursts(columns["at_s"], columns["ttl"], values_ms, columns["rtts_ms"])
 
     def _begin(self, until_s: float) -> None:
-        """Begin a moment: bursts beyond the rows are those of the last."""
         self._until_s, self._taken = until_s, len(self._ids) * PLACES
         if len(self._bursts.at_s) > MOST_BEYOND * self._taken:
             self._keep({name: column[: self._taken].copy() for name, column in self._columns.items()})
 
     def _rows_of(self, ids: Ints, sizes: Ints) -> Ints:
-        """The rows of these paths; of new ones they are added."""
         new = ~np.isin(ids, self._ids)
         if new.any():
             self._add(ids[new], sizes[new])
@@ -109,7 +101,6 @@ class KeptBursts:
         return rows
 
     def _add(self, ids: Ints, sizes: Ints) -> None:
-        """Add paths, and forget those that were not asked for in a day."""
         kept, none = np.flatnonzero(self._read_s >= self._until_s - LONGEST_RAW.total_seconds()), np.zeros_like(ids)
         columns = {name: self._table(column)[kept] for name, column in self._columns.items()}
         self._ids, self._sizes = np.append(self._ids[kept], ids), np.append(self._sizes[kept], sizes)
@@ -123,18 +114,17 @@ class KeptBursts:
         self._keep({name: _longer(_flat(table), len(self._ids) * PLACES) for name, table in columns.items()})
 
     def _table(self, column: Column) -> Column:
-        """The bursts in rows, of shape (paths, PLACES, …)."""
+        """Bursts in rows, of shape (paths, PLACES, …)."""
         return column[: len(self._ids) * PLACES].reshape(len(self._ids), PLACES, *column.shape[1:])
 
     def _older(self, rows: Ints, since_s: Floats) -> Ints:
-        """How many bursts in each of these rows are older."""
         at_s = self._table(self._columns["at_s"])[rows]
         is_there = np.arange(PLACES) < self._count[rows][:, np.newaxis]
         # Stored times are in microseconds.
         return np.asarray((is_there & (at_s < (np.rint(since_s * 1e6) - 0.5)[:, np.newaxis] / 1e6)).sum(axis=1))
 
     def _begins_s(self, rows: Ints, first_s: Floats) -> Floats:
-        """From when on the bursts of these rows are read; infinite where all are there."""
+        """From when to read each row; infinite where all bursts are there."""
         is_there = self._since_s[rows] <= first_s
         is_part = is_there & (self._count[rows] > 0) & (self._readings[rows] < WHOLE_EVERY)
         begins_s = first_s.copy()
@@ -144,7 +134,7 @@ class KeptBursts:
         return begins_s
 
     def _read_since(self, rows: Ints, first_s: Floats, begins_s: Floats, until: datetime) -> None:
-        """Read the bursts of these rows, in the order of their paths, from `begins_s` on; keep them since `first_s`."""
+        """Read bursts of these rows, in path order, from `begins_s`; keep them since `first_s`."""
         lack = [
             places[self._read_part(rows[places], first_s[places], begins_s[places], until)]
             for places in _parts(self._until_s - begins_s)
@@ -154,8 +144,7 @@ class KeptBursts:
             self._read_since(rows[again], first_s[again], first_s[again], until)
 
     def _read_part(self, rows: Ints, first_s: Floats, begins_s: Floats, until: datetime) -> Ints:
-        """As `_read_since`, by one statement. Returns the places of those that have no room in their row, and have to
-        be read as a whole."""
+        """As `_read_since`, by one statement; returns places without room, to be read as a whole."""
         trips = self._read(self._ids[rows].tolist(), self._sizes[rows].tolist(), begins_s.tolist(), until)
         row = np.searchsorted(self._ids[rows], trips.path_id.astype(np.int64))
         new = np.bincount(row, minlength=len(rows))
@@ -179,7 +168,6 @@ class KeptBursts:
         return np.flatnonzero(~has_room & ~is_beyond)
 
     def _take(self, counts: Ints) -> Ints:
-        """Places beyond the rows for so many bursts of several paths each: the first of each path."""
         first = self._taken + np.cumsum(counts) - counts
         end = self._taken + int(counts.sum())
         length = len(self._bursts.at_s)
@@ -190,14 +178,12 @@ class KeptBursts:
         return first
 
     def _move(self, rows: Ints, older: Ints) -> None:
-        """Let the bursts that are too old go from these rows."""
         places = np.minimum(older[:, np.newaxis] + np.arange(PLACES), PLACES - 1)
         for column in self._columns.values():
             table = self._table(column)
             table[rows] = table[rows[:, np.newaxis], places]
 
     def _store(self, into: Ints, trips: RoundTrips, is_stored: NDArray[np.bool_]) -> None:
-        """Write these bursts to their places."""
         rtts_ms = trips.rtts_ms[is_stored]
         packets = rtts_ms.shape[1] if self._has_rtts else 0
         if packets > self._bursts.rtts_ms.shape[1]:
@@ -217,7 +203,6 @@ class KeptBursts:
 
 
 def _parts(lengths_s: Floats) -> Iterator[Ints]:
-    """The places of the paths that are read by one statement, of readings of these lengths."""
     doubled = np.ceil(np.log2(np.maximum(lengths_s, SHORTEST_S) / SHORTEST_S))
     for times in np.unique(doubled).tolist():
         places = np.flatnonzero(doubled == times)
@@ -226,7 +211,6 @@ def _parts(lengths_s: Floats) -> Iterator[Ints]:
 
 
 def _digits(ttl: Floats, rtts_ms: Floats) -> dict[str, Column]:
-    """The columns that have all their digits in four bytes, as they are stored."""
     return {"ttl": ttl.astype(np.float32), "rtts_ms": rtts_ms.astype(np.float32)}
 
 
@@ -235,7 +219,6 @@ def _flat(table: Column) -> Column:
 
 
 def _longer(column: Column, length: int) -> Column:
-    """The column with more places."""
     longer = np.zeros((length, *column.shape[1:]), dtype=column.dtype)
     longer[: len(column)] = column
     return longer

@@ -1,9 +1,7 @@
-"""The counts of the last hour by minute, kept between evaluations: of many paths the hour has millions of bursts.
+"""Keep the counts of the last hour by minute between evaluations, as `for_alerts.recent_counts`.
 
-In: raw bursts. Out: `recent_counts` as of `for_alerts`, of steps that are whole minutes; the newest has the running
-minute too. Read again are the newest minutes of all paths, and of each path those since its newest burst: an agent
-delivers its results oldest first, so whatever comes late is not older than that. What comes in another order is found
-by the blocks of five minutes that are read again one after the other, an hour in twelve minutes.
+Agents deliver oldest first: the newest minutes are read again, paths since their newest burst, and older minutes in
+rotation.
 """
 
 from __future__ import annotations
@@ -21,24 +19,22 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Counts = NDArray[np.uint16] | NDArray[np.uint32]
 
+# Minutes that are kept, with the running minute.
 MINUTES = 60
-"""Minutes that are kept, the running one included."""
+# Minutes read by one statement: an hour of all paths takes too much memory.
 BLOCK = 5
-"""Minutes that are read by one statement: the result of all paths in an hour takes too much memory."""
+# The same limit, in path-minutes.
 MOST_LATE = 500_000
-"""The same, in paths and minutes."""
+# The newest bursts of all paths are read again for a cycle and the time until its delivery is stored.
 NEWEST_S = 150
-"""The newest bursts of all paths are read again for so long: a cycle, and the time until its delivery is stored."""
+# Read again this long before the newest burst: bursts end, and are delivered, in another order than they began.
 ORDER_S = 60
-"""How much earlier than its newest burst a path is read again: bursts end, and so are delivered, in another order than
-they began."""
 MOST_SMALL = np.iinfo(np.uint16).max
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class MinuteCounts:
-    """The counts of all paths in the minutes before the moment of the last `read`. `path_ids` returns all paths that
-    may have bursts."""
+    """Counts of all paths in the minutes before the last `read`; `path_ids` returns all paths that may have bursts."""
 
     def __init__(self, path_ids: Callable[[], list[int]]) -> None:
         self._path_ids = path_ids
@@ -49,7 +45,7 @@ class MinuteCounts:
         self._newest_s = {name: np.zeros(0) for name in TIMES}
 
     def read(self, until: datetime) -> None:
-        """Read what may have changed up to this moment."""
+        """Read all changes up to this moment."""
         if until == self._until:
             return
         end = _minute_after(until)
@@ -66,8 +62,7 @@ class MinuteCounts:
         self._until, self._end = until, end
 
     def steps(self, until: datetime, step_s: float, steps: int) -> Columns:
-        """`path_id`, `step`, `COUNTS` and `TIMES` of the last steps before this moment, of whole minutes and an hour at
-        most; of the times only the newest of each path are there."""
+        """`path_id`, `step`, `COUNTS` and `TIMES` of the last steps, whole minutes and an hour at most."""
         self.read(until)
         minutes = round(step_s) // MINUTE_S
         slots = np.arange(self._end - 1, self._end - 1 - minutes * steps, -1) % MINUTES
@@ -88,17 +83,16 @@ class MinuteCounts:
         return columns
 
     def since(self, since: datetime, until: datetime) -> Columns:
-        """As a single step since a whole minute, an hour ago at most."""
+        """A single step since a whole minute, an hour ago at most."""
         self.read(until)
         minutes = self._end - int(since.timestamp()) // MINUTE_S
         return self.steps(until, minutes * MINUTE_S, 1)
 
     def _steps_ago(self, at_s: Floats, minutes: int) -> Floats:
-        """The step of each of these times, of so many minutes, counted back from the newest."""
+        """Steps back from the newest, each of `minutes` minutes."""
         return np.asarray(np.floor((self._end - 1 - np.floor(at_s / MINUTE_S)) / minutes))
 
     def _list_paths(self, until: datetime) -> None:
-        """List the paths, once a minute."""
         if not timedelta() <= until - self._listed_at < timedelta(seconds=MINUTE_S):
             self._add(np.array(self._path_ids(), dtype=np.int64))
             self._listed_at = until
@@ -110,7 +104,6 @@ class MinuteCounts:
         self._checked, self._checked_at = 0, until
 
     def _check(self, first: int, newest: int, until: datetime) -> None:
-        """Read the next block again, once a minute."""
         if until - self._checked_at < timedelta(seconds=MINUTE_S):
             return
         begin = newest - newest % BLOCK - BLOCK * self._checked
@@ -118,7 +111,6 @@ class MinuteCounts:
         self._checked, self._checked_at = (self._checked + 1) % (MINUTES // BLOCK), until
 
     def _add(self, path_ids: Ints) -> None:
-        """Add paths that are not there yet."""
         new = np.setdiff1d(path_ids, self._ids)
         if not len(new):
             return
@@ -131,8 +123,7 @@ class MinuteCounts:
             self._newest_s[name] = np.concatenate([newest_s, np.full(len(new), -np.inf)])[order]
 
     def _read_late(self, first: int, newest: int) -> None:
-        """Read the minutes from `first` up to `newest` again of the paths whose newest burst is older than that, each
-        from its newest burst on."""
+        """Read [first, newest) again for paths with older bursts, each since its newest."""
         begins = np.maximum(np.floor((self._newest_s["tried_s"] - ORDER_S) / MINUTE_S), first)
         late = np.flatnonzero(begins < newest)
         for places in _by_age(newest - begins[late]):
@@ -147,7 +138,6 @@ class MinuteCounts:
                 self._store(for_alerts.minute_counts(_at(begin), _at(end), path_ids))
 
     def _read_minutes(self, first: int, end: int, until: datetime) -> None:
-        """Read these minutes of all paths, up to this moment."""
         for begin in range(first, end, BLOCK):
             block_end = min(begin + BLOCK, end)
             self._clear(begin, block_end)
@@ -172,19 +162,18 @@ class MinuteCounts:
 
 
 def _by_age(minutes: Floats) -> Iterator[Ints]:
-    """The places of the paths that are read together: of those of a long time few are read with those of a short."""
+    """Group paths that are read together, by length of time doubled."""
     doubled = np.ceil(np.log2(np.maximum(minutes, BLOCK)))
     for number in np.unique(doubled).tolist():
         yield np.flatnonzero(doubled == number)
 
 
 def _minute_after(at: datetime) -> int:
-    """The number of the first minute that does not begin before this moment."""
     return -int(-at.timestamp() // MINUTE_S)
 
 
 def rest_of_minute_s(at: datetime) -> float:
-    """How many seconds of the running minute are left: the newest step has no bursts of them yet."""
+    """Seconds left in the running minute, which the newest step does not have yet."""
     return (_at(_minute_after(at)) - at).total_seconds()
 
 

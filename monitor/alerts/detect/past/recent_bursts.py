@@ -1,8 +1,4 @@
-"""Answered bursts of the smallest packets of many paths, each with the figures that the rules compare.
-
-In: raw round trips. Out: arrays without a loop over bursts, those of a path together. `kept_bursts` keeps them between
-evaluations.
-"""
+"""Answered bursts of the smallest packets of many paths, with the figures that the rules compare."""
 
 from __future__ import annotations
 
@@ -19,38 +15,34 @@ from monitor.archive.queries.for_alerts import RoundTrips
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+# Figures of a burst and their words in evidence; jitter is the delay variation of RFC 3393.
 FIGURES = {
     "minimum": "minimum RTT of each burst",
     "median": "median RTT of each burst",
     "jitter": "jitter of each burst",
 }
-"""Figures of a burst, with their words in evidence: the least round trip, the median, and the mean difference of
-consecutive RTTs (delay variation, RFC 3393)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecentBursts:
-    """Answered bursts of a path, oldest first: times, TTL (NaN if unknown), `FIGURES`, and RTTs of shape (bursts,
-    packets), NaN where lost, without a packet where no rule needs them."""
+    """Answered bursts of a path, oldest first."""
 
     at_s: Floats
-    ttl: Floats
+    ttl: Floats  # NaN if unknown
     values_ms: Mapping[str, Floats]
-    rtts_ms: Floats
+    rtts_ms: Floats  # shape (bursts, packets), NaN where lost; no packets if not needed
 
     def newest(self, count: int) -> RecentBursts:
-        """At most this many bursts."""
+        """The newest bursts, `count` at most."""
         return self.part(max(len(self.at_s) - count, 0), len(self.at_s))
 
     def part(self, first: int, end: int) -> RecentBursts:
-        """The bursts with these numbers."""
         values_ms = {name: column[first:end] for name, column in self.values_ms.items()}
         # Kept RTTs have four bytes, to which a limit would be rounded by a comparison.
         rtts_ms = self.rtts_ms[first:end].astype(np.float64, copy=False)
         return RecentBursts(self.at_s[first:end], self.ttl[first:end], values_ms, rtts_ms)
 
     def followed_by(self, others: RecentBursts) -> RecentBursts:
-        """Bursts of several paths, these first."""
         values_ms = {name: np.concatenate([column, others.values_ms[name]]) for name, column in self.values_ms.items()}
         packets = max(self.rtts_ms.shape[1], others.rtts_ms.shape[1])
         wide = [
@@ -67,20 +59,17 @@ class RecentBursts:
 
 @dataclass(frozen=True, slots=True)
 class BurstTable:
-    """The bursts of several paths, by path: those with the numbers from `first` up to `end` of `bursts`, one at least.
-    Others may lie between them. Valid until the source is read again."""
+    """Bursts of several paths, valid until the source is read again."""
 
     path_id: Ints
-    first: Ints
-    end: Ints
+    first: Ints  # of the path's bursts in `bursts`
+    end: Ints  # after its last, at least first + 1; others may lie between
     bursts: RecentBursts
 
 
 class BurstsOfTrips(ABC):
-    """A source of the bursts of `recent_round_trips`, with their RTTs."""
-
     def lacking_s(self, until: datetime, step_s: float, steps: int) -> float:
-        """No second: steps end at the moment itself."""
+        """Zero: steps end at the moment itself."""
         return 0.0
 
     @abstractmethod
@@ -97,20 +86,19 @@ class BurstsOfTrips(ABC):
         *,
         with_rtts: bool,
     ) -> BurstTable:
-        """These bursts with their figures."""
         trips = self.recent_round_trips(path_ids, packet_bytes, since_s, until)
         bursts = RecentBursts(trips.at_s, trips.ttl, figures(trips.rtts_ms), trips.rtts_ms)
         return table_of(trips.path_id.astype(np.int64), bursts)
 
 
 def table_of(path_id: Ints, bursts: RecentBursts) -> BurstTable:
-    """Bursts by path and time; `path_id` has the path of each."""
+    """Sort bursts by path and time; `path_id` has the path of each."""
     first = np.flatnonzero(np.diff(path_id, prepend=-1))
     return BurstTable(path_id[first], first, np.append(first, len(path_id))[1:], bursts)
 
 
 def figures(rtts_ms: Floats) -> dict[str, Floats]:
-    """The three figures of each burst of shape (bursts, packets), NaN where lost. Jitter of a single reply is 0."""
+    """Minimum, median and jitter of bursts of shape (bursts, packets), NaN where lost; 0 jitter for a single reply."""
     if not rtts_ms.size:
         return {name: np.zeros(len(rtts_ms)) for name in FIGURES}
     ordered = np.sort(rtts_ms, axis=1)

@@ -1,8 +1,4 @@
-"""Since when the newest requests of paths have had no reply: `silences_of` takes the bursts of a few paths.
-
-In: the measured bursts of each path since its last reply, or as far back as counts reach. Out: a `Silence` for each
-path whose newest burst was lost as a whole. Only requests that were sent count: time without any is no silence.
-"""
+"""Since when the newest requests of paths have had no reply. Only time with requests counts as silence."""
 
 from __future__ import annotations
 
@@ -15,29 +11,24 @@ from numpy.typing import NDArray
 from monitor.archive.queries.for_alerts import Columns
 from monitor.archive.queries.recent import fresh_s
 
+# The next request follows a reply within this many cycles, unless the agent was away.
 NEXT_CYCLES = 1.5
-"""The next request follows a reply within so many cycles, unless the agent was away."""
+# More than there are packet sizes.
 _SIZES = 2**17
-"""More than there are packet sizes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """The newest requests of a path, all lost: those of so many `cycles`, the newest at `until_s`.
+    """The newest requests of a path, all lost; times in seconds since the epoch."""
 
-    `since_s` is the last burst with a reply if a request followed it in the next cycle (`has_answered`). Otherwise the
-    path is new, or nothing was sent before: it is the first of these requests. Times are seconds since the epoch.
-    """
-
-    since_s: float
-    until_s: float
+    since_s: float  # last answered burst if `has_answered`, else first lost request
+    until_s: float  # newest lost request
     cycles: int
-    has_answered: bool
+    has_answered: bool  # a request followed the last reply in the next cycle
 
 
 def silences_of(bursts: Columns, every_s: Mapping[int, float]) -> dict[int, Silence]:
-    """The silences by path, of bursts by path and time. A gap as long as that after which a path has no newer data ends
-    a silence: what was lost before it tells nothing of now."""
+    """The silences by path, from bursts sorted by path and time."""
     path_id, at_s, is_answered = bursts["path_id"], bursts["at_s"], bursts["answered"] > 0
     if not len(path_id):
         return {}
@@ -60,7 +51,6 @@ def silences_of(bursts: Columns, every_s: Mapping[int, float]) -> dict[int, Sile
 
 
 def _cycles(bursts: Columns, firsts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The bursts of the most frequent size of each run, at the place of its first burst: a cycle has one of each."""
     keys, counts = np.unique(firsts * _SIZES + bursts["packet_bytes"].astype(np.int64), return_counts=True)
     cycles = np.zeros(len(firsts), dtype=np.int64)
     np.maximum.at(cycles, keys // _SIZES, counts)

@@ -1,11 +1,7 @@
-"""Evaluate a rule on round trips, and on each direction of the paths whose directions STAMP tests count.
+"""Evaluate a rule on round trips and on each direction counted by STAMP, with at most a finding a path.
 
-In: a snapshot with the counts and delays of each direction. Out: a finding at most for each path, so that a loss that
-shows in the round trips and in a direction opens a single incident. It is that of the direction where a single one
-fires, since it says which way; that of the round trips where they fire alone, or with both directions. Of a rule on
-counts each of the three has a share of the false alarms (`Snapshot.alarm_shares`), so that together they have no more
-than a path without STAMP tests; a rise of the delay fires in a direction only if neither a clock nor the other
-direction can be behind it (`analysis.changes.one_way`).
+The three share a count rule's false alarms (`Snapshot.alarm_shares`); delay rises exclude clocks
+(`analysis.changes.one_way`).
 """
 
 from __future__ import annotations
@@ -19,13 +15,12 @@ from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis.directions import LostDirection
 from monitor.mesh.document.alert_rules import RuleSettings
 
+# Figure of a direction's finding: `forward` or `reverse`.
 DIRECTION = "direction"
-"""The figure of a finding of a direction: `forward` or `reverse`."""
 NOT_COUNTED = "direction no longer counted by STAMP"
 
 
 def judge(rule: AlertRule, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
-    """The findings of a rule, one at most for each path of `settings`."""
     findings = {finding.path_id: finding for finding in rule.judge(snapshot, settings)}
     if not rule.is_by_direction:
         return list(findings.values())
@@ -41,7 +36,7 @@ def judge(rule: AlertRule, snapshot: Snapshot, settings: Mapping[int, RuleSettin
 
 
 def over(rule: AlertRule, path_id: int, path: str, figures: Mapping[str, Any], snapshot: Snapshot) -> str | None:
-    """Why a finding is over, as `AlertRule.over`; a finding of a direction by the counts of that direction."""
+    """As `AlertRule.over`; a finding of a direction by the counts of that direction."""
     direction = figures.get(DIRECTION)
     if direction is None:
         return rule.over(path_id, figures, snapshot)
@@ -52,14 +47,13 @@ def over(rule: AlertRule, path_id: int, path: str, figures: Mapping[str, Any], s
 
 
 def way_text(path: str, direction: str) -> str:
-    """The direction of a path in words: `cern → slac by STAMP`; `path` is its name."""
+    """Direction of a path in words: `cern → slac by STAMP`; `path` is its name."""
     source, _, destination = path.partition(" → ")
     ends = (source, destination) if direction == LostDirection.FORWARD else (destination, source)
     return f"{' → '.join(ends)} by STAMP"
 
 
 def _improbability(finding: RuleFinding) -> float:
-    """Orders the findings of a rule, the surest first: by the probability, or the evidence."""
     chance = finding.figures.get("chance")
     return -float(finding.figures["evidence_nats"]) if chance is None else float(chance)
 

@@ -1,7 +1,4 @@
-"""All rules by their names in mesh.toml, gravest first: the gravest rule of an incident is its headline.
-
-`register` makes their keys known to the reader of mesh.toml.
-"""
+"""All rules by their names in mesh.toml, gravest first: an incident's gravest rule is its headline."""
 
 from __future__ import annotations
 
@@ -32,11 +29,10 @@ RULES: dict[str, AlertRule] = {
 
 
 def rule_of(name: str) -> AlertRule:
-    """The rule of this name, or a `RemovedRule`."""
     return RULES.get(name) or RemovedRule(name)
 
 
 def register() -> None:
-    """Make the keys of all rules known to the reader of mesh.toml."""
+    """Register the keys of all rules with the reader of mesh.toml."""
     for rule in RULES.values():
         alert_rules.register(rule.name, rule.settings)

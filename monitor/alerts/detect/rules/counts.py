@@ -1,14 +1,7 @@
-"""Events that have become more frequent on a path: lossy bursts, replies out of order, duplicates.
+"""Events that became more frequent on a path: lossy bursts, reordered replies, duplicates.
 
-The newest bursts, in windows from five minutes to the running hour and twelve before it, against the path's 28 days
-before those; if the same hours of the week are proven to be worse, against them. The test and its rate of false
-alarms are in `monitor.analysis.alarms.sequential`. Besides being significant, a rise must matter: `least_rise_ratio`,
-of packets for loss, of bursts for the others.
-
-A path is normal again when its ratio is at most half way from the baseline to the ratio that fired, over a window as
-long as the firing window, half an hour at least, and with so few events that the ratio that fired is improbable
-(`windows.clearing`). A window whose last hour is back already does not fire. Data before the end of its incident cannot
-fire again.
+Windows up to 13 hours against the 28 days before, or the same hours of the week (`monitor.analysis.alarms.sequential`);
+cleared at half the rise.
 """
 
 from __future__ import annotations
@@ -40,14 +33,14 @@ from probes.toml.keys import meaning
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
+# A path with fewer bursts has no baseline.
 LEAST_BASE_BURSTS = 100
-"""A path with fewer has no baseline."""
 SCHEDULE = LeastSchedule(
     f"{LEAST_BASE_BURSTS} bursts within {BASELINE_DAYS} days", BASELINE_DAYS * DAY_S / LEAST_BASE_BURSTS, per_size=True
 )
 
+# A loss that was a regression must have been usual again for half an hour, the shortest window that clears.
 WAIT_S = 1800.0
-"""A loss that was a regression must have been usual again for half an hour, the shortest window that clears."""
 LEAST_STEPS_TO_CLEAR = 6
 CLEAR_SHARE_OF_RISE = 0.5
 BURSTS_ENOUGH_TO_BE_PAST = 100
@@ -70,7 +63,7 @@ class AppearanceRule(RuleSettings, frozen=True, kw_only=True):
 
 
 class Rise(AlertRule):
-    """A rule on the frequency of an event. Texts give its ratio in packets for loss, otherwise in bursts."""
+    """A rule on the frequency of an event; texts count packets for loss, otherwise bursts."""
 
     def __init__(
         self,
@@ -154,7 +147,6 @@ class Rise(AlertRule):
         return f"{self.words} {figure} in {shown.duration(windows.counted_s[place])}"
 
     def _is_past(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> bool:
-        """Whether the bursts of the last hour at most show already that it is over: it ended before it was proven."""
         if figures["window_s"] < LEAST_STEPS_TO_CLEAR * snapshot.step_s:
             # A longer window has fewer events because it begins before the trouble: only a proof counts.
             return self.over(path_id, figures, snapshot) is not None
@@ -211,7 +203,6 @@ class Rise(AlertRule):
 
 
 def _are_low(hits: Floats, of: Floats, figures: Mapping[str, Any]) -> Bools:
-    """Which ratios are at most half way from the baseline to the ratio that fired."""
     base, fired = float(figures["base_ratio"]), float(figures["ratio"])
     return np.asarray(_ratio(hits, of) <= base + CLEAR_SHARE_OF_RISE * (fired - base))
 

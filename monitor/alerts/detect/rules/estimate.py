@@ -1,10 +1,6 @@
-"""A fall of the estimated TCP throughput: the Mathis estimate of a path's newest whole days against the days before.
+"""A fall of the TCP throughput estimated (Mathis) from ping loss and RTT of whole days, by an exact rank test.
 
-The estimate uses the loss and RTT of pings, so the rule covers every path and family, also those without throughput
-tests; the rule `throughput` covers tests. A single figure per day, from all packets of the day, avoids small samples;
-without loss it is a lower bound. The test is an exact rank test. Slower than the rules for loss and RTT, it detects
-gradual degradation of both; its findings join the incident of those rules on the same path. It clears when the newest
-whole day is back above half way, or after a week.
+A lower bound without loss; covers paths without tests. Clears half way back, or after a week.
 """
 
 from __future__ import annotations
@@ -22,16 +18,15 @@ from monitor.analysis.alarms import by_setting, ranks
 from monitor.mesh.document.alert_rules import OpenRatio, RuleSettings, RuleSeverity
 from probes.toml.keys import meaning
 
+# For a single test per day: a false alarm in 100,000 path-hours.
 CHANCE_A_DAY = 24 * 1e-5
-"""For a single test per day: a false alarm in 100,000 path-hours."""
 
 CLEAR_SHARE_OF_FALL = 0.5
 NEW_NORMAL_AFTER = timedelta(days=7)
 
 
 class EstimateRule(RuleSettings, frozen=True, kw_only=True):
-    """The throughput estimate from loss and RTT of whole days is significantly lower than before, and its median is
-    below `below_ratio` of the baseline median."""
+    """The estimate from whole days is significantly lower, its median below `below_ratio` of the baseline median."""
 
     severity: RuleSeverity = "notice"
 

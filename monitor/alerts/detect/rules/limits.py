@@ -1,13 +1,6 @@
-"""RTT above an absolute limit, whatever the baseline of the path: its median, 95th percentile or minimum.
+"""Median, 95th percentile or minimum RTT above an absolute limit, off until mesh.toml sets `above_ms`.
 
-Off until mesh.toml sets `above_ms`. The newest bursts of the smallest packets, 7 to 28 of them, are counted like lost
-packets (`loss`): the median is above the limit if significantly more than half of the bursts have a median above it,
-the minimum likewise by the minima of bursts, the 95th percentile if significantly more than 5% of the replies are
-above. Replies above it in the same burst count as fewer (`binomial.clustering`). A path whose true figure equals the
-limit alarms at most once in 10,000 hours.
-
-A finding is over when the figure is at or below the limit in as many bursts as fired. Bursts before the end of an
-incident cannot fire again.
+Counted like lost packets (`binomial.clustering`); at the limit a path alarms once in 10,000 hours at most.
 """
 
 from __future__ import annotations
@@ -32,11 +25,11 @@ from probes.toml.keys import meaning
 
 Floats = NDArray[np.float64]
 
+# Numbers of newest bursts; 22 are the fewest that prove a median with a cycle a minute.
 BURSTS = np.array([7, 14, 22, 28])
-"""Numbers of newest bursts; 22 are the fewest that prove a median with a cycle a minute."""
 
+# Fewest that prove a median when a day, over which RTTs are read, has this many.
 LEAST_BURSTS = 15
-"""The fewest that prove a median at the interval at which there are so many in a day, over which RTTs are read."""
 
 LimitMs = Annotated[
     float, Meta(ge=0.001, le=60_000), meaning("RTT above which an incident opens; without it the rule is off.")
@@ -68,21 +61,21 @@ class MinimumRule(MedianRule, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class LimitProof:
-    """Counts above a limit in the newest `bursts`: `hits` of `trials`, bursts or replies."""
+    """Counts above a limit in the newest `bursts`."""
 
     bursts: int
     hits: int
-    trials: int
+    trials: int  # bursts or replies
     chance: float
 
 
 class RttLimit(AlertRule):
-    """A rule on a figure of the RTT, of which more than a `share` of the bursts or replies may not be above."""
+    """A rule on an RTT figure: at most a `share` of bursts or replies may be above."""
 
     usual_cause = "The RTT was as high before: a long route, a queue that lasts, or a limit too strict for this path."
 
     def __init__(self, name: str, settings: type[RuleSettings], words: str, figure: str | None, share: float) -> None:
-        """`figure` is that of `rtt_windows` by which bursts are counted, None where replies are."""
+        """`figure` of `rtt_windows` counts bursts; None counts replies."""
         self.name = name
         self.settings = settings
         self.words = words
@@ -134,7 +127,6 @@ class RttLimit(AlertRule):
         return LimitProof(int(counts[best]), int(above[best]), int(of[best]), float(of_counts[best]))
 
     def _counts(self, bursts: RecentBursts, limit_ms: float) -> tuple[Floats, Floats]:
-        """Of each burst, the number above the limit and the number counted."""
         if self._figure is not None:
             is_above = bursts.values_ms[self._figure] > limit_ms
             return is_above.astype(np.float64), np.ones(len(is_above))

@@ -1,24 +1,7 @@
-"""Loss above a threshold, from packet counts: a path fires, is clear, or neither.
+"""Loss above a threshold, from packet counts in windows from half of `window_s` to half a day.
 
-In: the packets of each path over windows of many lengths, from half of `window_s` to half a day, and the settings in
-mesh.toml. Out: the paths that fire, each with its figures. No database, no clock; `monitor.alerts.incidents.lifecycle`
-opens and ends incidents.
-
-A path fires when both hold in any of its windows:
-  - the pooled loss is significantly above the threshold: with a true loss equal to the threshold, the probability of
-    as many lost packets is at most this window's share of ALARMS_AN_HOUR. Equivalently, the lower confidence bound
-    (Clopper-Pearson) of the loss at that level is above the threshold. By Boole's inequality, a path whose true loss
-    equals the threshold alarms at most that often, however the windows overlap. Packets that are lost together within
-    bursts count as fewer (`binomial.clustering`);
-  - its losses lie in at least three bursts: an interruption shorter than a cycle hits at most two, a burst of each
-    size. So a single lost packet never fires.
-A path that fired is clear when both hold:
-  - its pooled loss is at or below half the threshold (hysteresis: between half the threshold and firing, nothing
-    changes), over `window_s` or, if longer, a window as long as the firing window;
-  - the window holds at least half as many packets as the firing window, since a handful of packets after a gap clears
-    nothing, and so few lost ones that the loss that fired is improbable (`windows.clearing`).
-A window whose last hour is clear already does not fire. Data before the end of an incident cannot fire again. A path
-without packets in the window has no data: it neither fires nor clears.
+Fires if the Clopper-Pearson bound is above it (Boole's inequality over windows) and three bursts lost packets: an
+interruption hits two.
 """
 
 from __future__ import annotations
@@ -53,33 +36,32 @@ from probes.toml.keys import meaning
 Floats = NDArray[np.float64]
 
 ALARMS_AN_HOUR = 1e-4
+# Tests in each evaluation: all windows, and the window of `window_s`.
 COMPARISONS = WINDOWS + 1
-"""Tests in each evaluation: all windows, and the window of `window_s`."""
 
 COUNTS = ("bursts", "lossy", "sent", "received")
+# Of the lower bound in texts.
 CONFIDENCE = 0.95
-"""Of the lower bound in texts."""
 
 MIN_LOSSY_BURSTS_TO_FIRE = 3
 CLEAR_SHARE_OF_THRESHOLD = 0.5
 PACKETS_ENOUGH_TO_BE_PAST = 100
+# Probability of error for findings of an old version, which did not store it.
 BEFORE_LOOKS_COUNTED = 0.05
-"""The probability of error for findings of an old version, which did not store it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LossCounts:
-    """The counts of a window, of `counted_s` of it; `chance` is the probability of as much loss if the true loss is the
-    threshold, `together` the number of packets lost per loss event (`binomial.clustering`)."""
+    """The counts of a window."""
 
     window_s: float
-    counted_s: float
+    counted_s: float  # part of the window that was counted
     sent: int
     lost: int
     lossy_bursts: int
     threshold_ratio: float
-    chance: float
-    together: float
+    chance: float  # of as much loss if the true loss is the threshold
+    together: float  # packets lost per loss event (`binomial.clustering`)
 
     def fires(self, most_chance: float) -> bool:
         """Whether the loss is significantly above the threshold, with at most this probability of error."""
@@ -87,18 +69,16 @@ class LossCounts:
 
     @property
     def is_low(self) -> bool:
-        """Whether the loss is low enough to clear the path."""
         return self.lost <= CLEAR_SHARE_OF_THRESHOLD * self.threshold_ratio * self.sent
 
     @property
     def lower_ratio(self) -> float:
-        """The lower bound of the true loss with CONFIDENCE; NaN if nothing was sent."""
+        """Lower bound of the true loss with CONFIDENCE; NaN if nothing was sent."""
         return float(binomial.lower_bound(self.lost, self.sent, CONFIDENCE))
 
 
 def chances(bursts: ArrayLike, lossy: ArrayLike, sent: ArrayLike, lost: ArrayLike, threshold_ratio: float) -> Floats:
-    """The probability of as many lost packets if the true loss is the threshold; 1 where there are no more than
-    expected. All arrays broadcast."""
+    """Probability of as many lost packets at the threshold; 1 if no more than expected. Arrays broadcast."""
     columns = [np.asarray(column, dtype=np.float64) for column in (bursts, lossy, sent, lost)]
     of, had, packets, missing = np.broadcast_arrays(*columns)
     probabilities = np.ones(of.shape)
@@ -111,7 +91,7 @@ def chances(bursts: ArrayLike, lossy: ArrayLike, sent: ArrayLike, lost: ArrayLik
 def loss_window(
     counts: Iterable[float], threshold_ratio: float, window_s: float, counted_s: float | None = None
 ) -> LossCounts:
-    """The window of these `COUNTS` with the probability of its loss; without `counted_s` they are of all of it."""
+    """The window of these `COUNTS` with its probability; `counted_s` defaults to the whole window."""
     bursts, lossy, sent, received = counts
     lost = sent - received
     chance = float(chances(bursts, lossy, sent, lost, threshold_ratio))
@@ -139,7 +119,7 @@ def _judged_period(figures: Mapping[str, Any]) -> tuple[datetime, datetime] | No
 
 
 def _counted_s(figures: Mapping[str, Any]) -> float:
-    """The time that the counts are of; findings of old versions have the length of the window only."""
+    """The time counted; figures of old versions have only the window's length."""
     return float(figures.get("counted_s", figures["window_s"]))
 
 
@@ -156,8 +136,6 @@ def _correct(figures: Mapping[str, Any], counted: LossWindow) -> str | None:
 
 
 class Threshold(AlertRule):
-    """Loss above a threshold."""
-
     name = "loss"
     settings = LossRule
     words = "loss"
@@ -213,7 +191,6 @@ class Threshold(AlertRule):
 
     @staticmethod
     def _lengths(row: int, window_s: float, snapshot: Snapshot) -> Windows:
-        """The windows of a path of any length, and the window of this length if the snapshot has it."""
         all_lengths, own = pooled(snapshot, COUNTS, row), snapshot.newest_counts(window_s, row)
         if own.window_s < window_s:
             return all_lengths
@@ -222,8 +199,6 @@ class Threshold(AlertRule):
 
     @staticmethod
     def _is_past(finding: RuleFinding, least_s: float, snapshot: Snapshot) -> bool:
-        """Whether the packets of the last hour at most, but of `least_s`, show already that it is over: it ended before
-        it was proven."""
         window_s = max(least_s, min(float(finding.figures["window_s"]), snapshot.recent_s))
         newest = snapshot.newest_counts(window_s, snapshot.rows[finding.path_id])
         counts = (float(newest.counts[name]) for name in COUNTS)
@@ -233,7 +208,6 @@ class Threshold(AlertRule):
 
     @staticmethod
     def _windows_of(rule: LossRule, windows: Windows, snapshot: Snapshot) -> Windows:
-        """The window of `window_s`, and all others at least half as long."""
         own = snapshot.newest_counts(rule.window_s)
         others = [
             place for place, lasting_s in enumerate(windows.lasting_s) if rule.window_s / 2 <= lasting_s != own.window_s
@@ -286,8 +260,8 @@ class Threshold(AlertRule):
 
 
 def describe(proof: LossCounts, until: datetime) -> str:
-    """The figures that fired, in words, as in `loss 3.5% (40 of 1,140 packets in 1 h to 2026-11-21 10:05 UTC; at least
-    2.7% with 95% confidence), threshold 1%`. `until` is the end of the window, aware UTC; the time is that counted."""
+    """As in `loss 3.5% (40 of 1,140 packets in 1 h to 2026-11-21 10:05 UTC; at least 2.7% with 95% confidence),
+    threshold 1%`."""
     return (
         f"loss {shown.loss(proof.lost, proof.sent)} ({_counts(proof, until)}; at least "
         f"{shown.percent(proof.lower_ratio)} with {shown.percent(CONFIDENCE)} confidence), "
@@ -296,7 +270,7 @@ def describe(proof: LossCounts, until: datetime) -> str:
 
 
 def describe_clear(counted: LossCounts, until: datetime) -> str:
-    """The figures of a path that is clear, in words: `loss 0.18% (2 of 1,140 packets in 10 min to …)`."""
+    """The figures of a path that is clear: `loss 0.18% (2 of 1,140 packets in 10 min to …)`."""
     return f"loss {shown.loss(counted.lost, counted.sent)} ({_counts(counted, until)})"
 
 

@@ -1,9 +1,5 @@
-"""The time that the loss rule takes to find a loss, simulated with the test of the rule.
-
-In: a loss, the rule's settings, the pings of a path, and the throughput tests during which they do not count. Out: the
-median and the ninth decile of the time until the rule fires. The loss is of independent packets, after an hour without
-any. `python -m tests.planted loss-times` compares it with the rule as it is evaluated.
-"""
+"""The time until the loss rule fires, simulated for independent packets; compare `python -m tests.planted
+loss-times`."""
 
 from __future__ import annotations
 
@@ -19,41 +15,38 @@ from monitor.alerts.detect.rules.windows import LOOKS_A_CYCLE, RECENT_WINDOWS
 from monitor.alerts.detect.snapshot import RECENT_S, RECENT_STEPS
 
 PATHS = 400
+# Of the simulation: nearer to the threshold a loss takes hours.
 LONGEST_S = 3600.0
-"""Of the simulation: nearer to the threshold a loss takes hours."""
 CLEAN_S = 3600.0
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+# Begin and end of throughput tests, in seconds since the loss began.
 Periods = tuple[tuple[float, float], ...]
-"""Begin and end of throughput tests, in seconds since the loss began."""
 
 
 @dataclass(frozen=True, slots=True)
 class PingCadence:
-    """The pings of a path: a cycle has `bursts` of `packets` each. `alarm_share` is the share of the rule's false
-    alarms that round trips have (`Snapshot.alarm_shares`)."""
+    """The pings of a path."""
 
     every_s: float
-    bursts: int
-    packets: int
-    alarm_share: float = 1.0
+    bursts: int  # in a cycle
+    packets: int  # in a burst
+    alarm_share: float = 1.0  # the round trips' share of false alarms (`Snapshot.alarm_shares`)
 
 
 @dataclass(frozen=True, slots=True)
 class DetectionTime:
-    """Seconds until half, and until nine of ten, of the paths with this loss have a finding; None beyond `LONGEST_S`.
-    `share` is that of the paths with a finding by then."""
+    """Seconds until paths with this loss have a finding; None beyond `LONGEST_S`."""
 
-    half_s: float | None
-    most_s: float | None
-    share: float
+    half_s: float | None  # half of the paths
+    most_s: float | None  # nine of ten paths
+    share: float  # paths with a finding within `LONGEST_S`
 
 
 @lru_cache(maxsize=64)
 def detection_time(loss_ratio: float, rule: LossRule, pings: PingCadence, tests: Periods = ()) -> DetectionTime:
-    """The time until the rule fires, without the packets sent during `tests`; a second of processor time for a loss
-    near the threshold."""
+    """The time until the rule fires, without packets sent during `tests`; near the threshold a second of CPU time."""
     fired_s = _fired_s(loss_ratio, rule, pings, tests)
     half_s, most_s = (float(np.quantile(fired_s, share, method="higher")) for share in (0.5, 0.9))
     share = float(np.isfinite(fired_s).mean())
@@ -61,8 +54,7 @@ def detection_time(loss_ratio: float, rule: LossRule, pings: PingCadence, tests:
 
 
 def packets_counted(pings: PingCadence, cycles: int, tests: Periods) -> Ints:
-    """The packets of each burst that are sent outside `tests`, of shape (cycles,), as if a burst's were sent evenly
-    over its cycle."""
+    """Packets of each burst sent outside `tests`, of shape (cycles,), if spread evenly over its cycle."""
     packet_s = pings.every_s / pings.packets
     sent_s = (np.arange(cycles * pings.packets) + 0.5) * packet_s
     is_counted = np.ones(len(sent_s), np.bool_)
@@ -73,7 +65,6 @@ def packets_counted(pings: PingCadence, cycles: int, tests: Periods) -> Ints:
 
 
 def _fired_s(loss_ratio: float, rule: LossRule, pings: PingCadence, tests: Periods) -> Floats:
-    """When each path fires first; infinite for those that do not."""
     before, cycles = (math.ceil(length_s / pings.every_s) for length_s in (CLEAN_S, LONGEST_S))
     packets = packets_counted(pings, cycles, tests)
     shape = (PATHS, cycles, pings.bursts)

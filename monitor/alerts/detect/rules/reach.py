@@ -1,9 +1,6 @@
-"""Paths without any reply (unreachable) and paths without measurements (no_data). Never both.
+"""Paths without any reply (unreachable) and paths without measurements (no_data), never both.
 
-Unreachable: bursts were sent for at least three cycles and `after_s`, and none was answered; time in which none was
-sent does not count (`past.silences`). It clears with two answered cycles in a row. No data: no results were received,
-or the bursts could not be measured. It implies nothing about loss, neither opens nor closes an incident about loss, and
-clears with the next measured burst.
+Unreachable counts only time with requests and clears with two answered cycles in a row.
 """
 
 from __future__ import annotations
@@ -27,10 +24,10 @@ from probes.toml.keys import meaning
 
 CYCLES = 3
 CLEAR_CYCLES = 2
+# Figure of a finding judged for its end: first reply after the outage, where packets tell it.
 FIRST_REPLY = "first_reply"
-"""The figure of a finding that is judged for its end: the first reply after the outage, where packets tell it."""
+# Counts reach back a day.
 SCHEDULE = LeastSchedule(f"{CYCLES} cycles within a day", DAY_S / CYCLES)
-"""Counts reach back a day."""
 
 
 class UnreachableRule(RuleSettings, frozen=True, kw_only=True):
@@ -55,13 +52,10 @@ def _time_without_data(figures: Mapping[str, Any]) -> tuple[datetime, datetime]:
 
 
 def _correct(figures: Mapping[str, Any], counted: LossWindow) -> str:
-    """Bursts of the time without data that were measured, but delivered late."""
     return f"{counted.bursts} bursts of that time arrived late: the path was measured, its results were delayed"
 
 
 class UnreachablePath(AlertRule):
-    """100% loss."""
-
     name = "unreachable"
     settings = UnreachableRule
     words = "unreachable"
@@ -115,8 +109,6 @@ class UnreachablePath(AlertRule):
 
 
 class NoData(AlertRule):
-    """No measurements."""
-
     name = "no_data"
     settings = NoDataRule
     words = "no data"
@@ -177,7 +169,6 @@ class NoData(AlertRule):
 
 
 def _patience_s(snapshot: Snapshot, settings: Mapping[int, RuleSettings], rows: NDArray[np.int64]) -> Floats:
-    """How long each path may be without a reply, or a measurement."""
     after_s = by_setting.each(settings, lambda rule: float(cast("UnreachableRule | NoDataRule", rule).after_s))
     return np.maximum(after_s, CYCLES * snapshot.every_s[rows])
 

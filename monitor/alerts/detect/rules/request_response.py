@@ -1,15 +1,7 @@
-"""A rise of the latency of request-response transactions, against the path's own runs before, and above a limit.
+"""Latency of request-response transactions above the path's own earlier runs, by the rank test of `throughput`, or
+above a limit.
 
-`request_response` is the rank test of `throughput` on the medians and on the 95th percentiles of a path's newest runs,
-for each size of its blocks: significantly higher than 48 runs an hour apart before. Besides, their median must be above
-`above_ratio` of the highest of these, and by `least_rise_ms` above the median: a busy hour of every day is none. With
-runs every five minutes it takes six. Transactions per second fall as the latency rises, and are not judged apart. It is
-over when the median of three later runs is back below half way, or after a week.
-
-`request_response_limit` fires if significantly more than 5% of the newest runs have a 95th percentile above `above_ms`,
-and is over when the median of three later runs is at or below it. It is off until mesh.toml sets a limit.
-
-Runs during throughput tests are left out. A path with blocks of several sizes has no more false alarms than others.
+Runs during throughput tests are left out.
 """
 
 from __future__ import annotations
@@ -34,18 +26,18 @@ from probes.toml.keys import meaning
 
 Floats = NDArray[np.float64]
 
+# Of all figures and sizes of a path together, as of its throughput tests.
 ALARMS_AN_HOUR = 2e-5
-"""Of all figures and sizes of a path together, as of its throughput tests."""
 CLEAR_RUNS = 3
 CLEAR_SHARE_OF_RISE = 0.5
 NEW_NORMAL_AFTER = timedelta(days=7)
+# Share of the runs that may be above the limit.
 SHARE_ABOVE = 0.05
-"""Share of the runs that may be above the limit."""
 WORDS = {"median_ms": "median", "p95_ms": "95th percentile"}
 
 
 class RequestResponseRule(RuleSettings, frozen=True, kw_only=True):
-    """The latency of the newest request-response runs is significantly above that of the runs before, by both keys."""
+    """The newest request-response latencies are significantly above the earlier, by both keys."""
 
     above_ratio: Annotated[
         float, Meta(gt=1, le=100), meaning("Ratio to the highest of the runs before above which an incident opens.")
@@ -76,8 +68,6 @@ class _TransactionLatency(AlertRule):
 
 
 class RequestResponseRise(_TransactionLatency):
-    """A significant rise of the latency."""
-
     name = "request_response"
     settings = RequestResponseRule
     usual_cause = "RTT and loss of the pings are as before: the blocks meet a queue, a lower rate, or a busy server."
@@ -153,8 +143,6 @@ class RequestResponseRise(_TransactionLatency):
 
 
 class RequestResponseLimit(_TransactionLatency):
-    """Latencies above a limit."""
-
     name = "request_response_limit"
     settings = RequestResponseLimitRule
     usual_cause = "The latency was as high before: a long path, a slow link, or a limit too strict for these blocks."
@@ -218,7 +206,7 @@ class RequestResponseLimit(_TransactionLatency):
 
 
 def newest_latency_ms(runs: ResponseRuns, path_id: int, figures: Mapping[str, Any]) -> float | None:
-    """The latency of a finding in its newest run; None without one."""
+    """The latency of a finding in its newest run, or None."""
     row = _row_of(runs, path_id, figures)
     return None if row is None else float(getattr(runs, figures["of"])[row, -1])
 
@@ -250,7 +238,6 @@ def _level_ms(runs: ResponseRuns, row: int, figure: str) -> float:
 
 
 def _is_later(runs: ResponseRuns, row: int, figures: Mapping[str, Any]) -> bool:
-    """Whether the last `CLEAR_RUNS` runs began after the rule fired."""
     return bool(runs.at_s[row, -CLEAR_RUNS] >= datetime.fromisoformat(figures["found"]).timestamp())  # NaN is not
 
 

@@ -1,22 +1,7 @@
 """Rises of the RTT: sudden (rtt), in its variation (jitter), or slow over days (rtt_drift).
 
-A sudden rise is a change point of `monitor.analysis.changes` in the median or the minimum of each burst, if both
-quartiles rose by `least_rise_ms` or more, or by `least_rise_ratio` of the level before and a millisecond; with
-`every_change`, any change point, falls too. If the minimum rose with the median the path itself has become longer, as
-after a change of route; if the median alone rose, packets wait in a queue. Jitter is judged in the same way by the mean
-difference of consecutive RTTs. A drift is a rank test: the medians of the last whole days against those of the days
-before them.
-
-A slow rise of the RTT by `least_rise_ms` or more, in which no burst is the first of a new level, is found by comparing
-the newest bursts with those of a stretch further back, with the same test.
-
-Sudden rises are found in each direction of paths with STAMP tests too, if this direction alone has changed, and no
-clock (`analysis.changes.one_way`). The size of a one-way delay depends on the clocks, so levels and shares are of both
-directions together, which is the round trip of the STAMP packets.
-
-A sudden change is over when the level of the last 14 bursts has come back by half of it, and after a day at the new
-level, which then is the baseline. A drift is over when the newest whole day is back by half of the rise, or after a
-week.
+By change points (`monitor.analysis.changes`) or a rank test; one-way delays exclude clocks
+(`analysis.changes.one_way`).
 """
 
 from __future__ import annotations
@@ -49,31 +34,30 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 CLEAR_SHARE_OF_RISE = 0.5
+# The minimum rise that mesh.toml accepts: a smaller rise never alarms.
 LEAST_TO_ASK_MS = 0.1
-"""The minimum rise that mesh.toml accepts: a smaller rise never alarms."""
 
+# Nats, two more than for round trips: each direction is another series in which noise may change.
 LEAST_EVIDENCE_ONE_WAY = 9.0
-"""Nats, two more than for round trips: each direction is another series in which noise may change."""
 
+# A median that rose by less than this share of the minimum rise is not tested for a slow rise.
 LEAST_SHARE_OF_SHIFT = 0.5
-"""A median that rose by less than this share of the minimum rise is not tested for a slow rise of both quartiles."""
 
 MIDDLE = (0.25, 0.75)
+# This many bursts in the middle of a rise make it slow.
 LEAST_BETWEEN = 4
-"""So many bursts in the middle of a rise make it a slow one."""
 
+# RTTs are read a day back: this many bursts, and the intervals between them.
 SCHEDULE = LeastSchedule(f"{BEFORE + AFTER} cycles within a day", DAY_S / (BEFORE + AFTER - 1))
-"""RTTs are read a day back: so many bursts, and the intervals between them."""
 
 NEW_NORMAL_AFTER = timedelta(days=1)
 NEW_NORMAL_AFTER_DRIFT = timedelta(days=7)
+# For a single test per day: a false alarm in 100,000 path-hours.
 DRIFT_CHANCE_A_DAY = 24 * 1e-5
-"""For a single test per day: a false alarm in 100,000 path-hours."""
 
 
 class RoundTripRule(RuleSettings, frozen=True, kw_only=True):
-    """RTT has risen suddenly, by `least_rise_ms` or by `least_rise_ratio` of its baseline; with `every_change`, any
-    significant step, falls included."""
+    """RTT has risen suddenly; `every_change` takes any significant step."""
 
     schedule = SCHEDULE
     least_rise_ms: Annotated[RiseMs, meaning("Minimum rise of the RTT.")] = 6.0
@@ -103,7 +87,7 @@ class DriftRule(RuleSettings, frozen=True, kw_only=True):
 
 
 class RttStep(AlertRule):
-    """A sudden rise of any of the figures `watched` of `rtt_windows`, of which texts give the first."""
+    """A sudden rise of any of the `watched` figures of `rtt_windows`; texts give the first."""
 
     is_by_direction = True
 
@@ -134,7 +118,6 @@ class RttStep(AlertRule):
         return list(findings.values())
 
     def _slow(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> Iterator[tuple[int, RuleFinding]]:
-        """Slow rises, for each figure; of the time after the last incident of this rule alone."""
         trips, bursts = snapshot.trips, snapshot.trips.bursts
         windows, places = trips.with_gaps()
         least_ms = min(
@@ -153,7 +136,7 @@ class RttStep(AlertRule):
                     yield path_id, self._finding(snapshot, path_id, window, figure, change, places[row])
 
     def raised(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> Iterator[tuple[int, str, RttChange]]:
-        """All changes that `settings` select, of all new bursts: the window, the figure that changed, the change."""
+        """Changes of new bursts selected by `settings`, with window and figure."""
         asks_for_every_change = any(getattr(rule, "every_change", False) for rule in by_setting.distinct(settings))
         for figure in self._watched:
             for window, change in _raised(snapshot.trips, figure, with_falls=asks_for_every_change):
@@ -289,15 +272,11 @@ class RttDrift(AlertRule):
 
 
 def _is_back(value: Floats | float, before: float, after: float) -> NDArray[np.bool_]:
-    """Whether values are back from `after` by CLEAR_SHARE_OF_RISE of the change from `before`."""
     return np.asarray((after - value) * np.sign(after - before) >= CLEAR_SHARE_OF_RISE * abs(after - before))
 
 
 def _level_since_end(newest: Floats, before: float, after: float) -> float:
-    """The median of the bursts after the last that is not back; of all that are back if the newest is not.
-
-    A median that is back may lie half way between bursts before and after the end, where no burst was.
-    """
+    """The median of the bursts after the last that is not back, or of all."""
     is_back = _is_back(newest, before, after)
     since_end = newest[len(newest) - int(np.argmin(is_back[::-1])) :] if not is_back.all() else newest
     values = since_end if len(since_end) else newest[is_back]
@@ -305,13 +284,12 @@ def _level_since_end(newest: Floats, before: float, after: float) -> float:
 
 
 def _with_levels(trips: TripWindows, window: int, figure: str, change: RttChange) -> RttChange:
-    """A change of a direction, with the levels before and after it without the offset of the clocks."""
     levels = level_ms(trips.window(window).values_ms, figure)
     return replace(change, before_ms=float(np.median(levels[:BEFORE])), after_ms=float(np.median(levels[BEFORE:])))
 
 
 def _is_alone(trips: TripWindows, window: int, figure: str) -> bool:
-    """Whether the figure of a direction has changed and neither a clock nor the other direction."""
+    """Whether a direction's figure changed and neither a clock nor the other direction."""
     values_ms = trips.window(window).values_ms
     other, change_ms = values_ms[f"{OTHER}{figure}"], _rise(values_ms[figure])
     both = values_ms[figure] + other
@@ -326,7 +304,6 @@ def _is_alone(trips: TripWindows, window: int, figure: str) -> bool:
 
 
 def _is_asked_for(change: RttChange, rule: RuleSettings) -> bool:
-    """Whether the rule selects a change of this size."""
     limits = cast("RoundTripRule | JitterRule", rule)
     if not isinstance(limits, RoundTripRule):
         return change.shift_ms >= limits.least_rise_ms
@@ -335,7 +312,6 @@ def _is_asked_for(change: RttChange, rule: RuleSettings) -> bool:
 
 
 def _raised(trips: TripWindows, figure: str, *, with_falls: bool) -> Iterator[tuple[int, RttChange]]:
-    """The change points of the windows. Unless `with_falls`, the detector runs on windows with a rise only."""
     for first in range(0, len(trips.ends), WINDOWS_AT_ONCE):
         windows_ms = trips.values_ms(figure, slice(first, first + WINDOWS_AT_ONCE))
         windows = np.flatnonzero(with_falls | (_rises(windows_ms) > LEAST_TO_ASK_MS))
@@ -349,7 +325,6 @@ def _rises(windows_ms: Floats) -> Floats:
 
 
 def _has_levels_between(values_ms: Floats, places: Ints, change: RttChange) -> bool:
-    """Whether bursts lie between the levels before and after, as no more than a few do where the RTT rose suddenly."""
     risen = (values_ms[places[BEFORE - 1] + 1 : places[-1] + 1] - change.before_ms) / (
         change.after_ms - change.before_ms
     )
@@ -357,7 +332,7 @@ def _has_levels_between(values_ms: Floats, places: Ints, change: RttChange) -> b
 
 
 def _slow_since(bursts: RecentBursts, figure: str, places: Ints) -> tuple[float, float]:
-    """The times of the last burst before a slow rise, and of the first after which none is at the level before."""
+    """Times of the last burst before a slow rise, and the first entirely after."""
     end, newest = int(places[BEFORE - 1]), int(places[-1])
     later_ms = bursts.values_ms[figure][end + 1 : newest + 1]
     as_before = np.flatnonzero(later_ms <= bursts.values_ms[figure][places[:BEFORE]].max())
@@ -376,7 +351,6 @@ def _usual(ttl: Floats) -> int | None:
 
 
 def _cause(floor_ms: float, rise_ms: float, ttl_before: int | None, ttl_after: int | None) -> str:
-    """The cause of a rise of the median that the minimum and the TTL suggest."""
     if ttl_before is not None and ttl_after is not None and ttl_before != ttl_after:
         return f"; the TTL of replies went from {ttl_before} to {ttl_after}: another route"
     if floor_ms >= CLEAR_SHARE_OF_RISE * rise_ms:

@@ -1,8 +1,4 @@
-"""Changes of the route with an effect: the RTT rose, or packets are lost, from the change on.
-
-A change is judged when the other rules have had time to see its effect: so its finding joins their incident, as its
-cause, and opens an incident of its own only where they do not fire. Changes without an effect never fire.
-"""
+"""Route changes with a rise of RTT or loss, judged late so that they join the incident as its cause."""
 
 from __future__ import annotations
 
@@ -40,8 +36,6 @@ class RouteChangeRule(RuleSettings, frozen=True, kw_only=True):
 
 
 class RouteChanged(AlertRule):
-    """A change of the route with an effect, as traces and pings show it together."""
-
     name = "route_change"
     settings = RouteChangeRule
     words = "route change"
@@ -75,7 +69,6 @@ class RouteChanged(AlertRule):
 
 
 def _loss_cleared(windows: Windows, figures: Mapping[str, Any], snapshot: Snapshot, path_id: int) -> int | None:
-    """The place of the window that proves that the loss is back by half; None if none does."""
     before, after = float(figures["loss_before_ratio"]), float(figures["loss_after_ratio"])
     # Findings of old versions have neither `until` nor `together`.
     until_s = datetime.fromisoformat(figures.get("until", figures["since"])).timestamp()
@@ -92,7 +85,6 @@ def _loss_text(windows: Windows, place: int) -> str:
 
 
 def _figures(effect: RouteEffect, rule: RouteChangeRule, now: datetime) -> dict[str, Any] | None:
-    """The figures of a rise that the rule selects, of the RTT first; None for a fall or a smaller rise."""
     times = {"since": effect.since.isoformat(), "not_before": effect.not_before.isoformat()}
     rtt, loss = effect.effect.rtt, effect.effect.loss
     if rtt is not None and rtt.shift_ms >= rule.least_rise_ms:

@@ -1,16 +1,6 @@
-"""Limits on the mean opinion score (MOS) of a path, and on the throughput of its tests, whatever their baselines.
+"""Limits on a path's mean opinion score (MOS) and test throughput, off until set in mesh.toml.
 
-Off until mesh.toml sets `mos_below` or `below_bps`.
-
-MOS falls with latency and with loss, so it is proven to be below the limit if it is below with both at their lower
-confidence bounds: the latency (mean RTT and twice the IPDV) of most of the newest 28 bursts, by order statistics, and
-the loss over any window of `loss`. It is over when the MOS is at or above the limit again, over as long a window as
-fired and in as many bursts.
-
-Throughput is below the limit if significantly more than 5% of the newest tests are: four in a row with a test an hour.
-It is over when the median of three later tests is at or above the limit.
-
-A path at the limit alarms at most once in 10,000 hours. Data before the end of an incident cannot fire again.
+MOS by confidence bounds of latency (order statistics) and loss; at the limit at most an alarm in 10,000 hours.
 """
 
 from __future__ import annotations
@@ -50,8 +40,8 @@ Floats = NDArray[np.float64]
 
 MOST_BURSTS = 28
 CLEAR_TESTS = 3
+# Share of the tests that may be below the limit.
 SHARE_BELOW = 0.05
-"""Share of the tests that may be below the limit."""
 
 
 class MosRule(LimitSettings, frozen=True, kw_only=True):
@@ -89,8 +79,6 @@ class ThroughputLimitRule(LimitSettings, frozen=True, kw_only=True):
 
 
 class MosLimit(AlertRule):
-    """A mean opinion score below a limit."""
-
     name = "mos"
     needs_rtts = True
     settings = MosRule
@@ -137,7 +125,6 @@ class MosLimit(AlertRule):
 
     @staticmethod
     def _proven(bursts: RecentBursts, windows: Windows, limit: float, allowed: float, unjudged_s: float) -> int | None:
-        """The place of the window over which the score is proven to be lowest; None if none is proven."""
         bursts_of, lossy, sent, received = (windows.sums[name] for name in COUNTS)
         lost = np.where(lossy >= MIN_LOSSY_BURSTS_TO_FIRE, sent - received, 0.0)
         ratio = np.where(sent > 0, lost / np.maximum(sent, 1.0), 0.0)
@@ -184,8 +171,6 @@ class MosLimit(AlertRule):
 
 
 class ThroughputLimit(AlertRule):
-    """Throughput tests below a limit."""
-
     name = "throughput_limit"
     settings = ThroughputLimitRule
     words = "throughput"
@@ -251,14 +236,13 @@ class ThroughputLimit(AlertRule):
 
 
 def _most_latency_ms(bursts: RecentBursts) -> float:
-    """An upper bound of the mean RTT and twice the IPDV, in less time than these take."""
+    """A cheap upper bound of the mean RTT and twice the IPDV."""
     most_ms, least_ms = float(np.nanmax(bursts.rtts_ms)), float(bursts.values_ms["minimum"].min())
     return most_ms + 4.0 * (most_ms - least_ms)
 
 
 def _least_latency_ms(bursts: RecentBursts, most_chance: float) -> float:
-    """A lower bound of the latency of most bursts, mean RTT and twice the IPDV, with this probability of error; 0 with
-    too few bursts."""
+    """Lower bound of most bursts' latency at this error probability; 0 with too few."""
     place = _order(len(bursts.at_s), most_chance)
     if place is None:
         return 0.0
@@ -268,14 +252,13 @@ def _least_latency_ms(bursts: RecentBursts, most_chance: float) -> float:
 
 @cache
 def _order(count: int, most_chance: float) -> int | None:
-    """The place of the largest of so many ordered values that is above their true median with at most this chance."""
+    """Place of the largest ordered value above the true median with this chance."""
     below = scipy.special.bdtr(np.arange(count), count, 0.5) if count else np.ones(1)
     places = np.flatnonzero(below <= most_chance)
     return int(places[-1]) if len(places) else None
 
 
 def _score(bursts: RecentBursts, windows: Windows, place: int) -> float | None:
-    """The MOS of the mean RTT and IPDV of these bursts and of the loss of the window; None where one is not defined."""
     sent, received = (float(windows.sums[name][place]) for name in ("sent", "received"))
     ipdv_ms = _ipdv_ms(bursts)
     if not sent or not len(bursts.at_s) or np.isnan(ipdv_ms):
@@ -284,7 +267,7 @@ def _score(bursts: RecentBursts, windows: Windows, place: int) -> float | None:
 
 
 def _ipdv_ms(bursts: RecentBursts) -> float:
-    """The interquartile range of the differences of consecutive RTTs in the same burst; NaN without any."""
+    """Interquartile range of consecutive RTT differences within bursts; NaN without any."""
     return float(interquartile_ranges(np.diff(bursts.rtts_ms, axis=1).reshape(1, -1))[0])
 
 

@@ -1,15 +1,6 @@
-"""Little loss on several paths that share a site, an uplink or an AS: their bursts are tested together.
+"""Little loss on paths that share a site, an uplink or an AS, tested together (`monitor.analysis.alarms.pools`).
 
-In: the counts of the last hour, in steps of five minutes, of the paths from and to each site, of those across each
-uplink and of those through each AS by their present routes, three pairs of hosts at least. Out: a finding for each of
-these paths that lost packets more often than before, once the loss of all together is significant. Their common cause
-is found as for single paths, by `detect.causes`.
-
-The test is that of `loss_regression` on the pooled bursts, without the worst pair of hosts and the worst two steps
-(`monitor.analysis.alarms.pools`): neither a single bad path nor an interruption shorter than a cycle fires. All pools
-together may alarm a tenth as often as the single paths.
-
-A finding is over when the pool is back half way, or its own path is, by the same proof as for `loss_regression`.
+The worst pair of hosts and the worst two steps are left out. All pools may alarm a tenth as often as single paths.
 """
 
 from __future__ import annotations
@@ -37,29 +28,27 @@ from probes.toml.keys import meaning
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+# Of all pools together, for each path.
 ALARMS_AN_HOUR = 1e-5
-"""Of all pools together, for each path."""
 
+# Pairs of hosts of a pool, and those with loss in it.
 LEAST_PAIRS = 3
-"""Pairs of hosts of a pool, and those with loss in it."""
 
+# Of the AS with most paths: all pools share the false alarms, so each further pool slows the others.
 MOST_AS_POOLS = 64
-"""Of the AS with most paths: all pools share the false alarms, so that each further one makes the others slower."""
 
+# Lossy bursts that remain without the worst pair and the worst steps: two pairs, or two cycles.
 LEAST_LEFT = 2
-"""Lossy bursts that remain without the worst pair and the worst steps: two pairs, or two cycles."""
 
+# Log likelihood ratio of the pooled loss against a path's baseline, for it to be affected: 150 times as likely.
 LEAST_OWN_EVIDENCE = 5.0
-"""Log likelihood ratio, of the loss of all together against its own baseline, for a path to be among those affected:
-150 times as likely."""
 
 CLEAR_SHARE_OF_RISE = 0.5
 COUNTS = ("bursts", "lossy", "sent", "received")
 
 
 class SharedLossRule(RuleSettings, frozen=True, kw_only=True):
-    """The paths of a site, an uplink or an AS have lost more packets than before, by at least `least_rise_ratio`
-    together."""
+    """Paths of a site, an uplink or an AS lost more packets than before, by `least_rise_ratio` together."""
 
     schedule = SCHEDULE
     least_rise_ratio: Annotated[Share, meaning("Minimum rise of their loss together above their baseline.")] = 0.001
@@ -75,8 +64,6 @@ class PathPool:
 
 
 class SharedLoss(AlertRule):
-    """Loss of several paths together."""
-
     name = "shared_loss"
     settings = SharedLossRule
     words = "loss"
@@ -137,7 +124,6 @@ class SharedLoss(AlertRule):
         every_s: float,
         paths_a_pool: float,
     ) -> int | None:
-        """The number of steps by which the pool, whose shortest cycle is `every_s`, fires; None if it does not."""
         rows, steps = pool.rows, np.arange(RECENT_STEPS)
         counted = is_new[rows][:, steps]
         events, bursts = snapshot.recent["lossy"][rows] * counted, snapshot.recent["bursts"][rows] * counted
@@ -158,7 +144,6 @@ class SharedLoss(AlertRule):
         return int(np.where(hit, evidence, -np.inf).argmax()) + 1 if hit.any() else None
 
     def _findings(self, pool: PathPool, steps: int, snapshot: Snapshot) -> Iterator[RuleFinding]:
-        """A finding for each path of the pool with more lossy bursts than before, of three pairs at least."""
         events, bursts, sent, received = (
             snapshot.recent[name][pool.rows, :steps].sum(axis=1) for name in ("lossy", "bursts", "sent", "received")
         )
@@ -220,8 +205,7 @@ class SharedLoss(AlertRule):
 
 
 def path_pools(snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> Iterator[PathPool]:
-    """The paths with a baseline from and to each site, across each uplink and through each AS, `LEAST_PAIRS` pairs of
-    hosts at least; equal sets once."""
+    """Pools of paths with a baseline by site, uplink and AS, `LEAST_PAIRS` pairs at least; equal sets once."""
     members: dict[str, list[int]] = defaultdict(list)
     has_base = snapshot.baseline["bursts"] >= LEAST_BASE_BURSTS
     judged = [path_id for path_id in settings if has_base[snapshot.rows[path_id]]]
@@ -241,8 +225,7 @@ def path_pools(snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> Iter
 
 
 def _through_as(snapshot: Snapshot, judged: Sequence[int]) -> dict[str, list[int]]:
-    """The rows of the judged paths through each AS. AS whose paths all have a site in common are left out: that site
-    is a pool already."""
+    """Rows of judged paths by AS, except AS with a site common to all."""
     through: dict[str, list[int]] = {}
     for name, path_ids in snapshot.as_paths.items():
         within = [path_id for path_id in judged if path_id in path_ids]

@@ -1,15 +1,6 @@
-"""A fall of the measured throughput, per path and family: a notice at the second low test, and its proof.
+"""A fall of the measured throughput: a notice at the second low test, and its proof by a rank test.
 
-`throughput_drop` fires at the second consecutive test below `below_ratio` of the lowest of the 48 tests before. That is
-quick and no proof: docs/method/planted.md counts its false alarms.
-
-`throughput` is a rank test of a path's newest tests against those before. The number of tests it takes follows from the
-power of the test: with hourly tests and forty before, a fall by half is significant after five. Besides being
-significant, the median must be below `below_ratio` of the median before. Its finding joins the incident of the notice.
-
-Tests in earlier incidents are left out of both (`past.incident_times`). Both are over when the median of three later
-tests is back above half way, or after a week at the new level. All rates that are shown are those of a test: of two
-middle ones, a median is the lower.
+docs/method/planted.md counts the notice's false alarms. Over when three later tests are half back, or after a week.
 """
 
 from __future__ import annotations
@@ -35,8 +26,8 @@ NEW_NORMAL_AFTER = timedelta(days=7)
 
 
 DROP_TESTS = 2
+# Chosen by counting: docs/method/planted.md.
 DROP_BEFORE = 48
-"""Chosen by counting: docs/method/planted.md."""
 LEAST_BEFORE = 8
 
 Floats = NDArray[np.float64]
@@ -51,15 +42,12 @@ class DropRule(RuleSettings, frozen=True, kw_only=True):
 
 
 class ThroughputRule(RuleSettings, frozen=True, kw_only=True):
-    """The newest tests are significantly slower than those before, and their median is below `below_ratio` of
-    theirs."""
+    """The newest tests are significantly slower than before, their median below `below_ratio` of the earlier median."""
 
     below_ratio: Annotated[OpenRatio, meaning("Ratio to the baseline median below which an incident opens.")] = 0.85
 
 
 class _Fall(AlertRule):
-    """A rule that compares the newest tests of a path with those before."""
-
     words = "throughput"
     trouble = Trouble.THROUGHPUT
     effect = Effect.LOW_THROUGHPUT
@@ -79,7 +67,7 @@ class _Fall(AlertRule):
     def _finding(
         self, snapshot: Snapshot, path_id: int, newest: int, before_bps: float, why: str, **figures: float
     ) -> RuleFinding:
-        """A finding on the `newest` tests; `why` follows the newest rate and its change from `before_bps`."""
+        """`why` follows the newest rate and its change from `before_bps`."""
         row, path = snapshot.test_rows[path_id], snapshot.tested_paths[path_id]
         now_bps = float(snapshot.tests_bps[row, -1])
         since = datetime.fromtimestamp(float(snapshot.tested_at_s[row, -newest]), UTC)
@@ -162,18 +150,16 @@ class ThroughputFall(_Fall):
 
 
 def _is_back(level_bps: float, figures: Mapping[str, Any]) -> bool:
-    """Whether this rate is above half way from the level that fired to that before."""
     before, after = float(figures["before_bps"]), float(figures.get("level_bps", figures["after_bps"]))
     return level_bps >= after + CLEAR_SHARE_OF_FALL * (before - after)
 
 
 def _change(ratio: float) -> str:
-    """The change to this ratio of a rate, in percent: −90%."""
     return f"{ratio - 1.0:+.0%}".replace("-", "\u2212")
 
 
 def _middle(rates_bps: Floats) -> float:
-    """The median, of two middle rates the lower: a rate that was measured."""
+    """The median, of two middle rates the lower: a measured rate."""
     ordered = np.sort(rates_bps[~np.isnan(rates_bps)])
     return float(ordered[(len(ordered) - 1) // 2])
 

@@ -1,8 +1,4 @@
-"""The windows over which rules pool counts: from five minutes to the running hour and twelve before it.
-
-In: a snapshot. Out: sums over each window, the window that can show that a finding is over, and the number of distinct
-tests an hour, for which a rule with a bounded rate of false alarms has to correct.
-"""
+"""The windows over which rules pool counts: from five minutes to the running hour and twelve before it."""
 
 from __future__ import annotations
 
@@ -23,43 +19,40 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
+# Steps of the last hour, five minutes each.
 RECENT_WINDOWS = (1, 2, 3, 4, 6, 9, 12)
-"""Steps of the last hour, five minutes each."""
 
+# Hours, the running hour included.
 HOUR_WINDOWS = (2, 3, 4, 6, 9, 13)
-"""Hours, the running one included."""
 
 WINDOWS = len(RECENT_WINDOWS) + len(HOUR_WINDOWS)
 
+# A window changes when a cycle enters it at the new end, and when a cycle leaves it at the old end.
 LOOKS_A_CYCLE = 2
-"""A window changes when a cycle enters it at the new end, and when a cycle leaves it at the old end."""
 
 
+# Share of the packets or bursts that fired which a window needs to clear.
 CLEAR_SHARE = 0.5
-"""Share of the packets or bursts that fired which a window needs to clear."""
 
+# Maximum probability of so few events at the level that fired, for a window that clears.
 CLEAR_CHANCE = 1e-3
-"""Maximum probability of so few events at the level that fired, for a window that clears."""
 
 LONGEST_CLEAR_CHANCE = 0.05
+# Share of scheduled bursts for the longest window: after a slower schedule no window holds half of those that fired.
 CLEAR_SHARE_OF_SCHEDULE = 0.25
-"""The longest window clears with less proof and with this share of its scheduled bursts: after a change to a slower
-schedule no window holds half of the number that fired."""
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Sums over the windows by the names of `for_alerts.COUNTS`, of shape (paths, windows) or, of a single path,
-    (windows,). `lasting_s` is the length of each window, by which windows are compared; `counted_s`, for texts, is the
-    time that it counts: without the seconds that the newest step lacks."""
+    """Sums of `for_alerts.COUNTS` over the windows, of shape (paths, windows), or (windows,) for a single path."""
 
     sums: Mapping[str, Floats]
-    lasting_s: tuple[float, ...]
-    counted_s: tuple[float, ...]
+    lasting_s: tuple[float, ...]  # full length, by which windows are compared
+    counted_s: tuple[float, ...]  # for texts, without the seconds that the newest step lacks
 
 
 def pooled(snapshot: Snapshot, names: Iterable[str], row: int | slice | Ints = slice(None)) -> Windows:
-    """These counts over all windows, of all paths or of the path or paths in `row`."""
+    """These counts over all windows, for all paths or those in `row`."""
 
     def sums(name: str) -> Floats:
         recent = snapshot.recent[name][row].cumsum(axis=-1)[..., [steps - 1 for steps in RECENT_WINDOWS]]
@@ -74,17 +67,15 @@ def pooled(snapshot: Snapshot, names: Iterable[str], row: int | slice | Ints = s
 
 @dataclass(frozen=True, slots=True)
 class FiredLevel:
-    """The level of events that fired: the end of its window in seconds since the epoch, its length, the events' share
-    of the `trials` (bursts or packets), and the number of events that count as one because they come together."""
+    """The level of events that fired."""
 
-    until_s: float
-    lasting_s: float
-    ratio: float
-    trials: float
-    together: float = 1.0
+    until_s: float  # end of its window, seconds since the epoch
+    lasting_s: float  # length of its window
+    ratio: float  # events per trial
+    trials: float  # bursts or packets
+    together: float = 1.0  # events that count as a single event
 
     def chance_of_so_few(self, events: float, trials: float) -> float:
-        """Probability of at most so many events if the level still were this."""
         independent, others = trials / self.together, (trials - events) / self.together
         if others < 1.0:
             return 1.0
@@ -94,12 +85,7 @@ class FiredLevel:
 def clearing(
     of: Windows, is_low: Bools, events: Floats, trials: Floats, fired: FiredLevel, path: MeasuredPath, now: datetime
 ) -> int | None:
-    """The place of the window, of a single path, that shows that a finding is over; None if none does.
-
-    It is as long as the window that fired, since a shorter one could miss a trouble that took the long one to prove, or
-    begins after it. It is low, has half as many trials as fired, and so few events that the level that fired is
-    improbable. All arrays have the shape (windows,); `of` needs `bursts`.
-    """
+    """Place of a path's window that shows that a finding is over, or None; arrays have the shape (windows,)."""
     longest_s, since_fired_s = max(of.lasting_s), now.timestamp() - fired.until_s
     # How long the hours last depends on how much of the running hour is over.
     least_s = min(fired.lasting_s, longest_s)
@@ -120,21 +106,18 @@ def clearing(
 
 
 def bursts_to_clear(fired: int, every_s: float) -> int:
-    """The number of newest bursts of a path that show its RTT: as many as fired, or half of those of a day, which is as
-    far back as RTTs are read; a schedule may have become slower since."""
+    """Number of newest bursts that show a path's RTT: as many as fired, or half a day's."""
     return min(fired, max(1, int(CLEAR_SHARE * LONGEST_RAW.total_seconds() / every_s)))
 
 
 def settled_s(snapshot: Snapshot, path_id: int, rule: str) -> float:
-    """The end of the last incident of `rule` on the path or of its last maintenance, in seconds since the epoch; data
-    before it cannot fire. Minus infinity without either."""
+    """End of the path's last incident of `rule` or maintenance, in seconds since the epoch; else minus infinity."""
     ended_s = snapshot.ended_s.get((path_id, rule), -np.inf)
     return max(ended_s, snapshot.maintained_s.get(path_id, -np.inf))
 
 
 def unjudged(snapshot: Snapshot, rule: str, lasting_s: Sequence[float]) -> Bools:
-    """A mask, of shape (paths, windows), of the windows that begin after the end of the last incident of `rule` on the
-    path and of its last maintenance. Data before an incident's end cannot open another."""
+    """Mask, of shape (paths, windows), the windows that begin after the last incident of `rule` and maintenance."""
     settled_s = np.full(len(snapshot.paths), -np.inf)
     of_rule = ((path_id, ended_s) for (path_id, name), ended_s in snapshot.ended_s.items() if name == rule)
     for path_id, at_s in chain(of_rule, snapshot.maintained_s.items()):

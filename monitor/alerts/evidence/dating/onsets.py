@@ -1,8 +1,4 @@
-"""The onset of incidents: of a signal with tracks that of its segments, else by the bursts of its gravest path.
-
-In: an incident with its paths, and the present of these. Out: its `Beginning`. `monitor.alerts.evidence.titles` stores
-it while the incident lasts, so that all pages show the same.
-"""
+"""The onset of incidents, from track segments or else by the bursts of the gravest path."""
 
 from __future__ import annotations
 
@@ -53,7 +49,7 @@ class PathPair:
 
 
 def path_pairs(rows: Sequence[IncidentPath]) -> list[PathPair]:
-    """The gravest paths, each with its reverse path; a path and its reverse are a single pair."""
+    """The gravest paths, each paired with its reverse path."""
     of_path: dict[int, list[IncidentPath]] = {}
     for row in rows:
         of_path.setdefault(row.path_id, []).append(row)
@@ -76,8 +72,7 @@ def path_pairs(rows: Sequence[IncidentPath]) -> list[PathPair]:
 
 
 def onset_of(incident: Incident, present: Mapping[int, PresentPath]) -> Beginning | None:
-    """When the trouble that its gravest rule found began, by the track that tells it most narrowly; None without a
-    track that does."""
+    """Date the onset by the track with the narrowest interval; None without."""
     begun = [
         (segment, str(row.path)) for row in of_gravest_rule(incident) if (segment := _begun(incident, row, present))
     ]
@@ -86,7 +81,6 @@ def onset_of(incident: Incident, present: Mapping[int, PresentPath]) -> Beginnin
 
 
 def _begun(incident: Incident, row: IncidentPath, present: Mapping[int, PresentPath]) -> AnySegment | None:
-    """The segment with which the trouble of a finding began; None where nothing tells when."""
     track = track_of(row, present.get(row.path_id))
     if track is None:
         return None
@@ -112,8 +106,7 @@ def _of_moment(since: Moment, path: str, of: str, *, is_outage: bool = False) ->
 
 
 def onset_of_untracked(row: IncidentPath, until: datetime) -> Beginning:
-    """When the trouble of a finding began by the bursts or tests of its path up to its detection, or by its rule: three
-    queries at most. Bursts after the detection tell nothing of the onset, and those after the end would blur it."""
+    """Date a finding's onset by bursts or tests up to its detection, or by its rule: three queries at most."""
     by_rule, by = Beginning(row.since, None, None, str(row.path), "the rule"), rule_of(row.rule).began_by
     if rule_of(row.rule).trouble is Trouble.THROUGHPUT:
         before = rates_of_paths([row.path_id], row.since - LONGEST_RAW, row.since)

@@ -1,8 +1,4 @@
-"""The bursts of a path cut at the begin and the end of an outage, so that each packet counts where it was sent.
-
-In: raw bursts of a path, the spacing of its packets, and the onset of the incident. Out: the same packets, in bursts of
-which none reaches from before the outage into it, nor from it to the time after; and when the outage began and ended.
-"""
+"""Cut the bursts of a path at the begin and end of an outage, so that each packet counts where it was sent."""
 
 from __future__ import annotations
 
@@ -20,22 +16,21 @@ from monitor.archive.queries.around import BurstColumns
 
 Counts = NDArray[np.int64]
 
+# Paths in an outage lose their first packet within this time, and a packet's spacing, of each other.
 NEAR = timedelta(seconds=2)
-"""Paths that an outage cuts lose their first packet within so much of each other, and a packet's spacing."""
 
 
 @dataclass(frozen=True, slots=True)
 class CutBursts:
-    """The bursts of a path, cut at its outage: all packets that were sent since `began` were lost, the first answered
-    again was sent at `ended`, None while it lasts."""
+    """Bursts of a path cut at its outage."""
 
     bursts: BurstColumns
-    began: datetime
-    ended: datetime | None
+    began: datetime  # all packets sent since were lost
+    ended: datetime | None  # first answered packet sent; None while it lasts
 
 
 def cut_at_outage(bursts: BurstColumns, path_id: int, spacing: Spacing, began: Beginning | None) -> CutBursts | None:
-    """The bursts of a path cut at the onset of the incident, where its own outage began near it; else None."""
+    """Cut at the incident's onset, if the path's own outage began near it; else None."""
     if began is None or not began.is_outage or began.earliest is None or began.latest is None:
         return None
     own = bursts.where(bursts.path_id == path_id)
@@ -60,9 +55,7 @@ def cut_at_outage(bursts: BurstColumns, path_id: int, spacing: Spacing, began: B
 
 
 def _sent_before_outage(bursts: BurstColumns, spacing: Spacing, lost_s: float, began_s: float) -> Counts:
-    """How many packets of each burst are of before an outage whose first lost packet was sent at about `lost_s`: those
-    answered before it, and those lost before them or for certain before `began_s`. A packet that may have been lost in
-    the outage was: others of its burst were set aside, so that its own time is not known."""
+    """Packets before an outage; a packet that may be lost in it counts as such."""
     number = np.arange(bursts.rtts_ms.shape[1])
     is_sent = number < bursts.sent[:, np.newaxis]
     missing = np.maximum(spacing.packets - bursts.sent, 0.0)[:, np.newaxis]
@@ -81,8 +74,7 @@ def _sent_before(bursts: BurstColumns, spacing: Spacing, at_s: float) -> Counts:
 
 
 def _split(bursts: BurstColumns, spacing: Spacing, before: Counts, from_s: float = 0.0) -> BurstColumns:
-    """The same packets, with each burst split after so many of them; the packets after these begin at `from_s` at the
-    earliest."""
+    """Split each burst after these packets; the rest begins at `from_s` or later."""
     spacing_s = (spacing.least_s + spacing.most_s) / 2.0
     is_cut = (before < bursts.sent) & (bursts.during_test == 0)
     cut, of_first = bursts.where(is_cut), before[is_cut]
@@ -94,7 +86,7 @@ def _split(bursts: BurstColumns, spacing: Spacing, before: Counts, from_s: float
 
 
 def _part(bursts: BurstColumns, first: NDArray[np.int64], sent: NDArray[np.int64], spacing_s: float) -> BurstColumns:
-    """So many packets of each burst from its packet `first` on; the duplicates are those of the first part."""
+    """Packets of each burst from `first` on; duplicates stay in the first part."""
     number = np.arange(bursts.rtts_ms.shape[1])
     place = np.minimum(first[:, np.newaxis] + number, number[-1]) if len(number) else number
     rtts_ms = np.where(

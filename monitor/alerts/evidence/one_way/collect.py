@@ -1,8 +1,4 @@
-"""Collect what STAMP tests measured of each direction of an incident's paths, before and since the beginning.
-
-In: the facts of the incident with the periods of its figures. Out: `OneWayFacts` of the paths with STAMP tests. Two
-questions to the database for an incident without any, four for others, and up to two more for outages.
-"""
+"""Collect STAMP measurements of an incident's paths, before and since its beginning: two to six queries."""
 
 from __future__ import annotations
 
@@ -14,12 +10,12 @@ from monitor.analysis.directions import OneWayDelays, SteppedDirection, delay_st
 from monitor.archive.queries.directions import PathStretch, direction_counts, one_way_delays, peer_arrivals
 from monitor.archive.statements import LONGEST_RAW
 
+# Delays this long before and after the beginning are compared: clocks drift by less than a step meanwhile.
 NEAR = timedelta(minutes=30)
-"""Delays so long before and after the beginning are compared: clocks drift by less than a step meanwhile."""
 
 
 def collect_one_way(paths: Sequence[PathFacts], left_out: Sequence[PathStretch] = ()) -> tuple[OneWayFacts, ...]:
-    """The directions of these paths and of their reverse paths; counts from before are without earlier incidents."""
+    """Collect both directions of these paths and their reverse paths."""
     both = [(path, side) for path in paths for side in (path.there, path.back) if side is not None]
     if not both:
         return ()

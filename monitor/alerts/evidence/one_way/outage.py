@@ -1,9 +1,4 @@
-"""The direction of an outage: whose packets still arrive at the other end, as the reflectors of both agents tell.
-
-In: the facts of the incident. Out: the ends of the direction that is cut, or that both are. Each end needs an agent
-that still delivers; a direction is cut if none of its packets arrived in any cycle since the beginning, though they did
-before, and works if packets arrived in most cycles.
-"""
+"""The direction of an outage, by packets that still arrive at the reflectors of both agents."""
 
 from __future__ import annotations
 
@@ -15,16 +10,16 @@ from monitor.analysis.directions import OneWayLosses
 
 NOTHING = OneWayLosses(0, 0, 0, 0)
 LEAST_CYCLES = 2
+# A direction works from this share of cycles with packets.
 MOST = 0.8
-"""Share of cycles with packets from which on a direction works."""
 
 
 @dataclass(frozen=True, slots=True)
 class CutDirection:
-    """The direction that is cut, in words, and its ends; None where both are."""
+    """The direction that is cut, in words."""
 
     text: str
-    toward: Ends | None
+    toward: Ends | None  # its ends; None where both are cut
 
 
 def cut_direction(facts: Facts) -> CutDirection | None:
@@ -42,15 +37,14 @@ def cut_direction(facts: Facts) -> CutDirection | None:
 
 
 def with_proven_cut(facts: Facts, earlier: Facts) -> Facts:
-    """The facts with the arrivals that proved the direction of an outage while it lasted: the cycles in which it ended
-    blur it."""
+    """Restore the arrivals that proved the direction, which the cycles of its end blur."""
     kept = replace(facts, one_way=earlier.one_way)
     is_lost = facts.ended_at is not None and cut_direction(facts) is None and cut_direction(kept) is not None
     return kept if is_lost else facts
 
 
 def _as_losses(arrivals: ArrivalCycles | None) -> PathLosses | None:
-    """The cycles of a path as packets of its reverse direction: lost where no packet of the far end came."""
+    """Count cycles without arrivals as lost packets of the reverse direction."""
     if arrivals is None:
         return None
     silent = arrivals.cycles - arrivals.with_packets

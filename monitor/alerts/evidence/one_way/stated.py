@@ -1,8 +1,5 @@
-"""The direction of an incident's loss or delay by STAMP tests, in words.
-
-In: the facts of the incident. Out: a `CountedDirection`, and a likely cause with the direction of its delay. A
-direction is named only where the counters tell (`monitor.analysis.directions`); nothing here needs a clock.
-"""
+"""The direction of an incident's loss or delay by STAMP tests, in words, without clocks
+(`monitor.analysis.directions`)."""
 
 from __future__ import annotations
 
@@ -21,23 +18,22 @@ from monitor.analysis.directions import (
     lost_direction,
 )
 
+# Faults that change a delay.
 DELAYED = (Fault.ROUTE, Fault.QUEUE)
-"""Faults that change a delay."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountedDirection:
-    """The direction of a loss by counters. `figures` are those of both directions in words, `place` names the direction
-    or both; `toward` is set where a single one loses, a site's other end being empty."""
+    """The direction of a loss by counters."""
 
     direction: LostDirection
-    place: str
-    figures: str
-    toward: Ends | None = None
+    place: str  # name of the direction, or of both
+    figures: str  # of both directions in words
+    toward: Ends | None = None  # if a single direction loses; a site's other end is empty
 
 
 def counted_direction(facts: Facts) -> CountedDirection | None:
-    """The direction of the loss since the beginning; None without counters."""
+    """Direction of the loss since the beginning; None without counters."""
     ways = both_ways(facts, lambda path: (_of_path(path.before), _of_path(path.after)))
     if ways is None or not ways[0].after.sent or not ways[1].after.sent:
         return None
@@ -52,7 +48,7 @@ def counted_direction(facts: Facts) -> CountedDirection | None:
 
 
 def with_delay_direction(cause: LikelyCause, facts: Facts) -> LikelyCause:
-    """The cause of a delay with the direction in which it rose, if STAMP tests tell."""
+    """Add the direction in which a delay rose, if STAMP tests tell it."""
     steps = [one_way for one_way in facts.one_way if one_way.step is not SteppedDirection.UNKNOWN]
     if cause.fault not in DELAYED or not steps:
         return cause
@@ -76,7 +72,7 @@ def with_delay_direction(cause: LikelyCause, facts: Facts) -> LikelyCause:
 
 
 def delayed_one_way(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
-    """A rise of the delay that STAMP tests tell, and that the RTTs of the pings do not show."""
+    """A rise of the delay seen by STAMP tests but not by ping RTTs."""
     steps = [one_way for one_way in facts.one_way if one_way.step is not SteppedDirection.UNKNOWN]
     stepped = {_stepped_ends(one_way) for one_way in steps}
     is_of_delay = isinstance(rule.began_by, BurstLevel)
@@ -96,7 +92,6 @@ def delayed_one_way(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | 
 
 
 def _stepped_ends(one_way: OneWayFacts) -> Ends | None:
-    """The ends of the direction that stepped; None for both."""
     if one_way.step is SteppedDirection.FORWARD:
         return one_way.source, one_way.destination
     return (one_way.destination, one_way.source) if one_way.step is SteppedDirection.REVERSE else None

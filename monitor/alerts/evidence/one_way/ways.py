@@ -1,8 +1,4 @@
-"""Both ways of an incident: the packets of all its paths from a host or site, and those to it.
-
-In: the facts of the incident, and which of its counts are read. Out: two `OneWay`; None where the paths of the incident
-neither have a host or site in common nor lie between two groups of sites, or some of them have no counts.
-"""
+"""Sum packets both ways over all paths of an incident, from and to a common host, site or group."""
 
 from __future__ import annotations
 
@@ -20,20 +16,19 @@ MOST_NAMED = 3
 
 Ends = tuple[str, str]
 
+# Of a path, forward and reverse.
 PathLosses = tuple[OneWayLosses, OneWayLosses]
-"""Those of a path, forward and reverse."""
+# The losses of a path before and since the beginning.
 PathCounts = Callable[[OneWayFacts], tuple[PathLosses | None, PathLosses | None]]
-"""The losses of a path before and since the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
 class OneWay:
-    """Packets one way of all paths of an incident, before and since its beginning. `ends` are hosts; a site's other end
-    is empty."""
+    """Packets in a direction on all paths of an incident."""
 
     name: str
     place: str
-    ends: Ends
+    ends: Ends  # hosts; a site's other end is empty
     before: OneWayLosses
     after: OneWayLosses
 
@@ -44,8 +39,7 @@ class OneWay:
 
 
 def both_ways(facts: Facts, counts: PathCounts) -> tuple[OneWay, OneWay] | None:
-    """Both ways of the incident: between two hosts, out of and into the site or host that all paths share, or between
-    two groups of sites."""
+    """Sum both ways between two hosts or site groups, or out of and into a common place."""
     counted = [one_way for one_way in facts.one_way if counts(one_way)[1] is not None]
     path_ids = {one_way.path_id for one_way in counted}
     hosts = {(one_way.source, one_way.destination) for one_way in counted}
@@ -75,7 +69,7 @@ def both_ways(facts: Facts, counts: PathCounts) -> tuple[OneWay, OneWay] | None:
 
 
 def _between_groups(facts: Facts, counts: PathCounts, counted: Sequence[OneWayFacts]) -> tuple[OneWay, OneWay] | None:
-    """Both ways between two groups of sites, as of the paths across a link; None where a path lies within a group."""
+    """Both ways between two groups; None where a path lies within a group."""
     groups = _two_groups({(one_way.source_site, one_way.destination_site) for one_way in counted})
     if groups is None:
         return None
@@ -92,8 +86,7 @@ def _between_groups(facts: Facts, counts: PathCounts, counted: Sequence[OneWayFa
 
 
 def _two_groups(pairs: AbstractSet[Ends]) -> tuple[frozenset[str], frozenset[str]] | None:
-    """The two groups between which all pairs of sites lie, that of the first site in order first; None if there are no
-    two, or if the pairs do not connect all sites, so that the groups are arbitrary."""
+    """Split sites into two groups that every pair crosses; None if impossible or arbitrary."""
     sites = sorted(set(chain.from_iterable(pairs)))
     side, queue = {sites[0]: 0}, [sites[0]]
     while queue:
@@ -122,8 +115,6 @@ def _listed(sites: frozenset[str]) -> str:
 def _way(
     facts: Facts, counts: PathCounts, name: str, place: str, ends: Ends, holds: Callable[[OneWayFacts], bool]
 ) -> OneWay:
-    """The packets of all paths one way: forward on those that hold, reverse on the others."""
-
     def pooled(number: int) -> OneWayLosses:
         of_paths = ((path, counts(path)[number]) for path in facts.one_way)
         one_way = (losses[0 if holds(path) else 1] for path, losses in of_paths if losses is not None)

@@ -1,4 +1,4 @@
-"""Likely causes by the routes of an incident's paths, and their place as part of the sentences of other causes."""
+"""Likely causes by the routes of an incident's paths, and the place in sentences of other causes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from monitor.alerts.evidence.facts import Facts
 from monitor.alerts.evidence.routes.traced import RouteFacts
 from monitor.alerts.evidence.stated import Fault, LikelyCause
 
+# Network faults that are told with their place on the path.
 PLACED = (Fault.INTERRUPTED, Fault.LOSS, Fault.LARGE_PACKETS, Fault.MTU, Fault.ROUTE, Fault.QUEUE, Fault.UNKNOWN)
-"""Faults of the network, of which the place on the path is told."""
 
 
 def route_change_measured(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
@@ -28,12 +28,12 @@ def route_change_measured(facts: Facts, rule: AlertRule, where: str) -> LikelyCa
 
 
 def with_place(cause: LikelyCause, facts: Facts) -> LikelyCause:
-    """The cause with the place of the trouble, if traces were stored; a certain place first."""
+    """Add the place of the trouble, if traces were stored; a certain place first."""
     if cause.fault not in PLACED or not facts.routes or facts.routes[0].sentence in cause.sentence:
         return cause
     return replace(cause, sentence=f"{cause.sentence} {place_text(facts.routes[0])}.")
 
 
 def place_text(route: RouteFacts) -> str:
-    """For example `slac → cern: the route changed at 14:29:41 UTC, +60 ms`."""
+    """As in `slac → cern: the route changed at 14:29:41 UTC, +60 ms`."""
     return f"{route.path}: {route.sentence}"

@@ -1,8 +1,5 @@
-"""The place of an incident's trouble by traces: a change of the route, or the link at which loss begins.
-
-In: the other facts of an incident, and the period of its beginning. Out: `RouteFacts`. Without traces nothing is asked
-but whether there are any. `monitor.analysis.routes` decides; here are the choice of traces and the counts of hops.
-"""
+"""Find the place of an incident's trouble by traces: a route change, or the link where loss begins
+(`monitor.analysis.routes`)."""
 
 from __future__ import annotations
 
@@ -28,29 +25,28 @@ from monitor.archive.queries.routes.periods import RouteChange, changes_between,
 from monitor.archive.queries.routes.traces import StoredTrace, traces_between
 from monitor.routes.places import HopName, as_text, of_addresses
 
+# Traces before the beginning show which routers limit their replies.
 HISTORY = timedelta(hours=6)
-"""Traces before the beginning: they tell which routers limit their replies."""
 PATHS_TRACED = 4
 SLACK = timedelta(seconds=SLACK_S)
+# Probability that packets are lost in the direction that throughput tests name.
 MEASURED_DIRECTION = 0.95
-"""Probability that packets are lost in the direction that throughput tests name."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Traced:
-    """A direction of a path with its traces of the flow of its pings, in order of time: all, those before and those
-    since the beginning. The routes merge the newest traces that agree; None without a trace that shows a hop."""
+    """A direction of a path with its ping-flow traces, in time order."""
 
     direction: Direction
     traces: tuple[StoredTrace, ...]
     before: tuple[StoredTrace, ...]
     after: tuple[StoredTrace, ...]
-    route_before: RouteHops | None
-    route_after: RouteHops | None
+    route_before: RouteHops | None  # merges the newest agreeing traces; None if no hop is shown
+    route_after: RouteHops | None  # likewise, since the beginning
 
     @property
     def whole_route(self) -> RouteHops | None:
-        """The present route up to the destination, if a trace has shown it."""
+        """The present route to the destination, if traced."""
         if self.route_after is None:
             return None
         if self.route_after.reached:
@@ -69,14 +65,12 @@ class _Traced:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the traces since the beginning go as far as those before."""
+        """Whether traces since the beginning reach as far as before."""
         before, after = self.route_before, self.route_after
         return before is not None and after is not None and (after.reached or len(after.hops) >= len(before.hops))
 
 
 class AddressPlaces:
-    """Places of addresses, for sentences and tables."""
-
     def __init__(self, addresses: Iterable[str]) -> None:
         self._names: Mapping[str, HopName] = of_addresses(addresses)
         as_names = {name.asn: name.as_name for name in self._names.values() if name.asn is not None}
@@ -87,8 +81,7 @@ class AddressPlaces:
         return None if name is None else name.asn
 
     def place(self, address: str | None) -> str | None:
-        """For example "AS 20965 GEANT" or the name of an exchange point; of an address of a special range its purpose,
-        where no own network has it."""
+        """As in "AS 20965 GEANT"; for special ranges the purpose, if no own network."""
         name = None if address is None else self._names.get(address)
         if name is None:
             return None
@@ -99,8 +92,7 @@ class AddressPlaces:
 
 
 def collect_routes(facts: Facts, since: datetime, until: datetime) -> tuple[RouteFacts, ...]:
-    """The routes of the first paths of the facts with traces before `until`. `since` is when the trouble may have begun
-    at the earliest; it is exact where `facts.began` has an interval."""
+    """Collect routes of the first paths with traces before `until`; `since` is the earliest begin."""
     paths = facts.paths[:PATHS_TRACED]
     ids = [direction.path_id for path in paths for direction in (path.there, path.back) if direction is not None]
     periods = routes_between(ids, since - HISTORY, until)
@@ -171,7 +163,6 @@ def _of_path(
     names: AddressPlaces,
     toward: Ends | None,
 ) -> RouteFacts | None:
-    """The statement about a path: its route or that of its reverse path changed, or where its loss begins."""
     ends = [traced[side.path_id] for side in (path.there, path.back) if side is not None and side.path_id in traced]
     changes = [change for end in ends for change in measured.get(end.direction.path_id, ())]
     change = max(changes, key=_weight, default=None)
@@ -196,14 +187,13 @@ def _of_path(
 
 
 def _unchanged(end: _Traced, ends: Sequence[_Traced], where: str) -> str:
-    """That the routes did not change, as far as traces have seen them: RTTs and replies cross both directions."""
+    """State that routes did not change, as far as traces show."""
     if end.is_whole or end.route_after is None:
         return wording.route_unchanged(where, has_reverse=len(ends) > 1 and all(side.is_whole for side in ends))
     return wording.route_unchanged(where, up_to=len(end.route_after.hops))
 
 
 def _weight(change: MeasuredChange) -> tuple[bool, float]:
-    """Changes with an effect first, those with the largest step of the RTT before others."""
     return change.effect is not None, abs(change.rtt_shift_ms or 0.0)
 
 
@@ -246,7 +236,6 @@ class _Place:
 def _loss_onset(
     path: PathFacts, traced: Mapping[int, _Traced], names: AddressPlaces, toward: Ends | None
 ) -> _Place | None:
-    """The link at which loss begins; None if traces and pings since the beginning cannot tell."""
     there = traced.get(path.there.path_id)
     back = None if path.back is None else traced.get(path.back.path_id)
     route = None if there is None else there.whole_route
@@ -274,7 +263,6 @@ def _numbers(route: RouteHops, names: AddressPlaces) -> list[int | None]:
 
 
 def _forward_probability(path: PathFacts, toward: Ends | None) -> float:
-    """That packets are lost on their way to the destination, by throughput tests. A site's other end is empty."""
     if toward is None:
         return 0.5
     hosts = path.name.split(" → ")
@@ -286,7 +274,6 @@ def _forward_probability(path: PathFacts, toward: Ends | None) -> float:
 
 
 def _counts(end: _Traced, route: RouteHops) -> list[HopCounts]:
-    """Probes sent to and lost at each hop of a route, the pings of the path with those of the destination."""
     after, before = _probes(end.after, route), _probes(end.before, route)
     counts = [HopCounts(*after[ttl], *before[ttl]) for ttl in range(1, len(route.hops))]
     was, is_now = end.direction.before, end.direction.after
@@ -297,7 +284,6 @@ def _counts(end: _Traced, route: RouteHops) -> list[HopCounts]:
 
 
 def _probes(traces: Iterable[StoredTrace], route: RouteHops) -> dict[int, tuple[int, int]]:
-    """Probes sent and lost at each TTL by the traces along a route."""
     sums = dict.fromkeys(range(1, len(route.hops) + 1), (0, 0))
     for trace in traces:
         if not is_compatible(trace.route, route):
@@ -310,7 +296,7 @@ def _probes(traces: Iterable[StoredTrace], route: RouteHops) -> dict[int, tuple[
 
 
 def _as_route(shown: Sequence[StoredTrace], around: Sequence[StoredTrace], names: AddressPlaces) -> TracedRoute | None:
-    """The first trace, for tables; None of none. Rate limits are judged by all traces `around` it on its route."""
+    """The first trace, or None; all traces `around` it judge rate limits."""
     return next((_route_table(trace, around, names) for trace in shown), None)
 
 

@@ -1,8 +1,4 @@
-"""The route after a change: whether the path is back on its previous route, or has changed again.
-
-In: `RouteFacts` of an incident, and until when the routes count. Out: the same with `back_at` or `changed_again_at`,
-and sentences that say so. Without a change nothing is read.
-"""
+"""Whether a path is back on its previous route after a change, or has changed again."""
 
 from __future__ import annotations
 
@@ -15,13 +11,12 @@ from monitor.alerts.models import Incident
 from monitor.analysis.routes import wording
 from monitor.archive.queries.routes.periods import RoutePeriod, routes_between
 
+# After an incident's end: its closing is traced, and scheduled traces are some minutes apart.
 AFTER_END = timedelta(minutes=15)
-"""After the end of an incident: its closing is traced, and scheduled traces are some minutes apart."""
 
 
 def with_returns(routes: Sequence[RouteFacts], incident: Incident, now: datetime) -> tuple[RouteFacts, ...]:
-    """The routes with where those that changed are at `now`, or were soon after the end of the incident. As they were
-    where no later route is stored."""
+    """Add the place of changed routes at `now` or soon after the incident; unchanged without later routes."""
     until = now if incident.closed_at is None else min(now, incident.closed_at + AFTER_END)
     switched = [(route.path_id, route.switch.seen_at) for route in routes if route.switch is not None]
     since = min((seen_at for _, seen_at in switched), default=until)

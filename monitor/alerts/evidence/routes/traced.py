@@ -1,7 +1,4 @@
-"""The routes of an incident's paths around its beginning: the values behind their evidence.
-
-They are stored as a part of `monitor.alerts.evidence.facts`; `monitor.alerts.evidence.routes.collect` collects them.
-"""
+"""The routes of an incident's paths around its beginning, stored as a part of `evidence.facts`."""
 
 from __future__ import annotations
 
@@ -13,32 +10,29 @@ from monitor.analysis.routes.wording import UNCHANGED
 
 @dataclass(frozen=True, slots=True)
 class TracedHop:
-    """A hop of a trace: probes sent and lost, the median RTT of the others, and its AS, network or exchange point; None
-    where unknown. `is_limited`: by all traces of this route on this side of the beginning, a hop after it loses less,
-    with 99% confidence, so that its loss is its own rate limit."""
+    """A hop of a trace."""
 
     ttl: int
     address: str | None
-    place: str | None
+    place: str | None  # AS, network or exchange point; None if unknown
     sent: int
     lost: int
-    rtt_ms: float | None
-    is_limited: bool = False
+    rtt_ms: float | None  # median
+    is_limited: bool = False  # its loss is its own rate limit: a later hop loses less, 99% confidence
 
 
 @dataclass(frozen=True, slots=True)
 class TracedRoute:
-    """A trace with its hops from TTL 1 on; the last is the destination where it was `reached`, else `detail` tells how
-    many packets were lost beyond the last hop; None if that is unknown."""
+    """A trace with its hops from TTL 1."""
 
     at: datetime
     reached: bool
     hops: tuple[TracedHop, ...]
-    detail: str | None = None
+    detail: str | None = None  # packets lost beyond the last hop if not `reached`; None if unknown
 
     @property
     def end(self) -> str:
-        """That the destination was not reached, with the packets lost; empty if it was."""
+        """States that the destination was not reached, with packets lost; empty if reached."""
         return "" if self.reached else f"destination {self.detail or 'not reached'}"
 
     @property
@@ -48,42 +42,34 @@ class TracedRoute:
 
 @dataclass(frozen=True, slots=True)
 class RouteSwitch:
-    """A change of the route of a flow: from the route `before_id` to `after_id`, whose first trace was at `seen_at`.
-    `sentence` tells it as long as the flow is on that route."""
+    """A change of a flow's route."""
 
     protocol: str
     flow: int | None
     before_id: int
     after_id: int
-    seen_at: datetime
-    sentence: str
+    seen_at: datetime  # first trace on `after_id`
+    sentence: str  # holds as long as the flow is on that route
 
 
 @dataclass(frozen=True, slots=True)
 class RouteFacts:
-    """The route of a path around the beginning: the place of the trouble in a sentence, `is_certain` if it names a link
-    or a change with an effect. `before` and `after` are the last trace before the beginning, or before the change of
-    the route, and the first after it.
-
-    The change is at the time of its effect on the RTT, else of the first trace on the new route; None if the route did
-    not change. `rtt_shift_ms` is None without a step of the RTT. `back_at` is the first trace of the latest that are on
-    the route before the change again, `changed_again_at` the first of those on a third route.
-    """
+    """The route of a path around the beginning, with the place of the trouble."""
 
     path_id: int
     path: str
     sentence: str
-    is_certain: bool
-    before: TracedRoute | None
-    after: TracedRoute | None
-    changed_at: datetime | None = None
+    is_certain: bool  # names a link or a change with an effect
+    before: TracedRoute | None  # last trace before the beginning or change
+    after: TracedRoute | None  # first trace after it
+    changed_at: datetime | None = None  # effect on the RTT, else first trace on the new route; None if unchanged
     has_effect: bool = False
-    rtt_shift_ms: float | None = None
+    rtt_shift_ms: float | None = None  # None without a step of the RTT
     switch: RouteSwitch | None = None
-    back_at: datetime | None = None
-    changed_again_at: datetime | None = None
+    back_at: datetime | None = None  # first of the latest traces back on the earlier route
+    changed_again_at: datetime | None = None  # first of the latest traces on a third route
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether traces before and after show the same routers, up to the destination and in both directions."""
+        """Whether traces before and after show the same routers to the destination, in both directions."""
         return self.changed_at is None and self.sentence.startswith(f"{UNCHANGED};")

@@ -1,5 +1,4 @@
-"""`manage.py alerts backtest`: replay the rules on the archive or on labelled series. The other subcommands are modules
-of `monitor.alerts.commands`."""
+"""`manage.py alerts backtest`; other subcommands are modules of `monitor.alerts.commands`."""
 
 from __future__ import annotations
 
@@ -25,8 +24,8 @@ from probes.toml.lines import suggestion
 
 USAGE = 2
 WIDTH_COLUMNS = 120
+# Modules with HELP, `add_arguments` and `run`.
 OTHERS = {"dead-letters": dead_letters, "test-notification": send_test}
-"""Modules with HELP, `add_arguments` and `run`."""
 
 
 class Command(BaseCommand):
@@ -119,7 +118,6 @@ def _backtest_labelled(folder: Path, rules: Sequence[str] | None, every_s: float
 
 
 def _in_order(rules: Sequence[str] | Any) -> tuple[str, ...]:
-    """The rules without duplicates, gravest first."""
     return tuple(name for name in RULES if name in rules)
 
 
@@ -149,7 +147,6 @@ def _seconds(text: str) -> float:
 
 @contextmanager
 def _progress(since: datetime, until: datetime) -> Iterator[Callable[[datetime], None]]:
-    """Show a progress bar for the period on a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns, transient=True, console=console, disable=not console.is_terminal) as shown:

@@ -1,7 +1,4 @@
-"""`manage.py throughput run SRC DST` runs a throughput test now; its other sub-commands are in `COMMANDS`.
-
-Each is a module of `monitor.api.throughput_commands`.
-"""
+"""`manage.py throughput`; its sub-commands are modules of `monitor.api.throughput_commands`."""
 
 from __future__ import annotations
 

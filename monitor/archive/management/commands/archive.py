@@ -141,7 +141,6 @@ class Command(BaseCommand):
         self.stdout.write("all files are as they were written")
 
     def _tell_cold(self, end: str) -> None:
-        """That the files of old bursts are not in the backup."""
         cold = days.totals()
         if cold.files:
             self.stderr.write(f"not in it: {cold_text(cold)}; {end}")
@@ -180,8 +179,7 @@ class Command(BaseCommand):
 
 @contextmanager
 def _whole_database(report: Callable[[str], None], *, must_exist: bool = False) -> Iterator[None]:
-    """Start the server of the data folder as superuser meanwhile; a server that SOUNDINGS_DATABASE_URL names is not
-    started here."""
+    """Run the data folder's server, unless SOUNDINGS_DATABASE_URL names another."""
     if environment.read("SOUNDINGS_DATABASE_URL"):
         yield
         return
@@ -214,7 +212,7 @@ def _as_superuser(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def _as_file(file: Path) -> Iterator[Path]:
-    """Yield the file itself, or a copy of standard input, since a backup is read twice."""
+    """Copies standard input, since a backup is read twice."""
     if file != STANDARD:
         yield file
         return

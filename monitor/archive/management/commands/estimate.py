@@ -1,7 +1,5 @@
-"""`manage.py estimate`: expected throughput of a TCP transfer, its bottleneck, and changes that would raise it.
-
-Exit status: 0 done, 1 no estimate from these figures, 2 usage. Needs no database.
-"""
+"""`manage.py estimate`: expected throughput of a TCP transfer and its bottleneck. Exit status: 0 done, 1 no estimate, 2
+usage."""
 
 from __future__ import annotations
 
@@ -107,7 +105,6 @@ def _number(text: str) -> float:
 
 
 def _refuse(error: FigureError, options: dict[str, Any]) -> NoReturn:
-    """Report an invalid figure by its option name and unit."""
     name = NAME_OF_FIGURE.get(error.name, error.name)
     option, typed = f"--{name.replace('_', '-')}", options[name]
     if typed is None:

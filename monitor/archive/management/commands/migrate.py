@@ -1,8 +1,6 @@
-"""`manage.py migrate` as Django's, with a lock timeout so that deliveries never wait long.
+"""`manage.py migrate` as Django's, with a lock timeout of a second and retries, so that deliveries never wait long.
 
-A statement that needs an exclusive table lock waits for running readers, and deliveries queue behind it. It waits at
-most a second; on timeout its migration is rolled back, deliveries proceed, and it is retried. docs/migrations.md says
-what a migration may do while it holds the lock. A migration that takes long is announced with its duration.
+See docs/migrations.md.
 """
 
 from __future__ import annotations
@@ -26,8 +24,8 @@ from monitor.archive.upkeep.releases import require_no_later_release
 LOCK_TIMEOUT_S = 1
 ATTEMPTS = 10
 PAUSE_S = 1.0
+# Last commit with every migration replaced in 0.1.0.
 LAST_UNSQUASHED = "66c2004eb8fafbdd9d690953a7504b677a0b1683"
-"""Last commit with every migration that those of 0.1.0 replace."""
 
 
 class Command(migrate.Command):
@@ -49,7 +47,7 @@ class Command(migrate.Command):
             chunks.choose()
 
     def migration_progress_callback(self, action: str, migration: Migration | None = None, fake: bool = False) -> None:
-        """Django's line of each migration; before a long one its duration, also where all else is silent."""
+        """Print Django's lines, and before a long migration its duration."""
         if action == "apply_start" and migration is not None and not fake:
             long = self._long.get((migration.app_label, migration.name))
             if long is not None:
@@ -75,7 +73,7 @@ class Command(migrate.Command):
 
 
 def _require_squashed_migrations(connection: BaseDatabaseWrapper) -> None:
-    """Raises `CommandError` in a database that has earlier migrations, and not all that those of today replace."""
+    """Raises `CommandError` where only some replaced migrations were applied."""
     applied = MigrationRecorder(connection).applied_migrations().keys()
     loader = MigrationLoader(None)
     # Django records what a migration replaces with it.

@@ -1,8 +1,6 @@
 """Completeness by site and day: measured out of scheduled, and received out of measured.
 
-In: days. Out: frozen records from ingest's notes and the mesh's schedule. Sequence numbers in an agent's spool have no
-gaps, so a number that never arrived although later numbers did belongs to a result that the agent dropped or lost.
-Scheduled measurements that never ran have no number; coverage counts them.
+A skipped sequence number is a dropped or lost result.
 """
 
 from __future__ import annotations
@@ -13,14 +11,13 @@ from datetime import UTC, date, datetime, time
 
 from monitor.archive.statements import records, run_statement
 
+# 128 results a second in 90 days, the longest retention of a spool; larger gaps are errors in the number.
 LARGEST_GAP = 10**9
-"""Results at 128 a second in 90 days, the longest retention of a spool. A number further ahead is an error in the
-number and counts no missing results."""
 
 
 @dataclass(frozen=True, slots=True)
 class SiteDay:
-    """Results that a site delivered for a UTC day, rejected results included, and missing results."""
+    """Results delivered for a UTC day, rejected included, and missing results."""
 
     site_id: int
     day: date
@@ -29,31 +26,28 @@ class SiteDay:
 
     @property
     def completeness_ratio(self) -> float | None:
-        """From 0 to 1; None where nothing was delivered and nothing is missing."""
         numbers = self.delivered + self.missing
         return None if numbers == 0 else self.delivered / numbers
 
 
 @dataclass(frozen=True, slots=True)
 class SiteCoverage:
-    """Bursts scheduled for a site on a UTC day from its agent's first report on, packet sizes apart, and bursts
-    measured: `bursts_during_test` of them had all packets sent during throughput tests. The current day counts until
-    its last whole hour."""
+    """Bursts scheduled (since the agent's first report) and measured on a UTC day; the current day to its last whole
+    hour."""
 
     site_id: int
     day: date
     bursts_planned: int
     bursts_measured: int
-    bursts_during_test: int = 0
+    bursts_during_test: int = 0  # all packets sent during throughput tests
 
     @property
     def coverage_ratio(self) -> float | None:
-        """From 0 to 1; None where nothing was scheduled."""
         return None if self.bursts_planned == 0 else min(1.0, self.bursts_measured / self.bursts_planned)
 
 
 def by_site_and_day(since: date, until: date, *, site_ids: Sequence[int] | None = None) -> list[SiteDay]:
-    """Each site and day in [since, until) with delivered results, by site and day."""
+    """Site days in [since, until) with results, by site and day."""
     _check_days(since, until)
     parameters = {
         "since": since,
@@ -65,22 +59,21 @@ def by_site_and_day(since: date, until: date, *, site_ids: Sequence[int] | None 
 
 
 def coverage_by_site_and_day(since: date, until: date, now: datetime) -> list[SiteCoverage]:
-    """Each site and day in [since, until) with bursts scheduled or measured, by site and day."""
+    """Site days in [since, until) with bursts scheduled or measured."""
     _check_days(since, until)
     parameters = {"since": _midnight(since), "until": _midnight(until), "now": now}
     return records(SiteCoverage, *run_statement("coverage", **parameters))
 
 
 def planned_bursts(since: datetime, until: datetime, *, path_ids: Sequence[int]) -> dict[tuple[int, int], int]:
-    """Number of bursts of each (path_id, packet_bytes) scheduled with cycles that begin in [since, until), from the
-    first report of the path's agent on."""
+    """Bursts by (path_id, packet_bytes) with cycles beginning in [since, until), after the agent's first report."""
     parameters = {"since": since, "until": until, "path_ids": list(path_ids)}
     _, rows = run_statement("planned_of_paths", **parameters)
     return {(path_id, packet_bytes): count for path_id, packet_bytes, count in rows}
 
 
 def days_of_sites(since: date, until: date, now: datetime) -> list[tuple[SiteDay, SiteCoverage]]:
-    """Delivery and coverage of each site and day that has either, by site and day; 0 where a record is missing."""
+    """Delivery and coverage by site and day; 0 where either is missing."""
     delivered = {(day.site_id, day.day): day for day in by_site_and_day(since, until)}
     covered = {(day.site_id, day.day): day for day in coverage_by_site_and_day(since, until, now)}
     return [

@@ -1,4 +1,4 @@
-"""Deliveries: last report of each agent, and recently rejected results."""
+"""Last report of each agent, and recently rejected results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from monitor.archive.statements import records, run_statement
 
 @dataclass(frozen=True, slots=True)
 class AgentContact:
-    """Newest batch of a site's agent: arrival time, backlog and dropped results (total)."""
+    """Newest batch of a site's agent, with backlog and total dropped results."""
 
     site_id: int
     received_at: datetime
@@ -21,8 +21,6 @@ class AgentContact:
 
 @dataclass(frozen=True, slots=True)
 class RefusedReport:
-    """A rejected result: sequence number and reason."""
-
     site_id: int
     sequence: int
     refused_at: datetime
@@ -30,10 +28,8 @@ class RefusedReport:
 
 
 def agent_contacts() -> list[AgentContact]:
-    """Newest batch of each site that ever delivered, by site."""
     return records(AgentContact, *run_statement("agent_contacts"))
 
 
 def newest_refused(limit: int = 20) -> list[RefusedReport]:
-    """Most recently rejected results, newest first."""
     return records(RefusedReport, *run_statement("newest_refused", limit=limit))

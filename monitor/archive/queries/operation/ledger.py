@@ -1,9 +1,6 @@
-"""Outcome of every scheduled measurement: each cycle and slot counts once, so that counts add up to the schedule.
+"""Outcome of every scheduled measurement; each cycle and slot counts once.
 
-Out: `LedgerLine`s of paths over a period. The schedule comes from the mesh's
-`MeasurementPeriod`s and slots; `monitor.archive.ingest.ledger` stores the agents' reports. If a cycle is reported more
-than once, `measured` counts before any other outcome, and a result before a gap of the agent. A cycle without a report
-is `awaited`.
+Of several reports, `measured` counts first, and results before gaps.
 """
 
 from __future__ import annotations
@@ -22,15 +19,15 @@ from monitor.mesh.schedule.endings import NOT_REPORTED, ONE_REPORTED
 from probes.kinds import CYCLE_KINDS
 from probes.site.wire import PLANNED_LATE, GapReason
 
+# Outcome of scheduled measurements without a report so far.
 AWAITED = "awaited"
-"""Outcome of scheduled measurements without a report so far."""
+# Outcome of measurements scheduled before the first account of their agent.
 UNKNOWN = "unknown"
-"""Outcome of measurements scheduled before the first account of their agent."""
 DAY_S = 86_400
 
 
 class SlotReason(StrEnum):
-    """Reason of an outcome, besides the `GapReason`s of an agent. The last two are of a test that was refused."""
+    """Reason of an outcome, besides `GapReason`; the last two are for refused tests."""
 
     NOT_IN_PLAN = "not_in_plan"
     NOT_REPORTED = "not_reported"
@@ -41,24 +38,21 @@ class SlotReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LedgerLine:
-    """Number of scheduled measurements of a path's test with the same outcome. `reason` is a `GapReason`, `not_in_plan`
-    or `not_reported` where the outcome is `missed`, `over_budget` where a budget of mesh.toml did not permit it,
-    `connection_refused` or `timeout` where it is `refused` and the tool said so, else None."""
+    """Number of a path's scheduled measurements of a test with the same outcome."""
 
     path_id: int
     test: str
     outcome: str
-    reason: str | None
+    reason: str | None  # a `GapReason` or `SlotReason`; None where unknown or not needed
     count: int
 
 
 def ledger_of_path(path_id: int, since: datetime, until: datetime) -> list[LedgerLine]:
-    """Measurements of a path scheduled in [since, until), by test, measured first."""
+    """Measurements scheduled in [since, until), by test, measured first."""
     return ledger_of_paths([path_id], since, until)
 
 
 def ledger_of_paths(path_ids: Sequence[int], since: datetime, until: datetime) -> list[LedgerLine]:
-    """Measurements of these paths scheduled in [since, until), as `ledger_of_path`."""
     check_period(since, until)
     parameters = {"since": since, "until": until, "path_ids": list(path_ids)}
     reversed_by = json.dumps({name: mesh_kind.reversed_by for name, mesh_kind in MESH_KINDS.items()})
@@ -67,6 +61,7 @@ def ledger_of_paths(path_ids: Sequence[int], since: datetime, until: datetime) -
 
 
 _IN_CYCLES = [kind.name for kind in CYCLE_KINDS]
+# Patterns of the details of slots.
 _SLOTS = {
     "not_reported": [f"{NOT_REPORTED}%", f"{ONE_REPORTED}%"],
     "budget": f"{RULE}%",
@@ -74,17 +69,14 @@ _SLOTS = {
     "connection_refused": "%connection refused%",
     "timed_out": "%timed out%",
 }
-"""Patterns of the details of slots."""
 
 
 def count_planned(lines: Iterable[LedgerLine]) -> int:
-    """Total number of measurements."""
     return sum(line.count for line in lines)
 
 
 def time_offline(since: datetime, until: datetime) -> dict[int, timedelta]:
-    """How long the agent of each site did not run in [since, until), as far as agents that run again have reported; by
-    site, without those that ran all the time. A query."""
+    """Reported time without a running agent in [since, until), by site, if any. A query."""
     gaps = AgentGap.objects.filter(test="", reason=GapReason.AGENT_OFFLINE, until__gt=since, since__lt=until)
     offline: dict[int, timedelta] = {}
     for site_id, began, ended in gaps.values_list("site_id", "since", "until"):

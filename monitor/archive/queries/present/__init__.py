@@ -1,1 +1,1 @@
-"""What the present of a path is followed from: the bursts that have arrived, with the order of their packets."""
+"""Arrived bursts, with the order of their packets, from which the present of a path is followed."""

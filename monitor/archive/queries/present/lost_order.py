@@ -1,7 +1,4 @@
-"""Bursts of many paths with the order of their lost packets, and the bursts that have arrived since a moment.
-
-In: paths with a time each, or the batches of sites that were seen before. Out: columns by path, size and time.
-"""
+"""Bursts of many paths with the order of their lost packets, and new arrivals."""
 
 from __future__ import annotations
 
@@ -24,49 +21,43 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 COUNTS, OWN_TEST = 0.0, 1.0
+# Stands for the size of packets followed without it.
 ONE_SIZE = 1
-"""In place of the size of packets that are followed without it."""
 OUTCOMES = tuple(outcome.value for outcome in Outcome if outcome is not Outcome.MEASURED)
 
 
 @dataclass(frozen=True, slots=True)
 class LostOrder:
-    """Bursts. `result` is COUNTS, OWN_TEST, or OWN_TEST plus the place of the outcome in OUTCOMES. `sums` are those of
-    Gilbert's chain, shape (4, bursts), each chain begun anew; `first_reply` and `last_reply` are the numbers of the
-    first and the last packet with a reply, from 0, NaN without any. All these are without the packets during own tests,
-    of which `loaded_sent` and `loaded_received` are counts: where these are in a burst is not known."""
+    """Bursts, without packets during own tests."""
 
     path_id: Floats
     packet_bytes: Floats
     at_s: Floats
     sent: Floats
     received: Floats
-    result: Floats
-    loaded_sent: Floats
+    result: Floats  # COUNTS, OWN_TEST, or OWN_TEST plus the outcome's place in OUTCOMES
+    loaded_sent: Floats  # packets during own tests, at unknown places in the burst
     loaded_received: Floats
-    sums: Floats
-    first_reply: Floats
-    last_reply: Floats
+    sums: Floats  # of Gilbert's chain, each begun anew: shape (4, bursts)
+    first_reply: Floats  # number, from 0, of the first packet with a reply; NaN without
+    last_reply: Floats  # number, from 0, of the last packet with a reply; NaN without
 
     def part(self, places: NDArray[np.int64]) -> LostOrder:
-        """The bursts at these places."""
         return LostOrder(*(getattr(self, field.name)[..., places] for field in fields(LostOrder)))
 
     @property
     def first_lost(self) -> Bools:
-        """Whether the first packet of each burst was lost."""
         return np.asarray(self.first_reply != 0.0, dtype=np.bool_)
 
     @property
     def last_lost(self) -> Bools:
-        """Whether the last packet of each burst was lost."""
         return np.asarray(self.last_reply != self.sent - 1.0, dtype=np.bool_)
 
     def places(self, was_lost: Bools) -> Floats:
-        """Of all packets of each burst, also those during own tests: the numbers of the first and the last with a
-        reply; and how many that count were lost before: shape (3, bursts). Where all are answered up to a packet, or
-        from one on, their counts tell it; of a burst of which only packets during own tests are answered `was_lost`,
-        the packet before, tells which."""
+        """Numbers of the first and last packet with a reply, and packets lost before, shape (3, bursts).
+
+        `was_lost`, the packet before, decides for bursts answered only during own tests.
+        """
         sent, answered = self.sent + self.loaded_sent, self.received + self.loaded_received
         is_none, has_other = self.received == 0.0, self.loaded_received > 0.0
         is_cut = np.where(is_none, has_other, self.received == self.last_reply + 1.0)
@@ -81,8 +72,7 @@ class LostOrder:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """The newest batch of a spool, and the earliest measurement in its batches that had not been seen; None without
-    any measurement in them."""
+    """Newest batch of a spool, with its earliest unseen measurement, or None."""
 
     site_id: int
     spool: str
@@ -91,8 +81,7 @@ class Arrival:
 
 
 def arrivals(seen: Mapping[tuple[int, str], int], since: datetime) -> list[Arrival]:
-    """The spools with batches received from `since` on that were not seen: `seen` has the newest number of each site
-    and spool."""
+    """Spools with unseen batches; `seen` has each site's and spool's newest number."""
     parameters = {
         "site_ids": array_text(site_id for site_id, _ in seen),
         "spools": [spool for _, spool in seen],
@@ -103,8 +92,7 @@ def arrivals(seen: Mapping[tuple[int, str], int], since: datetime) -> list[Arriv
 
 
 def lost_order(path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> LostOrder:
-    """The bursts of each path from its own time on (seconds since the epoch), a day at most before `until`;
-    all sizes. Each path is listed once."""
+    """Bursts of each path since its own time (seconds since the epoch), a day at most. Paths are listed once."""
     ids, first_s = np.asarray(path_ids, dtype=np.int64), np.asarray(since_s, dtype=np.float64)
     parts = [_none()]
     for group in groups_of(first_s, until):
@@ -127,8 +115,8 @@ def lost_order(path_ids: Sequence[int], since_s: Sequence[float], until: datetim
 
 
 def lost_one_way(way: str, path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> LostOrder:
-    """As `lost_order`, of the packets that STAMP counts `forward` or `reverse`: their order is not known, all sizes of
-    a path are one, and cycles during own tests are left out."""
+    """As `lost_order`, for packets counted by STAMP `forward` or `reverse`: order unknown, sizes pooled, without own
+    tests."""
     columns = newest_directions(path_ids, since_s, until)
     sent = columns[f"{way}_sent"]
     places = np.flatnonzero(sent > 0.0)
@@ -149,7 +137,6 @@ def _none() -> LostOrder:
 
 
 def _with_order(bursts: LostOrder, packets: Floats, rtts: bytes) -> LostOrder:
-    """The sums and replies of bursts, of those with some replies by their order."""
     sums = sums_of_whole(bursts.sent, bursts.received)
     first_reply = np.where(bursts.received > 0.0, 0.0, np.nan)
     last_reply = np.where(bursts.received > 0.0, bursts.sent - 1.0, np.nan)

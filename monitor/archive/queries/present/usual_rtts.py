@@ -1,4 +1,4 @@
-"""The usual RTT of paths at an hour of the day."""
+"""Usual RTT of paths at an hour of the day."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DAYS = 7
 
 
 def usual_rtts(hour: datetime) -> dict[int, float]:
-    """The median of the hourly median RTTs of each path in this hour of the DAYS days before, in ms: a query."""
+    """Median of hourly median RTTs in ms, in this hour of the DAYS days before. A query."""
     hours = [hour - timedelta(days=days) for days in range(1, DAYS + 1)]
     _, rows = run_statement("usual_rtts", hours=hours)
     return dict(rows)

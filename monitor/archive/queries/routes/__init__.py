@@ -1,1 +1,1 @@
-"""Routes of paths over time, and the traces that show them."""
+"""Routes of paths over time, and their traces."""

@@ -1,9 +1,5 @@
-"""Route changes with their effect on RTT and loss, as `monitor.analysis.routes.effects` finds it in raw bursts.
-
-In: path ids and aware times, half open. Out: records. A change is measured by the pings of its path and by those of the
-reverse path, because RTTs cross both routes. Changes without an effect are returned too, with `effect` None: pages and
-reports count them. Changes of several flows at the same time are a single change.
-"""
+"""Route changes with their effect on RTT and loss, by pings of the path and its reverse
+(`monitor.analysis.routes.effects`)."""
 
 from __future__ import annotations
 
@@ -20,22 +16,21 @@ from monitor.archive.queries.around import BurstColumns, bursts_around
 from monitor.archive.queries.routes.periods import RouteChange, changes_between
 from monitor.mesh.models import Path
 
+# Longest time between the traces around a change to which an effect can be attributed.
 LONGEST_UNSEEN = timedelta(hours=1)
-"""Time between the two traces that enclose a change, with which an effect can be attributed to it."""
 BEFORE = timedelta(seconds=effects.HISTORY_S + effects.WINDOW_S)
 AFTER = timedelta(seconds=effects.LOSS_AFTER_S)
+# Changes with bursts read together: raw bursts are read for a day at most.
 TOGETHER = timedelta(hours=12)
-"""Changes whose bursts are read together: raw bursts are read for a day at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredChange:
-    """A route change, with its effect on the pings of `measured_path_id`: its own path or the reverse path. `effect`
-    is None without an effect, and while too few bursts have followed."""
+    """Route change with its effect on pings of its own or the reverse path."""
 
     change: RouteChange
     measured_path_id: int
-    effect: ChangeEffect | None
+    effect: ChangeEffect | None  # None without an effect, or while too few bursts have followed
 
     @property
     def path_id(self) -> int:
@@ -43,18 +38,17 @@ class MeasuredChange:
 
     @property
     def rtt_shift_ms(self) -> float | None:
-        """Step of the RTT; None without a step."""
+        """RTT step; None without a step."""
         return None if self.effect is None or self.effect.rtt is None else self.effect.rtt.shift_ms
 
 
 def measured_changes(since: datetime, until: datetime, path_ids: Sequence[int] | None = None) -> list[MeasuredChange]:
-    """The changes of route that began in a period, in order of time, each with its effect; of all paths by
-    default. Reads raw bursts of three hours before each change."""
+    """Route changes that began in a period, with effects, by time. Reads raw bursts of three hours before each."""
     return effects_of(distinct_changes(changes_between(since, until, path_ids)))
 
 
 def distinct_changes(changes: Iterable[RouteChange]) -> list[RouteChange]:
-    """The changes without those of other flows of the same path at the same time, in order of time."""
+    """Drop simultaneous changes of other flows of a path."""
     distinct: list[RouteChange] = []
     newest: dict[int, RouteChange] = {}
     for change in sorted(changes, key=lambda change: (change.at, change.path_id, change.last_before_at)):
@@ -67,7 +61,6 @@ def distinct_changes(changes: Iterable[RouteChange]) -> list[RouteChange]:
 
 
 def effects_of(changes: Sequence[RouteChange], until: datetime | None = None) -> list[MeasuredChange]:
-    """These changes, which are in order of time, with their effects by the bursts before `until`, if given."""
     reverse = reverse_paths({change.path_id for change in changes})
     measured = []
     for together in _chunks(changes):
@@ -82,7 +75,7 @@ def effects_of(changes: Sequence[RouteChange], until: datetime | None = None) ->
 
 
 def reverse_paths(path_ids: Iterable[int]) -> dict[int, int]:
-    """The path in the reverse direction of each of these paths that has such a path."""
+    """Reverse path of each path, if any."""
     rows = Path.objects.filter(pk__in=list(path_ids)).values_list("pk", "source_id", "destination_id")
     ends = {path_id: (source, destination) for path_id, source, destination in rows}
     back = Path.objects.filter(
@@ -98,7 +91,6 @@ def reverse_paths(path_ids: Iterable[int]) -> dict[int, int]:
 
 
 def burst_series(bursts: BurstColumns) -> dict[int, BurstSeries]:
-    """The bursts of each path with its smallest packets, without those during our own throughput tests."""
     series = {}
     for path_id in np.unique(bursts.path_id).tolist():
         own = (bursts.path_id == path_id) & (bursts.during_test == 0.0) & (bursts.sent > 0.0)
@@ -111,7 +103,6 @@ def burst_series(bursts: BurstColumns) -> dict[int, BurstSeries]:
 
 
 def _medians(rtts_ms: Floats) -> Floats:
-    """Of each burst, NaN where all packets were lost."""
     medians = np.full(len(rtts_ms), np.nan)
     answered = ~np.isnan(rtts_ms).all(axis=1) if rtts_ms.size else np.zeros(len(rtts_ms), dtype=bool)
     medians[answered] = np.nanmedian(rtts_ms[answered], axis=1) if answered.any() else np.nan
@@ -119,7 +110,6 @@ def _medians(rtts_ms: Floats) -> Floats:
 
 
 def _chunks(changes: Sequence[RouteChange]) -> list[list[RouteChange]]:
-    """Changes in order of time, in parts of at most `TOGETHER`."""
     chunks: list[list[RouteChange]] = []
     for change in changes:
         if not chunks or change.at - chunks[-1][0].at >= TOGETHER:
@@ -140,7 +130,6 @@ def _series(path_ids: set[int], changes: Sequence[RouteChange], until: datetime 
 
 
 def _measured(change: RouteChange, series: Mapping[int, BurstSeries]) -> MeasuredChange:
-    """With the effect on the pings of its own path, else of the reverse path."""
     if _is_dated(change):
         for path_id, bursts in series.items():
             since_s = None if change.before_since is None else change.before_since.timestamp()
@@ -152,7 +141,6 @@ def _measured(change: RouteChange, series: Mapping[int, BurstSeries]) -> Measure
 
 
 def _near(series: BurstSeries, change: RouteChange) -> BurstSeries:
-    """The bursts up to the next change of the route, which may have an effect of its own."""
     until = change.at + AFTER if change.after_until is None else min(change.at + AFTER, change.after_until)
     first, last = (change.last_before_at - BEFORE).timestamp(), until.timestamp()
     near = slice(*np.searchsorted(series.at_s, (first, last)).tolist())

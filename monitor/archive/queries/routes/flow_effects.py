@@ -1,7 +1,4 @@
-"""Whether load balancing over flows changes RTT or loss of paths, by their newest traces over several flows.
-
-In: path ids and aware times, half open. Out: a record for each path that was traced so.
-"""
+"""Whether load balancing over flows changes RTT or loss, by the newest traces over several flows."""
 
 from __future__ import annotations
 
@@ -14,13 +11,13 @@ import msgspec
 from monitor.archive.statements import check_period, columns, run_statement
 from probes.trace.spec import FlowEffect
 
+# Agents compare the flows of a path once a day.
 LONGEST_VALID = timedelta(days=2)
-"""Agents compare the flows of a path once a day."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFlowEffect:
-    """The comparison of the flows of a path by the trace that began `at`."""
+    """Comparison of a path's flows by a trace."""
 
     path_id: int
     at: datetime
@@ -28,7 +25,7 @@ class StoredFlowEffect:
 
 
 def newest_flow_effects(path_ids: Sequence[int], until: datetime) -> dict[int, StoredFlowEffect]:
-    """The newest comparison of each path in the `LONGEST_VALID` before a moment; paths without any are left out."""
+    """Newest comparison of each path within `LONGEST_VALID`, if any."""
     since = until - LONGEST_VALID
     check_period(since, until)
     _, rows = run_statement(
@@ -38,5 +35,4 @@ def newest_flow_effects(path_ids: Sequence[int], until: datetime) -> dict[int, S
 
 
 def flow_effect_of(text: str) -> FlowEffect:
-    """The content of the JSON column `flow_effect`."""
     return msgspec.json.decode(text, type=FlowEffect)

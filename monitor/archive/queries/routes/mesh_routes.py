@@ -1,7 +1,4 @@
-"""Routes of many paths at a moment, and the number of their changes by time: for the graph of the mesh.
-
-In: aware times, and path ids or router addresses that limit the paths. Out: records.
-"""
+"""Routes of many paths at a moment, and their changes by time."""
 
 from __future__ import annotations
 
@@ -16,8 +13,7 @@ LARGEST = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class MeshRoute:
-    """A route that a path took at a moment; paths with balanced load have several. `last_at` is its last trace by
-    then."""
+    """Route of a path at a moment; load balancing makes several. `last_at` is its last trace by then."""
 
     path_id: int
     route_id: int
@@ -28,8 +24,6 @@ class MeshRoute:
 
 @dataclass(frozen=True, slots=True)
 class ChangeStep:
-    """The route changes in a step of a period, counted from 0."""
-
     step: int
     changes: int
     first_at: datetime
@@ -43,8 +37,7 @@ def mesh_routes(
     addresses: Sequence[str] | None = None,
     most: int = LARGEST,
 ) -> list[MeshRoute]:
-    """The routes at a moment by path, at most `most`: of all paths, or these; through any of `addresses`, if given. A
-    path that was not traced in the day before has none."""
+    """At most `most` routes, through any of `addresses`, if given; none of paths untraced for a day."""
     return select(
         MeshRoute,
         "mesh_routes",
@@ -58,7 +51,6 @@ def mesh_routes(
 def change_steps(
     since: datetime, until: datetime, step_s: float, path_ids: Sequence[int] | None = None
 ) -> list[ChangeStep]:
-    """The steps of a period in which routes changed, of all paths or these."""
     check_period(since, until)
     return select(
         ChangeStep, "route_change_steps", since=since, until=until, step_s=step_s, path_ids=optional_list(path_ids)

@@ -1,9 +1,4 @@
-"""Routes of paths: over a period, at a moment, through a router, and their changes.
-
-In: path ids and aware times, half open. Out: records. A flow of a path is on one route at a time; where load is
-balanced, flows of a path are on different routes at the same time. A flow whose traces ended is on its last route:
-`last_at` tells until when that was seen.
-"""
+"""Routes of paths over a period, at a moment, or through a router, and their changes."""
 
 from __future__ import annotations
 
@@ -17,14 +12,13 @@ from monitor.archive.statements import check_period, columns, optional_list, rec
 
 @dataclass(frozen=True, slots=True)
 class StoredRoute:
-    """A route of a path, its `number` among those of the path. `hops` are addresses from TTL 1 on, None if never seen;
-    the last is the destination where it was `reached`."""
+    """Route of a path."""
 
     id: int
     path_id: int
-    number: int
-    hops: list[str | None]
-    reached: bool
+    number: int  # among the path's routes
+    hops: list[str | None]  # addresses from TTL 1 on, None if never seen
+    reached: bool  # whether the last hop is the destination
     first_at: datetime
     last_at: datetime | None
 
@@ -35,15 +29,13 @@ class StoredRoute:
 
 @dataclass(frozen=True, slots=True)
 class RoutePeriod:
-    """A period in which a flow was on a route: from its first trace there to the first on another, None for the present
-    route. `last_at` is its last trace there, once it has ended the last that contradicts the next; `flow` is None where
-    the traces had none."""
+    """Period of a flow on a route, until its first trace on another, or None."""
 
     path_id: int
     protocol: str
-    flow: int | None
+    flow: int | None  # None for traces without flows
     since: datetime
-    last_at: datetime
+    last_at: datetime  # last trace there; once ended, the last that contradicts the next
     until: datetime | None
     route_id: int
     number: int
@@ -57,7 +49,7 @@ class RoutePeriod:
 
 @dataclass(frozen=True, slots=True)
 class TraceGap:
-    """A pause in the traces of a flow, from the trace before it to the one after: the route is not known."""
+    """Pause between two traces of a flow, with an unknown route."""
 
     path_id: int
     protocol: str
@@ -68,26 +60,21 @@ class TraceGap:
 
 @dataclass(frozen=True, slots=True)
 class RouteChange:
-    """A change of the route of a flow: after `last_before_at`, the last trace that contradicts the one at `at`, and by
-    that, the first on the route after.
-
-    `before_since` is the first trace after the change before it, `after_until` that of the change after it; None
-    without such a change.
-    """
+    """Route change of a flow."""
 
     path_id: int
     protocol: str
     flow: int | None
-    last_before_at: datetime
-    at: datetime
+    last_before_at: datetime  # last trace that contradicts the trace at `at`
+    at: datetime  # first trace that shows the new route
     before_id: int
     before_hops: list[str | None]
     before_reached: bool
     after_id: int
     after_hops: list[str | None]
     after_reached: bool
-    before_since: datetime | None
-    after_until: datetime | None
+    before_since: datetime | None  # first trace after the previous change, if any
+    after_until: datetime | None  # first trace after the next change, if any
 
     @property
     def before(self) -> RouteHops:
@@ -100,7 +87,7 @@ class RouteChange:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A route that has a router at `ttl`, in the period in which a flow was on it."""
+    """Route with a router at `ttl`, and a flow's period on it."""
 
     path_id: int
     route_id: int
@@ -114,41 +101,38 @@ class Passage:
 
 
 def routes_between(path_ids: Sequence[int], since: datetime, until: datetime) -> list[RoutePeriod]:
-    """The periods of these paths that reach into a period, by path, flow and time."""
+    """Periods that overlap, by path, flow and time."""
     check_period(since, until)
     return select(RoutePeriod, "routes_between", path_ids=list(path_ids), since=since, until=until)
 
 
 def trace_gaps(path_ids: Sequence[int], since: datetime, until: datetime, least: timedelta) -> list[TraceGap]:
-    """The pauses of at least this length between traces in a period, by path, flow and time."""
+    """Pauses of at least this length between traces, by path, flow and time."""
     check_period(since, until)
     return select(TraceGap, "trace_gaps", path_ids=list(path_ids), since=since, until=until, least=least)
 
 
 def routes_at(path_ids: Sequence[int], at: datetime) -> dict[int, RoutePeriod]:
-    """The route of each path at a moment: of several flows, that which was traced last before it. Paths without a trace
-    by then are left out."""
+    """Route of each traced path at a moment; of several flows, the flow traced last."""
     return {period.path_id: period for period in select(RoutePeriod, "routes_at", path_ids=list(path_ids), at=at)}
 
 
 def changes_between(since: datetime, until: datetime, path_ids: Sequence[int] | None = None) -> list[RouteChange]:
-    """The changes of route that began in a period, in order of time; of all paths by default."""
+    """Route changes that began in a period, by time; of all paths by default."""
     check_period(since, until)
     return select(RouteChange, "route_changes", since=since, until=until, path_ids=optional_list(path_ids))
 
 
 def paths_through(address: str, since: datetime, until: datetime) -> list[Passage]:
-    """The periods within a period in which paths went through the router with this address, by path and time."""
     return paths_through_any([address], since, until)
 
 
 def paths_through_any(addresses: Sequence[str], since: datetime, until: datetime) -> list[Passage]:
-    """As `paths_through`, for any of these addresses: each route with the first of them on it."""
+    """As `paths_through`, with the first of these addresses on each route."""
     check_period(since, until)
     return select(Passage, "paths_through", addresses=list(addresses), since=since, until=until)
 
 
 def stored_routes(route_ids: Sequence[int]) -> dict[int, StoredRoute]:
-    """Routes by their identifiers; those that do not exist are left out."""
     names, rows = run_statement("stored_routes", columns(StoredRoute), ids=list(route_ids))
     return {route.id: route for route in records(StoredRoute, names, rows)}

@@ -8,11 +8,11 @@ from monitor.archive.statements import check_period, run_statement
 
 
 def routers_since(since: datetime) -> list[str]:
-    """Addresses on the routes that a trace showed since this time, each once."""
+    """Distinct addresses on routes traced since this time."""
     return [address for (address,) in run_statement("routers_since", since=since)[1]]
 
 
 def routers_between(since: datetime, until: datetime) -> list[str]:
-    """Addresses on the routes that paths had within a period, each once."""
+    """Distinct addresses on routes within a period."""
     check_period(since, until)
     return [address for (address,) in run_statement("routers_between", since=since, until=until)[1]]

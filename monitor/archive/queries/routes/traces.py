@@ -1,8 +1,4 @@
-"""Traces of a path with their hops.
-
-In: a path and a period, as aware times, half open. Out: records. A trace has the addresses of its route, None at a TTL
-where it had no reply itself.
-"""
+"""Traces of a path with their hops: addresses of its route, None where the trace had no reply."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ SHORTEST = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class MplsEntry:
-    """An entry of a label stack (RFC 4950)."""
+    """Entry of a label stack (RFC 4950)."""
 
     label: int
     traffic_class: int
@@ -30,8 +26,7 @@ class MplsEntry:
 
 @dataclass(frozen=True, slots=True)
 class TraceHop:
-    """A hop of a trace: `rtts_ms` has an entry for each probe, None without a reply. Fields as in
-    `probes.trace.spec.Hop`."""
+    """Hop of a trace, as `probes.trace.spec.Hop`; `rtts_ms` has None without a reply."""
 
     ttl: int
     address: str | None
@@ -52,8 +47,6 @@ class TraceHop:
 
 @dataclass(frozen=True, slots=True)
 class TraceRow:
-    """A row of `trace` with the hops of its route; `mpls`, `errors`, `others` and `flow_effect` are JSON."""
-
     path_id: int
     at: datetime
     test: str
@@ -79,7 +72,7 @@ class TraceRow:
 
 @dataclass(frozen=True, slots=True)
 class StoredTrace:
-    """A trace; without hops unless `outcome` is `measured`. `route_id` is None where no router replied."""
+    """Trace, without hops unless measured. `route_id` is None where no router replied."""
 
     path_id: int
     at: datetime
@@ -98,19 +91,18 @@ class StoredTrace:
 
     @property
     def route(self) -> RouteHops:
-        """The hops that this trace saw; a router that ended it with an error is none."""
+        """Hops with replies, without a router that ended the trace."""
         return trimmed([None if hop.error is not None else hop.address for hop in self.hops], reached=self.reached)
 
 
 def traces_between(path_id: int, since: datetime, until: datetime) -> list[StoredTrace]:
-    """All traces of a path that began in the period, oldest first, whatever their outcome."""
+    """All traces of any outcome, oldest first."""
     check_period(since, until)
     rows = select(TraceRow, "traces_between", path_id=path_id, since=since, until=until)
     return [_trace(row) for row in rows]
 
 
 def traces_at(path_id: int, at: datetime) -> list[StoredTrace]:
-    """The traces of a path that began at this moment, of several flows each."""
     return traces_between(path_id, at, at + SHORTEST)
 
 
@@ -137,6 +129,5 @@ def _hops(row: TraceRow) -> list[TraceHop]:
 
 
 def _by_ttl(text: str | None) -> dict[str, Any]:
-    """The content of a JSON column, by TTL."""
     content: dict[str, Any] = {} if text is None else json.loads(text)
     return content

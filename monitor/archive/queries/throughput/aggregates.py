@@ -1,8 +1,4 @@
-"""Results of aggregate tests: sum, members, fairness, and the packets of other paths meanwhile.
-
-In: a period, a path, or the number of a run. Out: frozen records, newest first.
-`monitor.archive.aggregates.settle` computes the results.
-"""
+"""Results of aggregate tests: sum, members, fairness, and other paths' packets."""
 
 from __future__ import annotations
 
@@ -22,21 +18,19 @@ from monitor.mesh.document.entries import ON_DEMAND_AGGREGATE
 
 
 class MemberResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A member. `outcome` is None until its agent reported; rates are None unless measured. `common_bps` is its rate
-    while all measured members sent, `throughput_bps` that of its whole test; `late_s` is from the begin of the first
-    member to its own."""
+    """Member of a run; rates are None unless measured."""
 
     path_id: int
     slot_id: int
     source: str
     destination: str
-    outcome: str | None
+    outcome: str | None  # None until its agent reported
     detail: str | None = None
     began_at: datetime | None = None
-    late_s: float | None = None
+    late_s: float | None = None  # from the first member's begin to its own
     duration_s: float | None = None
-    throughput_bps: float | None = None
-    common_bps: float | None = None
+    throughput_bps: float | None = None  # of its whole test
+    common_bps: float | None = None  # while all measured members sent
     retransmits: int | None = None
     rtt_mean_ms: float | None = None
 
@@ -46,8 +40,7 @@ class MemberResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HarmedPath(msgspec.Struct, frozen=True, kw_only=True):
-    """Another path that shares a host or an uplink with the test: its packets under load, and those of the hour before.
-    `shares` names what it shares."""
+    """Path that shares a host or uplink with the test: packets under load, and in the hour before."""
 
     path_id: int
     source: str
@@ -74,16 +67,13 @@ class HarmedPath(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AggregateDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """The column `details`."""
-
     members: tuple[MemberResult, ...] = ()
     harm: tuple[HarmedPath, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateResult:
-    """A run of an aggregate test. `sum_bps` is None unless all members measured at the same time; the sum of those that
-    did is then `partial_sum_bps`."""
+    """Run of an aggregate test."""
 
     slot_id: int
     test: str
@@ -94,8 +84,8 @@ class AggregateResult:
     is_final: bool
     member_count: int
     measured: int
-    sum_bps: float | None
-    partial_sum_bps: float | None
+    sum_bps: float | None  # None unless all members measured at the same time
+    partial_sum_bps: float | None  # sum of the members that measured at the same time
     fairness: float | None
     common_began_at: datetime | None
     common_s: float | None
@@ -109,7 +99,6 @@ class AggregateResult:
 
     @property
     def missing(self) -> tuple[MemberResult, ...]:
-        """Members without a rate."""
         return tuple(member for member in self.members if not member.is_measured)
 
     @property
@@ -118,7 +107,6 @@ class AggregateResult:
 
     @property
     def sentence(self) -> str:
-        """State of the result in words."""
         if self.state is AggregateState.COMPLETE:
             return f"All {self.member_count} members sent together for {self.common_s:.1f} s."
         if self.state is AggregateState.APART:
@@ -137,7 +125,7 @@ class AggregateResult:
 
 @dataclass(frozen=True, slots=True)
 class AggregateSummary:
-    """The runs of an aggregate test in a period; `complete` of them have a sum. None without any of these."""
+    """Runs of an aggregate test in a period; `complete` have a sum."""
 
     test: str
     shape: str
@@ -150,7 +138,7 @@ class AggregateSummary:
 
 
 def aggregate_summaries(since: datetime, until: datetime, path_ids: Collection[int]) -> list[AggregateSummary]:
-    """The tests of mesh.toml with a member on one of these paths that started in [since, until), by name."""
+    """Tests of mesh.toml with a member on these paths, started in [since, until), by name."""
     check_period(since, until)
     columns = ("test", "shape", "path_ids", "sum_bps", "fairness")
     wanted, by_test = frozenset(path_ids), dict[tuple[str, str], list[tuple[float | None, float | None]]]()
@@ -178,33 +166,29 @@ def _summary(test: str, shape: str, runs: Sequence[tuple[float | None, float | N
 
 
 def _planned_runs(since: datetime, until: datetime) -> QuerySet[AggregateRun]:
-    """Final runs of the tests of mesh.toml: those on demand have settings of their own."""
     rows = AggregateRun.objects.filter(starts_at__gte=since, starts_at__lt=until, is_final=True)
     return rows.exclude(test=ON_DEMAND_AGGREGATE)
 
 
 def aggregate_results(since: datetime, until: datetime, most: int) -> list[AggregateResult]:
-    """Runs that started in [since, until), newest first."""
     check_period(since, until)
     rows = AggregateRun.objects.filter(starts_at__gte=since, starts_at__lt=until).order_by("-starts_at", "-slot_id")
     return [_result(row) for row in rows[:most]]
 
 
 def newest_final_runs(since: datetime, until: datetime) -> list[AggregateResult]:
-    """The newest final run of each test of mesh.toml that started in [since, until), by name."""
     check_period(since, until)
     rows = _planned_runs(since, until)
     return [_result(row) for row in rows.order_by("test", "-starts_at").distinct("test")]
 
 
 def aggregate_result(slot_id: int) -> AggregateResult | None:
-    """A run by the slot of its first member, or of any other."""
+    """Run by the slot of any member."""
     row = AggregateRun.objects.filter(pk=slot_id).first()
     return None if row is None else _result(row)
 
 
 def newest_of_path(path_id: int, since: datetime, until: datetime, most: int) -> list[AggregateResult]:
-    """Runs with a member on this path."""
     check_period(since, until)
     rows = AggregateRun.objects.filter(starts_at__gte=since, starts_at__lt=until, path_ids__contains=path_id).order_by(
         "-starts_at"
@@ -225,12 +209,11 @@ _OF_RUN = (
     "partial_sum_bps", "fairness", "common_s", "start_spread_s",
 )  # fmt: skip
 _OF_MEMBER = ("source", "destination", "outcome", "detail", "late_s", "throughput_bps", "common_bps", "retransmits")
+# Columns of the CSV: run columns, repeated for each member, and member columns.
 MEMBER_COLUMNS = (*_OF_RUN, *_OF_MEMBER)
-"""Columns of the CSV: those of a run, repeated for each member, and those of the member."""
 
 
 def member_rows(results: Iterable[AggregateResult]) -> list[Sequence[Any]]:
-    """A row for each member, as in `MEMBER_COLUMNS`."""
     return [
         [getattr(result, name) for name in _OF_RUN] + [getattr(member, name) for name in _OF_MEMBER]
         for result in results

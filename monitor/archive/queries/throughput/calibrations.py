@@ -1,9 +1,5 @@
-"""Calibration of the throughput estimate by a path's own tests of the eight weeks before a moment.
-
-In: paths with a packet size each, and the moment. Only whole days that ended before it are used, so that a test is
-never part of its own calibration. Out: `DayOfTests`s, and a `PathCalibration` for a kind of transfer.
-`monitor.analysis.tcp.calibration` has the method.
-"""
+"""Calibrate the throughput estimate by a path's own tests, on whole days of the eight weeks before
+(`monitor.analysis.tcp.calibration`)."""
 
 from __future__ import annotations
 
@@ -20,6 +16,7 @@ from monitor.archive.statements import records, run_statement
 from monitor.mesh.document.entries import ON_DEMAND
 
 LOOKBACK = timedelta(days=56)
+# Tests limited by window, application or CPU show nothing about the path's loss.
 HELD_BY_PATH = (
     Verdict.RANDOM_LOSS,
     Verdict.LOSS,
@@ -28,13 +25,11 @@ HELD_BY_PATH = (
     Verdict.REORDERING,
     Verdict.UNDETERMINED,
 )
-"""Verdicts whose tests are used: a test limited by window, application or CPU shows nothing about the path's loss."""
 
 
 @dataclass(frozen=True, slots=True)
 class DayOfTests:
-    """A UTC day of a path: the median of its tests with this congestion control and number of streams, and its
-    pings."""
+    """UTC day of a path: median of tests of one kind, and pings."""
 
     path_id: int
     day: datetime
@@ -49,19 +44,19 @@ class DayOfTests:
 
 @dataclass(frozen=True, slots=True)
 class PathCalibration:
-    """Calibration for a kind of transfer; `calibration` is None with too few days."""
+    """Calibration for a kind of transfer; None with too few days."""
 
     calibration: Calibration | None
     stretches: int
 
     @property
     def used(self) -> Calibration | None:
-        """The calibration if it would have improved the estimate."""
+        """Calibration, if it would have improved the estimate."""
         return self.calibration if self.calibration is not None and self.calibration.helps else None
 
 
 def days_of_tests(before: datetime, sizes: Mapping[int, int]) -> dict[int, list[DayOfTests]]:
-    """Days of tests of each path, oldest first; `sizes` has the packet size of each."""
+    """Days of tests by path, oldest first; `sizes` has packet sizes."""
     until = start_of("day", before)
     parameters = {"path_ids": list(sizes), "sizes": list(sizes.values()), "since": until - LOOKBACK, "until": until}
     days: dict[int, list[DayOfTests]] = defaultdict(list)
@@ -74,7 +69,7 @@ def days_of_tests(before: datetime, sizes: Mapping[int, int]) -> dict[int, list[
 
 
 def calibration(days: Iterable[DayOfTests], sender: str | None, streams: int) -> PathCalibration | None:
-    """Calibrate by the days of a path, for transfers of this kind; None without tests of that kind, and for BBR."""
+    """Calibrate for transfers of this kind; None without such tests, and for BBR."""
     alike = [
         tcp.MeasuredDay(day.rtt_ms, day.lost, day.sent, day.measured_bps, day.capacity_bps)
         for day in days
@@ -87,16 +82,16 @@ def calibration(days: Iterable[DayOfTests], sender: str | None, streams: int) ->
 
 
 def newest_kind(days: Sequence[DayOfTests]) -> tuple[str | None, int]:
-    """Congestion control and streams of the newest day, the fewest streams where there are several."""
+    """Congestion control and streams of the newest day, preferring fewest streams."""
     newest = min(days, key=lambda day: (-day.day.timestamp(), day.streams, day.congestion_control or ""))
     return newest.congestion_control, newest.streams
 
 
 def control_of(sender: str | None) -> CongestionControl:
-    """Model for a congestion control named as in Linux; CUBIC's where it is missing or has no model."""
+    """Model for a Linux congestion control name; CUBIC's if missing or without model."""
     return CongestionControl(sender) if sender in set(CongestionControl) else CongestionControl.CUBIC
 
 
 def is_bbr(sender: str | None) -> bool:
-    """Whether the congestion control is BBR, which does not react to loss."""
+    """BBR does not react to loss."""
     return sender is not None and sender.startswith("bbr")

@@ -1,7 +1,4 @@
-"""Captures of the ends of throughput tests, with their findings.
-
-In: the slot of a test. Out: `EndCapture`, the sender's first; the pcap file itself by `pcap_of_end`.
-"""
+"""Captures of the ends of throughput tests, with their findings, sender first."""
 
 from __future__ import annotations
 
@@ -17,23 +14,21 @@ from monitor.archive.models import StoredCapture
 
 @dataclass(frozen=True, slots=True)
 class EndCapture:
-    """The capture of an end, or the `reason` for none. `parts` are those of the test that it has, empty for all packets
-    up to the last. `findings` are None until they are computed; `losses` are in the sender's, None without both
-    captures."""
+    """Capture of an end, or the `reason` for none."""
 
     slot_id: int
     role: str
     captured_at: datetime
     packets: int
     left_out_packets: int
-    parts: tuple[KeptPart, ...]
+    parts: tuple[KeptPart, ...]  # captured parts of the test; empty: all packets up to the last
     reason: str | None
-    findings: CaptureFindings | None
-    losses: CaptureLosses | None
+    findings: CaptureFindings | None  # None until computed
+    losses: CaptureLosses | None  # in the sender's capture; None without both captures
 
 
 def captures_of(slot_id: int) -> list[EndCapture]:
-    """The captures of a test, the sender's first; empty where none was asked for, or its data has been deleted."""
+    """Captures of a test, sender first; empty if none was requested or data was deleted."""
     captures = [
         EndCapture(
             slot_id=slot_id,
@@ -52,6 +47,6 @@ def captures_of(slot_id: int) -> list[EndCapture]:
 
 
 def pcap_of_end(slot_id: int, role: str) -> bytes | None:
-    """The pcap file of an end; None where there is none. Raises `CaptureError` where it is damaged."""
+    """Pcap file of an end, or None. Raises `CaptureError` where it is damaged."""
     row = StoredCapture.objects.filter(slot_id=slot_id, role=role).values_list("pcap_zlib", flat=True).first()
     return None if row is None else unpacked(bytes(row))

@@ -1,9 +1,5 @@
-"""Forecast of a path's next throughput test from its tests of the eight weeks before a moment.
-
-In: a path, a packet size of its pings, the moment and the kind of transfer. Out: a `Forecast` of
-`monitor.analysis.tcp.forecasts`, which has the method. Only data from before the moment is read, and of each test only
-the pings before it.
-"""
+"""Forecast a path's next throughput test from tests of the eight weeks before (`monitor.analysis.tcp.forecasts`),
+reading no later data."""
 
 from __future__ import annotations
 
@@ -23,21 +19,20 @@ from monitor.archive.queries.throughput.calibrations import LOOKBACK
 from monitor.archive.statements import run_statement
 from monitor.mesh.document.entries import ON_DEMAND
 
+# RTT percentiles; the 80% interval lies between them.
 TAILS = (0.1, 0.9)
-"""RTT percentiles; the 80% interval lies between them."""
+# Newest bursts, with the present RTT as their median.
 NOW_BURSTS = 5
-"""The newest bursts whose median is the present RTT."""
+# Enough for the errors of fifty forecasts.
 MOST_TESTS = 60
-"""Enough for the errors of fifty forecasts."""
 
+# Forecast, low and high end of its interval, and the test, in bit/s.
 Replayed = tuple[float, float, float, float]
-"""Forecast, low and high end of its interval, and the test, in bit/s."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnansweredPings:
-    """An outage that lasts at `until`: no ping is answered from `since` on, the begin of the first such burst of the
-    half hour. There is nothing to estimate from."""
+    """Outage at `until`: no ping answered since `since` in the half hour."""
 
     since: datetime
     until: datetime
@@ -46,7 +41,7 @@ class UnansweredPings:
 def path_forecast(
     path_id: int, packet_bytes: int, until: datetime, sender: str | None, kind: TransferKind
 ) -> Forecast | None:
-    """Forecast a test at `until`; None without tests of this kind. `sender` is the congestion control of the tests."""
+    """Forecast a test at `until`; None without tests of this kind."""
     _, rows = run_statement(
         "tests_of_kind",
         path_id=path_id,
@@ -66,10 +61,8 @@ def path_forecast(
 
 
 def forecasts_of_tests(path_ids: Sequence[int], since: datetime, until: datetime) -> list[Replayed]:
-    """The tests of these paths that began in the period, each with its forecast from the tests before it.
-
-    Of each path the newest `MOST_TESTS` tests are read, without the pings before them.
-    """
+    """Tests in the period with forecasts from earlier tests, without pings; of each path the newest `MOST_TESTS` are
+    read."""
     _, rows = run_statement(
         "newest_tcp_tests",
         path_ids=list(path_ids),
@@ -90,8 +83,7 @@ def forecasts_of_tests(path_ids: Sequence[int], since: datetime, until: datetime
 
 
 def present_pings(path_id: int, packet_bytes: int, until: datetime) -> tuple[PathPings, Rtt] | UnansweredPings | None:
-    """The pings and the RTT of the half hour before `until`, since the last change of loss or RTT in it; None without
-    pings. The tails of the RTT are those of the medians of bursts."""
+    """Pings and RTT of the half hour before `until`, since the last loss or RTT change; None without pings."""
     _, rows = run_statement("states_before", path_id=path_id, packet_bytes=packet_bytes, moments=[until])
     at_s, sent, received, rtts_ms, ttls = rows[0][:5]
     if at_s is None:
@@ -110,7 +102,7 @@ def present_pings(path_id: int, packet_bytes: int, until: datetime) -> tuple[Pat
 
 
 def _unanswered_since(at_s: list[float], sent: list[float], received: list[float]) -> float | None:
-    """Begin of the bursts without a reply at the end of these; None where their loss may be chance."""
+    """Begin of the final unanswered bursts; None where chance explains the loss."""
     first = len(at_s)
     while first and not received[first - 1]:
         first -= 1
@@ -122,8 +114,7 @@ def _is_of(now: PathPings, begin_s: float) -> bool:
 
 
 def _states(path_id: int, packet_bytes: int, moments: Sequence[datetime]) -> list[PathPings]:
-    """The pings before each moment, of the half hour or since the last change of loss or RTT in it. The summary of an
-    hour stands in for bursts of long ago; it says nothing of the loss at the last moment."""
+    """Pings before each moment, as for `present_pings`; hourly summaries replace old bursts."""
     _, rows = run_statement("states_before", path_id=path_id, packet_bytes=packet_bytes, moments=list(moments))
     *earlier, (at_s, *columns, rtt_ms, _, _) = rows
     now = PathPings(rtt_ms) if at_s is None else _present(at_s, *columns)
@@ -143,7 +134,6 @@ def _present(
     rtts_ms: list[float | None],
     ttls: list[int | None],
 ) -> PathPings:
-    """The newest of these bursts, between which neither the loss nor the RTT has changed."""
     first = max(present_stretch(sent, received), _first_of_rtt(rtts_ms))
     known_ms = [rtt_ms for rtt_ms in rtts_ms[first:] if rtt_ms is not None]
     ttl = [ttl for ttl in ttls[first:] if ttl is not None]
@@ -159,7 +149,6 @@ def _present(
 
 
 def _first_of_rtt(rtts_ms: Sequence[float | None]) -> int:
-    """The first of the newest of these bursts that are at their RTT, not at another that several had before."""
     values_ms = np.array(rtts_ms, dtype=np.float64)
     answered = np.flatnonzero(~np.isnan(values_ms))
     known_ms = values_ms[answered]

@@ -17,16 +17,15 @@ from monitor.archive.columns import nullable
 from monitor.archive.round_trips import unpack_groups
 from monitor.archive.statements import check_raw_period, run_statement
 
+# Time before a test from which packets without load are compared.
 REST = timedelta(hours=1)
-"""Time before a test whose packets without load are compared."""
 SHARES = (0.5, 0.95)
 
 
 def packets_beside(
     path_ids: Sequence[int], since: datetime, until: datetime, rest_since: datetime
 ) -> dict[tuple[int, int], tuple[PacketFigures, PacketFigures]]:
-    """Packets under load and at rest, by path and packet size; only where some were under load. `ValueError` for more
-    than a day."""
+    """Packets under load and at rest, by path and size, if any under load. Raises `ValueError` for more than a day."""
     check_raw_period(rest_since, until)
     parameters = {"path_ids": list(path_ids), "since": since, "until": until, "rest_since": rest_since}
     _, rows = run_statement("harm_of_load", **parameters)

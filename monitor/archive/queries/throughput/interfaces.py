@@ -1,4 +1,4 @@
-"""The use of interfaces: five-minute averages of a day, weeks, and the newest readings."""
+"""Use of interfaces: five-minute averages, weeks, and newest readings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class InterfaceAverage:
 
 @dataclass(frozen=True, slots=True)
 class InterfaceWeekFigures:
-    """A week of an interface: the number of five-minute averages and their 95th percentiles; None without any."""
+    """Week of an interface; 95th percentiles are None without averages."""
 
     path_id: int
     test: str
@@ -38,7 +38,7 @@ class InterfaceWeekFigures:
 
 @dataclass(frozen=True, slots=True)
 class InterfaceReading:
-    """A reading with figures; counts of errors and drops are None where not counted."""
+    """Reading; errors and drops are None where not counted."""
 
     path_id: int
     test: str
@@ -58,7 +58,7 @@ class InterfaceReading:
 
 @dataclass(frozen=True, slots=True)
 class WeeklyRates:
-    """The scheduled TCP tests of a path in a week: the rate that 95% of them exceed, and the fastest."""
+    """Scheduled TCP tests of a path in a week: rate exceeded by 95%, and fastest."""
 
     path_id: int
     week: date
@@ -68,28 +68,27 @@ class WeeklyRates:
 
 
 def interface_averages(path_id: int, test: str, since: datetime, until: datetime) -> list[InterfaceAverage]:
-    """The averages of a period of a day at most; `ValueError` for a longer one."""
+    """Averages of a period. Raises `ValueError` for more than a day."""
     check_raw_period(since, until)
     parameters = {"path_id": path_id, "test": test, "since": since, "until": until}
     return records(InterfaceAverage, *run_statement("interface_averages", **parameters))
 
 
 def interface_weeks(path_ids: Sequence[int] | None, since: datetime, until: datetime) -> list[InterfaceWeekFigures]:
-    """The weeks that begin in the period and were over at its end, by path, test and week; of all paths if None."""
+    """Weeks within the period, by path, test and week; of all paths if None."""
     check_period(since, until)
     parameters = {"path_ids": optional_list(path_ids), "since": week_of(since), "until": week_of(until)}
     return records(InterfaceWeekFigures, *run_statement("interface_weeks", **parameters))
 
 
 def newest_interfaces(path_ids: Sequence[int] | None, since: datetime, until: datetime) -> list[InterfaceReading]:
-    """The newest reading of each test and path in the period; of all paths if None."""
+    """Newest reading of each test and path in the period; of all paths if None."""
     check_raw_period(since, until)
     parameters = {"path_ids": optional_list(path_ids), "since": since, "until": until}
     return records(InterfaceReading, *run_statement("newest_interfaces", **parameters))
 
 
 def weekly_rates(path_ids: Sequence[int], since: datetime, until: datetime) -> list[WeeklyRates]:
-    """The weeks of tests of several paths, by path and week."""
     check_period(since, until)
     parameters = {"path_ids": list(path_ids), "since": since, "until": until, "left_out": ON_DEMAND}
     return records(WeeklyRates, *run_statement("weekly_rates", **parameters))

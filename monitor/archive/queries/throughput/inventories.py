@@ -1,7 +1,4 @@
-"""Inventories of the hosts of throughput tests: their settings as pairs, and the settings that changed on a path.
-
-In: inventories, a path and a period. Out: `InventoryChange`, newest first.
-"""
+"""Inventories of throughput tests' hosts: settings as pairs, and changed settings of a path."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ MOST_TURNS = 20
 
 @dataclass(frozen=True, slots=True)
 class InventoryChange:
-    """A setting of a host that was another at the test before `at`. `role` is sender or receiver; None is not known."""
+    """Host setting that differs from the test before `at`. `role` is sender or receiver; None is unknown."""
 
     at: datetime
     role: str
@@ -29,10 +26,7 @@ class InventoryChange:
 
 
 def inventory_changes(path_id: int, until: datetime, within: timedelta = CHANGES_WITHIN) -> list[InventoryChange]:
-    """Changed settings of both hosts of a path, up to the test at `until`, newest first.
-
-    A setting that only one of two inventories has is left out: an agent of another version reports other settings.
-    """
+    """Changed settings of both hosts, newest first, without settings missing in an inventory (other agent versions)."""
     check_period(until - within, until)
     parameters = {"path_id": path_id, "since": until - within, "until": until, "most": MOST_TURNS}
     _, rows = run_statement("inventory_turns", **parameters)
@@ -46,12 +40,11 @@ def inventory_changes(path_id: int, until: datetime, within: timedelta = CHANGES
 
 
 def decoded_inventory(stored: str) -> HostInventory:
-    """An inventory as the table has it."""
     return msgspec.json.decode(stored, type=HostInventory)
 
 
 def settings_of(inventory: HostInventory) -> dict[str, str]:
-    """The settings of an inventory by name, sysctls by their own names; without those that are not known."""
+    """Known settings by name."""
     fields = msgspec.structs.asdict(inventory)
     offloads, sysctls = fields.pop("offloads"), fields.pop("sysctls")
     return {

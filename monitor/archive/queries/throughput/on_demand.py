@@ -1,8 +1,4 @@
-"""State and result of on-demand tests (`monitor.mesh.schedule.on_demand`): planned, running, awaited, ended.
-
-In: the id of a slot, or a time. Out: an `OnDemand` with its outcome and, where measured, its figures; an
-`OnDemandAggregate` with the outcome of each member as far as reported and, once computed, the result of the run.
-"""
+"""State and result of on-demand tests (`monitor.mesh.schedule.on_demand`)."""
 
 from __future__ import annotations
 
@@ -23,12 +19,12 @@ from monitor.mesh.kinds.aggregate import pairs_of, place_of
 from monitor.mesh.models import KindName, Slot
 from probes.contract import Deadline
 
+# Maximum difference between a slot and the start of its test, by the agent's clock.
 CLOCKS_APART = timedelta(hours=1)
-"""Maximum difference between a slot and the start of its test, by the agent's clock."""
 
 
 class TestState(StrEnum):
-    """State of an on-demand test. An awaited test has run but is not completely reported."""
+    """State of an on-demand test; an awaited test has run, but reports are missing."""
 
     PLANNED = "planned"
     RUNNING = "running"
@@ -38,8 +34,7 @@ class TestState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OnDemand:
-    """An on-demand test. `outcome` and the fields after it are None until reported, figures unless it was measured;
-    `measured_at` is the key of its result, as for `monitor.archive.queries.throughput.transfers.transfer_of`."""
+    """On-demand test; outcome and figures are None until reported."""
 
     id: int
     path_id: int
@@ -51,7 +46,7 @@ class OnDemand:
     state: TestState
     outcome: str | None
     detail: str | None
-    measured_at: datetime | None
+    measured_at: datetime | None  # key of its result
     throughput_bps: float | None
     average_bps: float | None
     verdict: str | None
@@ -60,7 +55,7 @@ class OnDemand:
 
 @dataclass(frozen=True, slots=True)
 class MemberState:
-    """A member; `outcome` is None until it is reported, `detail` without a reason."""
+    """Member; `outcome` is None until reported."""
 
     path_id: int
     source: str
@@ -71,8 +66,7 @@ class MemberState:
 
 @dataclass(frozen=True, slots=True)
 class OnDemandAggregate:
-    """An on-demand aggregate test. It has ended when every member is reported, or counts as missed, and its result says
-    so; the packets of other paths are added until the result is final."""
+    """On-demand aggregate test; ended when every member is reported or missed, and the result is computed."""
 
     id: int
     asked_at: datetime
@@ -90,7 +84,6 @@ class OnDemandAggregate:
 
     @property
     def reported(self) -> int:
-        """Members with an outcome."""
         return sum(member.outcome is not None for member in self.members)
 
     @property
@@ -102,33 +95,29 @@ TestT = TypeVar("TestT", OnDemand, OnDemandAggregate)
 
 
 def on_demand(slot_id: int, now: datetime) -> OnDemand | None:
-    """Load an on-demand test; None where this slot has none."""
     slot = _slots().filter(pk=slot_id).first()
     return None if slot is None else _on_demand(slot, now)
 
 
 def latest(path_id: int, now: datetime, since: datetime) -> OnDemand | None:
-    """Newest on-demand test of a path requested since then."""
     slots = _slots().filter(measurement__path=path_id, request__asked_at__gte=since)
     slot = slots.order_by("request__asked_at", "pk").last()
     return None if slot is None else _on_demand(slot, now)
 
 
 def on_demand_aggregate(slot_id: int, now: datetime) -> OnDemandAggregate | None:
-    """Load a test; None where this slot is not the first of a test whose members may all be read."""
+    """Load a test; None unless this slot is its first and all members may be read."""
     return next(iter(_aggregates(list(_leads().filter(pk=slot_id)), now)), None)
 
 
 def on_demand_aggregates(since: datetime, now: datetime) -> list[OnDemandAggregate]:
-    """Tests requested since then, newest first."""
     return _aggregates(list(_leads().filter(request__asked_at__gte=since).order_by("-pk")), now)
 
 
 def wait(
     load: Callable[[int, datetime], TestT | None], slot_id: int, deadline: Deadline, *, every_s: float = 0.5
 ) -> TestT:
-    """Wait until the test that `load` reads ends or the deadline passes, and return it. Raises `LookupError` where it
-    does not exist, as when its path was removed from mesh.toml meanwhile."""
+    """Poll until the test ends or the deadline passes. Raises `LookupError` where it does not exist."""
     while True:
         test = load(slot_id, timezone.now())
         if test is None:

@@ -1,4 +1,4 @@
-"""Counts of tests that reached, or fell short of, the service promised for their paths."""
+"""Count tests that reached or missed their paths' promised service."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from monitor.analysis.promised_service import SHORT_OF, ServiceCounts
 from monitor.analysis.transfer import Verdict
 from monitor.archive.statements import check_period, records, run_statement
 
+# Verdicts that blame the network for a slow test, not a host, a window or the test.
 NETWORK_LIMITS = (
     Verdict.RANDOM_LOSS,
     Verdict.LOSS,
@@ -17,13 +18,10 @@ NETWORK_LIMITS = (
     Verdict.BOTTLENECK_QUEUE,
     Verdict.REORDERING,
 )
-"""Verdicts by which a slow test is the network's doing, not that of a host, a window or the test itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromisedTests:
-    """Counts of a path, as in `monitor.analysis.promised_service.ServiceCounts`."""
-
     path_id: int
     tests: int
     short: int
@@ -35,8 +33,7 @@ class PromisedTests:
 def promised_tests(
     since: datetime, until: datetime, promises: Mapping[int, tuple[float, float | None]]
 ) -> dict[int, ServiceCounts]:
-    """Counts of the scheduled tests that began in the period, by path; `promises` are bit/s and bytes. Paths without
-    any test are left out."""
+    """Counts of scheduled tests by path, if any; `promises` are bit/s and bytes."""
     check_period(since, until)
     if not promises:
         return {}

@@ -1,9 +1,5 @@
-"""Record transfers of a mesh: the fastest test of each path, by bit/s or by bit-metres per second.
-
-In: a period, half open [since, until), an address family, and the criterion. Out: `RecordTransfer`s, best first.
-Bit-metres per second, rate times great-circle distance, are the unit of the Internet land speed record: a fast transfer
-is harder over a long path.
-"""
+"""Record transfers of a mesh: fastest tests by bit/s, or by rate times great-circle distance (bit-metres per second,
+Internet land speed record)."""
 
 from __future__ import annotations
 
@@ -17,16 +13,12 @@ from monitor.archive.statements import check_period, records, run_statement
 
 
 class RecordBy(StrEnum):
-    """Criterion of a record."""
-
     RATE = "rate"
     BIT_METRES = "bit-metres"
 
 
 @dataclass(frozen=True, slots=True)
 class FastestTest:
-    """Fastest test of a path, with the coordinates of its ends."""
-
     path_id: int
     at: datetime
     test: str
@@ -55,7 +47,7 @@ class FastestTest:
 
 @dataclass(frozen=True, slots=True)
 class RecordTransfer:
-    """A test with its figure of merit. Over zero distance, as within a campus, bit-metres are 0."""
+    """Test with its figure of merit; 0 bit-metres over zero distance."""
 
     fastest: FastestTest
     distance_km: float
@@ -65,7 +57,7 @@ class RecordTransfer:
 def best_transfers(
     since: datetime, until: datetime, *, by: RecordBy = RecordBy.RATE, family: int | None = None, limit: int = 20
 ) -> list[RecordTransfer]:
-    """Fastest test of each path in the period, `limit` at most, best first."""
+    """Fastest test of each path, at most `limit`, best first."""
     check_period(since, until)
     transfers = [
         _record(fastest)

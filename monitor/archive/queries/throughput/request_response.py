@@ -13,8 +13,7 @@ SHORTEST_INTERVAL_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ResponseInterval:
-    """The runs of a test in an interval: the median over the runs of their medians, their 95th percentiles and their
-    rates, and the maximum of all; None without a transaction. `runs` were measured, `failed` were not, or had none."""
+    """Runs in an interval: medians over runs, maximum of all; None without a transaction."""
 
     at: datetime
     test: str
@@ -29,8 +28,7 @@ class ResponseInterval:
 
 
 def response_intervals(path_id: int, since: datetime, until: datetime) -> list[ResponseInterval]:
-    """The runs outside of throughput tests, by test and block size, in at most `MOST_INTERVALS` intervals, oldest
-    first."""
+    """Runs outside throughput tests, by test and size, in at most `MOST_INTERVALS` intervals, oldest first."""
     check_period(since, until)
     step_s = max(SHORTEST_INTERVAL_S, (until - since).total_seconds() / MOST_INTERVALS)
     return select(ResponseInterval, "response_intervals", path_id=path_id, since=since, until=until, step_s=step_s)

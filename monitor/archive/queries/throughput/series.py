@@ -18,19 +18,15 @@ from monitor.archive.path_groups import groups_of
 from monitor.archive.statements import check_period, optional_list, records, run_statement, select
 from monitor.mesh.document.entries import ON_DEMAND
 
+# Maximum age of a capacity estimate shown for a path; links change seldom.
 CAPACITY_HOLDS = timedelta(days=30)
-"""Maximum age of a capacity estimate shown for a path; links change seldom."""
+# Maximum age of a test shown as the newest of its path.
 LONGEST_NEWEST = timedelta(days=366)
-"""Maximum age of a test shown as the newest of its path."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThroughputPoint:
-    """A throughput test; `throughput_bps` is None unless it was measured.
-
-    It is the rate after slow start, over `steady_s` seconds; where that is None it is the average of the test, as
-    `average_bps` always is. `verdict` is the limit of the test, `sentence` its text; None where intervals are missing.
-    """
+    """Throughput test; `throughput_bps` is None unless measured."""
 
     at: datetime
     test: str
@@ -38,7 +34,7 @@ class ThroughputPoint:
     outcome: str
     throughput_bps: float | None
     average_bps: float | None
-    steady_s: float | None
+    steady_s: float | None  # length after slow start; None where `throughput_bps` is the average
     verdict: str | None
     sentence: str | None
     congestion_control: str | None
@@ -50,14 +46,13 @@ class ThroughputPoint:
     detail: str | None
 
 
+# The median of so many tests would be a rate that neither had.
 WITHOUT_MEDIAN = 2
-"""The median of so many tests would be a rate that neither had."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathThroughput:
-    """Throughput tests of a path over a period. `newest_bps` is the newest rate, `latest_bps` that of the latest test,
-    None where it failed; `not_run` are those that their agent missed, such as when it was late."""
+    """Throughput tests of a path over a period."""
 
     path_id: int
     tests: int
@@ -65,26 +60,25 @@ class PathThroughput:
     throughput_median_bps: float | None
     throughput_min_bps: float | None
     throughput_max_bps: float | None
-    newest_bps: float | None
+    newest_bps: float | None  # newest measured rate
     latest_at: datetime
     latest_outcome: str
-    latest_bps: float | None
+    latest_bps: float | None  # rate of the latest test; None where it failed
     latest_detail: str | None
-    not_run: int
+    not_run: int  # missed by the agent
 
     @property
     def is_median(self) -> bool:
-        """Whether its figure is the median of its tests."""
         return self.measured != WITHOUT_MEDIAN
 
     @property
     def figure_bps(self) -> float | None:
-        """The median; of two tests the newest rate."""
+        """Median; of two tests the newest rate."""
         return self.throughput_median_bps if self.is_median else self.newest_bps
 
     @property
     def figures_bps(self) -> tuple[float, ...]:
-        """The median; of two tests both rates, the lower first; empty without a measured test."""
+        """Median; of two tests both rates, ascending; empty without measured tests."""
         of_two = self.throughput_min_bps, self.throughput_max_bps
         rates = (self.throughput_median_bps,) if self.is_median else dict.fromkeys(of_two)
         return tuple(rate for rate in rates if rate is not None)
@@ -92,7 +86,7 @@ class PathThroughput:
 
 @dataclass(frozen=True, slots=True)
 class NewestThroughput:
-    """The newest rate of a path among its tests since a moment; None where none of them was measured."""
+    """Newest rate among a path's tests since a moment; None if not measured."""
 
     path_id: int
     tests: int
@@ -102,50 +96,46 @@ class NewestThroughput:
 
 
 def throughput_series(path_id: int, since: datetime, until: datetime) -> list[ThroughputPoint]:
-    """All throughput tests of a path that began in the period, oldest first, of any outcome."""
+    """All throughput tests of any outcome, oldest first."""
     check_period(since, until)
     return select(ThroughputPoint, "throughput_series", path_id=path_id, since=since, until=until)
 
 
 @dataclass(frozen=True, slots=True)
 class PathRate:
-    """The rate of a test of a path."""
-
     path_id: int
     at: datetime
     throughput_bps: float
 
 
 def rates_of_paths(path_ids: Sequence[int], since: datetime, until: datetime) -> list[PathRate]:
-    """The rates of the scheduled TCP tests of several paths, by path and time."""
+    """Rates of scheduled TCP tests, by path and time."""
     check_period(since, until)
     parameters = {"path_ids": list(path_ids), "since": since, "until": until, "left_out": ON_DEMAND}
     return records(PathRate, *run_statement("rates_of_paths", **parameters))
 
 
 def scheduled_bps(tests: Iterable[ThroughputPoint]) -> list[float]:
-    """Throughput of the scheduled TCP tests: UDP tests send at a set rate, on-demand tests have their own settings."""
+    """Rates of scheduled TCP tests, without UDP and on-demand tests."""
     planned = (test for test in tests if test.protocol == "tcp" and test.test != ON_DEMAND)
     return [test.throughput_bps for test in planned if test.throughput_bps is not None]
 
 
 def on_demand_tests(tests: Iterable[ThroughputPoint]) -> int:
-    """How many of these are on-demand TCP tests, those of sweeps included: no summary counts them."""
+    """Count on-demand TCP tests, sweeps included; summaries do not."""
     return sum(test.protocol == "tcp" and test.test == ON_DEMAND for test in tests)
 
 
 def throughput_summaries(
     since: datetime, until: datetime, *, path_ids: Sequence[int] | None = None
 ) -> list[PathThroughput]:
-    """Each path with a throughput test that began in the period, by path."""
     check_period(since, until)
     answer = run_statement("throughput_summaries", since=since, until=until, path_ids=optional_list(path_ids))
     return records(PathThroughput, *answer)
 
 
 def newest_throughput(begins: Mapping[int, datetime], until: datetime) -> tuple[list[NewestThroughput], dict[int, int]]:
-    """Each path with a scheduled TCP test since its moment in `begins`, by path; and how many on-demand TCP tests,
-    those of sweeps included, each path had since then, without the paths that had none."""
+    """Newest scheduled TCP rate of each path since its moment, and counts of on-demand TCP tests, if any."""
     newest, on_demand = [], {}
     path_ids, first_s = list(begins), [at.timestamp() for at in begins.values()]
     for group in groups_of(first_s, until, LONGEST_NEWEST):
@@ -164,7 +154,6 @@ def newest_throughput(begins: Mapping[int, datetime], until: datetime) -> tuple[
 
 
 def _newest(path_id: int, tests: Sequence[tuple[str, float | None]]) -> NewestThroughput:
-    """From the outcome and rate of each test of a path, oldest first."""
     rates_bps = [throughput_bps for _, throughput_bps in tests if throughput_bps is not None]
     return NewestThroughput(
         path_id, len(tests), len(rates_bps), rates_bps[-1] if rates_bps else None, latest_outcome=tests[-1][0]
@@ -172,13 +161,11 @@ def _newest(path_id: int, tests: Sequence[tuple[str, float | None]]) -> NewestTh
 
 
 def on_demand_counts(since: datetime, until: datetime) -> dict[int, int]:
-    """How many on-demand TCP tests, those of sweeps included, each path had in the period; paths without any are left
-    out. Summaries are without them."""
+    """On-demand TCP tests (sweeps included) by path, if any; summaries are without them."""
     check_period(since, until)
     return dict(run_statement("on_demand_counts", since=since, until=until)[1])
 
 
 def newest_capacities(path_id: int, until: datetime) -> list[Point]:
-    """Newest capacity measurement of a path that began before `until`, and the newest successful one if different,
-    newest first; within `CAPACITY_HOLDS`."""
+    """Newest and newest successful capacity measurement before `until`, within `CAPACITY_HOLDS`."""
     return select(CAPACITY.point, "newest_capacities", path_id=path_id, since=until - CAPACITY_HOLDS, until=until)

@@ -1,8 +1,4 @@
-"""Stored throughput tests with their intervals, and the state of their paths beforehand.
-
-In: paths and times. Out: a `StoredTransfer`, a `Background`. Verdicts are stored by
-`monitor.archive.diagnosis.findings` and only read here.
-"""
+"""Stored throughput tests with intervals, and the state of their paths beforehand."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ from probes.transfers.spec import Transfer
 
 @dataclass(frozen=True, slots=True)
 class StoredTransfer:
-    """A test with its intervals. `findings` and the fields after it are None where not available."""
+    """Test with its intervals; `findings` and later fields are None where not available."""
 
     path_id: int
     at: datetime
@@ -47,14 +43,12 @@ class StoredTransfer:
 
 
 def backgrounds(tests: Sequence[tuple[int, datetime]]) -> dict[tuple[int, datetime], Background]:
-    """Background of each of these tests, given as path and start."""
     path_ids, starts = [path_id for path_id, _ in tests], [at for _, at in tests]
     rows = records(Background, *run_statement("path_backgrounds", path_ids=path_ids, starts=starts))
     return {(row.path_id, row.at): row for row in rows}
 
 
 def transfer_of(path_id: int, at: datetime) -> StoredTransfer | None:
-    """Test of a path that began at this moment; None where it does not exist."""
     names, rows = run_statement("transfer", columns(StoredTransfer), path_id=path_id, at=at)
     if not rows:
         return None

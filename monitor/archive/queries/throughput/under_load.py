@@ -1,9 +1,4 @@
-"""Latency under load: RTT and loss of the pings sent while our own throughput tests ran from or to their host.
-
-In: periods as aware times, half open [since, until), and path ids. Out: frozen records. These packets are excluded from
-all other figures. Packets of bursts from agents that do not tell packets apart are in neither: it is not known which
-of them were under load.
-"""
+"""Latency under load: RTT and loss of pings during our own throughput tests at their host, in no other figure."""
 
 from __future__ import annotations
 
@@ -30,8 +25,7 @@ COLUMNS = "path_id, packet_bytes, loaded_sent, loaded_received, loaded_rtt_sketc
 
 @dataclass(frozen=True, slots=True)
 class LatencyUnderLoad:
-    """Packets of a path and size sent under load in a period. The percentiles are of all of them, within 0.25% where
-    they come from summaries; None where no packet was answered."""
+    """Packets of a path and size under load; percentiles within 0.25%, None without replies."""
 
     path_id: int
     packet_bytes: int
@@ -46,14 +40,11 @@ class LatencyUnderLoad:
 
     @property
     def loss_ratio(self) -> float:
-        """From 0 to 1."""
         return self.lost / self.sent
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedPoint:
-    """Packets sent under load in an interval that begins at `at`."""
-
     at: datetime
     sent: int
     received: int
@@ -69,7 +60,7 @@ def under_load(
     path_ids: Sequence[int] | None = None,
     exact: bool = False,
 ) -> list[LatencyUnderLoad]:
-    """Latency under load of each path and size with packets sent so, over the same summaries as `path_summaries`."""
+    """Latency under load by path and size, over the summaries of `path_summaries`."""
     check_period(since, until)
     pieces, parameters = pieces_of(
         since, until, packet_bytes=packet_bytes, path_ids=path_ids, exact=exact, columns=COLUMNS
@@ -81,8 +72,7 @@ def under_load(
 
 
 def under_own_tests(since: datetime, until: datetime, path_ids: Sequence[int]) -> list[LatencyUnderLoad]:
-    """Latency under load of each of these paths and size during tests of the path itself that began in [since, until)
-    and transferred data: from the bursts that began meanwhile, as long as they are kept."""
+    """Latency during tests of the path itself that began in [since, until) and transferred data, from raw bursts."""
     check_period(since, until)
     _, rows = run_statement("loaded_by_own_tests", path_ids=list(path_ids), since=since, until=until)
     if not rows:
@@ -93,8 +83,7 @@ def under_own_tests(since: datetime, until: datetime, path_ids: Sequence[int]) -
 
 
 def path_under_load(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> LatencyUnderLoad | None:
-    """Latency under load of a path and size over a period, up to a day of the bursts that begin in it, else of the
-    hours that its series shows; None without such packets."""
+    """Latency under load: up to a day from bursts, else from hours; None without such packets."""
     check_period(since, until)
     if until - since > LONGEST_RAW:
         begin = series_since(since, until)
@@ -107,7 +96,7 @@ def path_under_load(path_id: int, packet_bytes: int, since: datetime, until: dat
 
 
 def loaded_series(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> list[LoadedPoint]:
-    """Latency under load over time, in the intervals of `path_series`; those without such packets are left out."""
+    """Latency under load in the intervals of `path_series`, if any."""
     check_period(since, until)
     if until - since <= LONGEST_RAW:
         steps, step, packets, rtts_ms = _raw_packets(path_id, packet_bytes, since, until)
@@ -122,15 +111,12 @@ def loaded_series(path_id: int, packet_bytes: int, since: datetime, until: datet
 def _raw_packets(
     path_id: int, packet_bytes: int, since: datetime, until: datetime
 ) -> tuple[list[datetime], Ints, Ints, Floats]:
-    """The intervals with packets sent under load; of each burst with such packets the number of its interval, of these
-    packets, and their RTTs."""
     parameters = {"path_id": path_id, "packet_bytes": packet_bytes, "since": since, "until": until}
     _, rows = run_burst_statement("loaded_series_from_raw", **parameters, step_s=RAW_STEP_S)
     return [row[0] for row in rows], *unpack_groups([row[1] for row in rows], [row[2] for row in rows])
 
 
 def _figures(group: Ints, packets: Ints, rtts_ms: Floats, groups: int) -> list[tuple[Any, ...]]:
-    """Packets sent, packets received, median and P95 of each group."""
     answered = (~np.isnan(rtts_ms)).sum(axis=1)
     counts = (np.bincount(group, weights=numbers, minlength=groups).astype(int) for numbers in (packets, answered))
     quantiles = grouped_quantiles(np.repeat(group, rtts_ms.shape[1]), rtts_ms.ravel(), groups, SHARES)

@@ -1,8 +1,4 @@
-"""The paths of a mesh of any size by pairs of places, and worst first: the database groups and orders.
-
-In: a place's number for each site, and a `Ranking`: by the conditions of paths now, or by a metric over a period, which
-is extended to whole hours as in `monitor.archive.periods`. Out: counts, and ids of paths. Statements are in ../sql/.
-"""
+"""Rank the paths of any mesh, and group them by pairs of places, in the database."""
 
 from __future__ import annotations
 
@@ -15,11 +11,11 @@ from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.pooling import pieces_of, pooled
 from monitor.archive.statements import check_period, optional_list, run_statement, statement
 
+# SQL that a path is bad, for metrics with a bound. MOS is undefined for total loss.
 _IS_BAD = {
     Metric.UNREACHABILITY: "value >= %(bad_from)s",
     Metric.MOS: "value < %(bad_from)s OR sent > 0 AND received = 0",
 }
-"""SQL of a path that is bad, by the metrics that have a bound for it. Of a path that is all lost MOS is undefined."""
 _NO_SUMMARY = "NULL::bigint AS sent, NULL::bigint AS received, NULL::double precision AS value"
 _SUMMARY = "sum(sent) AS sent, sum(received) AS received, max(value) AS value"
 _NO_TRACK = (
@@ -31,7 +27,7 @@ _TRACK = "max(condition) AS condition, max(newest_at) AS newest_at, max(of_size)
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The parts of planned_paths.sql that tell which paths are measured, bad and worst, and their parameters."""
+    """Parts and parameters of planned_paths.sql that rank paths."""
 
     parts: dict[str, str]
     parameters: dict[str, Any]
@@ -39,8 +35,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class PlacePair:
-    """The paths from a place to another, by the numbers of both: how many, those measured, the bad ones, and the id of
-    the worst."""
+    """Counts of the paths between two places, and the worst path's id."""
 
     source: int
     destination: int
@@ -53,10 +48,8 @@ class PlacePair:
 def by_condition(
     packet_bytes: int, *, normal: int, trouble: tuple[int, int], unmeasured: Collection[int], is_current: bool
 ) -> Ranking:
-    """Rank paths by their stored conditions, those in trouble are bad; then by the loss now of packets of a size.
-
-    `trouble` are the least and the highest condition of a path in trouble. Without `is_current` no path has any.
-    """
+    """Rank by stored conditions, then by present loss. `trouble` is the range of bad conditions; none apply without
+    `is_current`."""
     parts = {
         "nulls": _NO_TRACK,
         "figures": _TRACK,
@@ -71,11 +64,7 @@ def by_condition(
 
 
 def by_value(metric: Metric, packet_bytes: int, since: datetime, until: datetime, *, bad_from: float | None) -> Ranking:
-    """Rank paths by the metric of their packets of a size in the period.
-
-    `bad_from` is the value from which on a path is bad, None for a metric that is neither good nor bad. Not for
-    throughput, which has no packet size.
-    """
+    """Rank by a metric in the period; bad from `bad_from`, if given. Not for throughput, which has no packet size."""
     check_period(since, until)
     text, parameters = pooled(since, until, packet_bytes=packet_bytes, path_ids=None)
     is_median = metric is Metric.RTT_MEDIAN
@@ -96,7 +85,6 @@ def by_value(metric: Metric, packet_bytes: int, since: datetime, until: datetime
 
 
 def place_pairs(places: Mapping[int, int], kinds: Sequence[str], ranking: Ranking) -> list[PlacePair]:
-    """Each pair of places with a path between them. `places` has the number of the place of each site."""
     parts, parameters = _planned(places, kinds, ranking, None, None)
     _, rows = run_statement("place_pairs", parts, **parameters)
     return [PlacePair(*row) for row in rows]
@@ -115,9 +103,10 @@ def worst_paths(
     limit: int,
     offset: int,
 ) -> tuple[list[int], int]:
-    """A page of the ids of paths from a site of `sources` to one of `destinations` (None: any) with `name`, in small
-    letters, in the name of an end; the paths `first`, then the worst. With the number of all, 0 beyond the last
-    page."""
+    """Page of path ids, worst first after `first`, and the total (0 beyond the last page).
+
+    `name` is in small letters; None as `sources` or `destinations`: any.
+    """
     parts, parameters = _planned(places, kinds, ranking, sources, destinations)
     parameters |= {"name": name, "first": list(first), "only_bad": only_bad, "limit": limit, "offset": offset}
     _, rows = run_statement("worst_paths", parts, **parameters)
@@ -131,7 +120,6 @@ def _planned(
     sources: Sequence[int] | None,
     destinations: Sequence[int] | None,
 ) -> tuple[dict[str, str], dict[str, Any]]:
-    """The part {planned} of a statement, and its parameters."""
     parameters = {
         "site_ids": list(places),
         "places": list(places.values()),

@@ -1,4 +1,4 @@
-"""`manage.py centres`: request the summary of each other centre, and print its state or the error."""
+"""`manage.py centres`: request each other centre's summary, and print it."""
 
 from __future__ import annotations
 

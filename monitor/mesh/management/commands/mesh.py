@@ -68,7 +68,6 @@ class Command(BaseCommand):
                 self.stderr.write(f"{file}: warning: {warning}")
 
     def _refuse(self, error: MeshError, *, as_json: bool) -> NoReturn:
-        """Print a line for each problem and nothing before it, so that editors can jump to the place."""
         if as_json:
             self.stdout.write(json.dumps(_problems(error)))
         else:
@@ -102,9 +101,7 @@ class Command(BaseCommand):
 
 
 def _warnings(document: MeshDocument) -> list[str]:
-    """Rules that cannot fire, STAMP tests that need more than the file, private addresses that others cannot reach or
-    agents refuse, and
-    channels missing in this environment."""
+    """Warnings on rules, STAMP tests, addresses and channels."""
     configured = channels()
     unknown = [
         f'[[alerts.notify]]: SOUNDINGS_NOTIFY_URLS has no channel "{name}" here{suggestion(name, configured)}; '

@@ -215,7 +215,6 @@ class Command(BaseCommand):
 
 
 def _empty(period: Period, data_since: datetime | None) -> str:
-    """The sentence on a period without data, and the first week with some."""
     if data_since is None:
         return f"no data in {period}, and none in any other week yet"
     week = Week.containing(data_since, period.zone)
@@ -246,7 +245,6 @@ def _subscription_row(subscriber: Subscriber) -> dict[str, str]:
 
 
 def _last(delivery: Delivery | None) -> str:
-    """Status of the newest report to a subscriber."""
     if delivery is None:
         return "none sent yet"
     if delivery.sent_at is not None:

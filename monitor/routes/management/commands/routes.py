@@ -1,4 +1,4 @@
-"""`manage.py routes`: load the tables by which the hops of routes are named, show their dates, look addresses up."""
+"""`manage.py routes`: load tables that name hops, show their dates, look addresses up."""
 
 from __future__ import annotations
 
@@ -108,7 +108,6 @@ def _status_lines(source: TableSource, now: datetime) -> list[str]:
 
 
 def _in_words(name: HopName) -> str:
-    """Fields of a name in a line: `AS 513 CERN, CH, exchange CIXP`."""
     parts = [name.as_text, name.country, name.special]
     labelled = [("exchange", name.ixp), ("network", name.network), ("name", name.host_name)]
     parts += [f"{label} {value}" for label, value in labelled if value]

@@ -1,5 +1,4 @@
-"""`manage.py database`: sets up database servers that `manage.py up` does not run: the centre's role, a standby, its
-promotion."""
+"""`manage.py database`: set up servers that `manage.py up` does not run: role, standby, promotion."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""`manage.py site …`: list the sites with the state of their agents; create and revoke the tokens of agents.
-
-`enrol NAME` and `rotate NAME` print the command by which the site gets its token, `token NAME… [--out FILE | --out-dir
-DIR]` creates a token here, `revoke NAME` revokes all tokens of a site.
-"""
+"""`manage.py site …`: list sites and agents; create and revoke tokens (`enrol`, `rotate`, `token`, `revoke`)."""
 
 from __future__ import annotations
 
@@ -139,7 +135,7 @@ class Command(BaseCommand):
 
 
 def _site_named(name: str) -> Site:
-    """Look up a site. Raises `CommandError` where it is unknown, retired or has no agent."""
+    """Raises `CommandError`."""
     names = list(Site.objects.filter(retired_at=None, has_agent=True).values_list("name", flat=True))
     if name in names:
         return Site.objects.get(name=name)
@@ -154,7 +150,7 @@ def _site_named(name: str) -> Site:
 
 
 def _own_url() -> str:
-    """SOUNDINGS_PUBLIC_URL, else the URL of our first public host name, else as `manage.py up` serves it."""
+    """SOUNDINGS_PUBLIC_URL, else our first public host name, else `manage.py up`'s URL."""
     if not _is_loopback(settings.PUBLIC_URL):
         return str(settings.PUBLIC_URL)
     names = [name for name in settings.ALLOWED_HOSTS if name not in LOOPBACK_HOSTS and not name.startswith(("*", "."))]
@@ -162,7 +158,7 @@ def _own_url() -> str:
 
 
 def _agent_command() -> str:
-    """How a site starts its agent's commands: as here, by the installed program or from a clone."""
+    """Agent command as here: by the installed program or from a clone."""
     return INSTALLED_AS if is_installed() else "python -m probes site"
 
 

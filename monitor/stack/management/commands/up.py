@@ -132,7 +132,6 @@ class Command(BaseCommand):
             self._say(f"stopped; data kept in {stack.data}")
 
     def _start_sites(self, stack: Stack, lab: str | None, mesh: Path | None, limits: Path | None) -> None:
-        """Apply the mesh, start the centre and the agents of local sites."""
         if lab is not None:
             self._start_lab(stack, lab)
             return
@@ -177,7 +176,7 @@ class Command(BaseCommand):
 
 
 def break_hint(stack: Stack) -> str:
-    """The command that breaks a path of the lab, which it finds by itself only in the usual data folder."""
+    """The command that breaks a lab path, with the folder if unusual."""
     run_dir = stack.data / "lab"
     # Not by SOUNDINGS_DATA: this process sets it for others, and the user's terminal has it not.
     option = breaks.run_dir_option(run_dir, default_data())
@@ -203,7 +202,6 @@ def _only_one(folder: Path) -> Iterator[None]:
 
 
 def _address(text: str) -> str:
-    """An IP address to serve on."""
     try:
         return str(ipaddress.ip_address(text))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Aggregate tests on demand from the page: the form, the requests, and the tests of the last hour."""
+"""Aggregate tests on demand from the page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHAPES = (
 
 
 class HostsForm(forms.Form):
-    """Hosts and settings; values are checked by `monitor.mesh.schedule.on_demand`."""
+    """`monitor.mesh.schedule.on_demand` checks the values."""
 
     shape = forms.ChoiceField(label="shape", choices=SHAPES)
     senders = forms.MultipleChoiceField(label="senders")
@@ -47,7 +47,7 @@ class HostsForm(forms.Form):
 
     @property
     def settings(self) -> AggregateSettings:
-        """The settings. Raises `OnDemandError` where a field is invalid."""
+        """Raises `OnDemandError` for an invalid field."""
         if not self.is_valid():
             raise OnDemandError(problems(self))
         data = dict(self.cleaned_data)
@@ -61,8 +61,6 @@ class HostsForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class RequestedTest:
-    """An on-demand test of the last hour, as the page shows it."""
-
     test: OnDemandAggregate
     now: datetime
 
@@ -87,10 +85,8 @@ class RequestedTest:
 
 @dataclass(frozen=True, slots=True)
 class TestNow:
-    """The block "Test now": `form` and `planned` for operators only, `requested` for everybody."""
-
-    form: HostsForm | None
-    planned: tuple[Test, ...]
+    form: HostsForm | None  # for operators only
+    planned: tuple[Test, ...]  # for operators only
     requested: tuple[RequestedTest, ...]
 
     @property
@@ -99,7 +95,7 @@ class TestNow:
 
 
 def test_now_of(request: HttpRequest, now: datetime) -> TestNow:
-    """The form where the user may operate, and the tests requested within the last hour."""
+    """Form for operators, and the last hour's tests."""
     may_ask = may_operate(request)
     rows = on_demand_aggregates(now - SHOWN_FOR, now)
     return TestNow(
@@ -111,7 +107,7 @@ def test_now_of(request: HttpRequest, now: datetime) -> TestNow:
 
 @require_POST
 def aggregate_now(request: HttpRequest) -> HttpResponse:
-    """Request a test of mesh.toml (`test`) or of the form's hosts, and redirect to the page that shows its state."""
+    """Request a test of mesh.toml (`test`) or of the form's hosts."""
     name = request.POST.get("test")
 
     def ask(who: str, now: datetime) -> None:
@@ -123,7 +119,7 @@ def aggregate_now(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def cancel_aggregate(request: HttpRequest, slot_id: int) -> HttpResponse:
-    """Cancel a test that no agent has fetched yet."""
+    """Cancel a test that no agent has fetched."""
 
     def cancel(who: str, now: datetime) -> None:
         if not limited_requests.cancel_aggregate(slot_id, who, now):

@@ -1,4 +1,4 @@
-"""The list of aggregate tests, and the page of a run: sum, members, fairness and harm to others."""
+"""Pages of aggregate tests, and of a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ MOST_ROWS = 300
 
 @require_safe
 def aggregates_page(request: HttpRequest) -> HttpResponse:
-    """The runs of the period, newest first."""
     now = timezone.now()
     shown = shown_period(request, now)
     runs = aggregate_results(shown.since, shown.until, MOST_ROWS + 1)
@@ -40,14 +39,12 @@ def aggregates_page(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def aggregates_csv(request: HttpRequest) -> HttpResponse:
-    """A row for each member of the runs of the period."""
     shown = shown_period(request, timezone.now())
     return members_csv(shown.since, shown.until)
 
 
 @require_safe
 def aggregate_page(request: HttpRequest, aggregate_id: int) -> HttpResponse:
-    """A run."""
     run = aggregate_result(aggregate_id)
     if run is None:
         raise Http404(f"There is no aggregate test {aggregate_id}; /aggregates/ lists those that there are.")

@@ -1,4 +1,4 @@
-"""The TCP throughput calculator: the estimate of `manage.py estimate` for typed figures. Stores and reads no data."""
+"""TCP throughput calculator: `manage.py estimate` for typed figures. Stores and reads no data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOTHING_LIMITS = (
 
 
 class LossField(forms.FloatField):
-    """A loss as a ratio ("0.001") or in percent ("0.1%"); its value is the ratio."""
+    """Loss as `0.001` or `0.1%`; the value is the ratio."""
 
     # A number input of a browser would not accept the percent sign.
     widget = forms.TextInput(attrs={"inputmode": "decimal"})
@@ -41,7 +41,7 @@ class LossField(forms.FloatField):
 
 
 class CalculatorForm(forms.Form):
-    """The figures of a path and of a transfer, named as the options of the command are."""
+    """Named as the command's options."""
 
     rtt_ms = forms.FloatField(label="RTT", help_text="ms, median")
     rtt_p10_ms = forms.FloatField(label="RTT 10th percentile", help_text="ms, for the interval", required=False)
@@ -73,17 +73,14 @@ class CalculatorForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class CalculatorResult:
-    """The estimate. `needs`: the requirements of the estimated rate on each stream; None for a bound. `moving`: the
-    time to move the size that was given, and settings that shorten it."""
-
     shown: EstimateView
     times: float
-    needs: str | None
-    moving: tuple[str, ...]
+    needs: str | None  # requirements of the estimated rate on each stream; None for a bound
+    moving: tuple[str, ...]  # time to move the given size, and settings that shorten it
 
 
 def answer(figures: CalculatorForm) -> CalculatorResult | None:
-    """Estimate from valid figures; None for invalid figures, with the errors on the form."""
+    """Estimate; None leaves errors on the form."""
     if not figures.is_valid():
         return None
     given = figures.cleaned_data

@@ -1,4 +1,4 @@
-"""The calculator page: an estimate of TCP throughput from figures typed in."""
+"""Calculator page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from monitor.web.pages.calculator import load
 
 @require_safe
 def calculator_page(request: HttpRequest) -> HttpResponse:
-    """An estimate from figures typed in."""
     figures = load.CalculatorForm(request.GET if request.GET else None)
     context = {"form": figures, "answer": load.answer(figures)}
     return render(request, "pages/calculator/calculator.html", context, status=422 if figures.errors else 200)

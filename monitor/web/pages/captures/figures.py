@@ -1,7 +1,4 @@
-"""Captures of packets for pages: figures as text, the plots, and what happened between both ends.
-
-In: the captures of a test's ends, or the findings of a file. Out: a `CapturesView`, a `FileStream` for the templates.
-"""
+"""Packet captures as text, plots and losses."""
 
 from __future__ import annotations
 
@@ -20,37 +17,28 @@ UNKNOWN = "–"
 
 @dataclass(frozen=True, slots=True)
 class EndView:
-    """An end: `role` is sender or receiver, `state` says what was captured or why nothing. `chart` is None without
-    findings; `has_gaps` is whether packets within it are missing, `has_pcap` is whether there is a file."""
-
-    role: str
-    state: str
-    chart: Spec | None
-    has_gaps: bool
-    has_pcap: bool
+    role: str  # sender or receiver
+    state: str  # captured packets, or the reason for none
+    chart: Spec | None  # None without findings
+    has_gaps: bool  # packets within it are missing
+    has_pcap: bool  # there is a file
     slot_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class CapturesView:
-    """The captures of a test. `rows` are label, figure at the sender, figure at the receiver; `losses` says in which
-    direction packets were lost, empty without both captures."""
-
-    losses: str
-    rows: tuple[tuple[str, str, str], ...]
+    losses: str  # directions of lost packets; empty without both captures
+    rows: tuple[tuple[str, str, str], ...]  # label, figure at the sender, figure at the receiver
     ends: tuple[EndView, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FileStream:
-    """A stream of a file: its figures by label, and its plot."""
-
     rows: tuple[tuple[str, str], ...]
     chart: Spec
 
 
 def captures_view(captures: Sequence[EndCapture], sender: str, receiver: str) -> CapturesView | None:
-    """The captures of a test between two sites; None where none was asked for."""
     if not captures:
         return None
     losses = next((capture.losses for capture in captures if capture.losses is not None), None)
@@ -63,7 +51,7 @@ def captures_view(captures: Sequence[EndCapture], sender: str, receiver: str) ->
 
 
 def stream_rows_of(findings: CaptureFindings) -> tuple[tuple[str, str], ...]:
-    """The figures of a capture by label, those of all its streams first if it has several."""
+    """Figures by label; several streams come first all together."""
     if findings.figures is None:
         return ()
     rows = tuple(capture_rows(findings.figures))
@@ -78,7 +66,6 @@ def _findings(capture: EndCapture | None) -> CaptureFindings | None:
 
 
 def _rows(sender: CaptureFindings | None, receiver: CaptureFindings | None) -> tuple[tuple[str, str, str], ...]:
-    """A row for each label of either end, in their order; several pauses of an end in one cell."""
     columns = [_by_label(findings) for findings in (sender, receiver)]
     labels = list(dict.fromkeys(label for column in columns for label in column))
     return tuple((label, *(column.get(label, UNKNOWN) for column in columns)) for label in labels)  # type: ignore[misc]

@@ -1,7 +1,4 @@
-"""Captures of packets for operators: the pcap file of an end of a throughput test, and the page that evaluates a file.
-
-A file is read in memory, within bounds of size and packets, and not stored.
-"""
+"""Pcap files of tests, and evaluation of an uploaded file, bounded in size and packets, not stored."""
 
 from __future__ import annotations
 
@@ -35,17 +32,17 @@ from monitor.web.pages.captures.figures import FileStream
 
 MOST_FILE_BYTES = 8 * 2**20
 MOST_UNPACKED_BYTES = 64 * 2**20
+# Evaluated within about two seconds.
 MOST_PACKETS = 50_000
-"""Evaluated within about two seconds."""
+# A file, and the form around it.
 MOST_BODY_BYTES = MOST_FILE_BYTES + 10_000
-"""A file, and the form around it."""
 MOST_STREAMS = 3
 PCAP_TYPE = "application/vnd.tcpdump.pcap"
 
 
 @dataclass(frozen=True, slots=True)
 class FileView:
-    """The evaluation of a file: its streams with the most data, and what was left out."""
+    """Streams with the most data, and omissions."""
 
     name: str
     streams: tuple[FileStream, ...]
@@ -55,7 +52,6 @@ class FileView:
 @require_safe
 @needs(Action.OPERATE)
 def capture_pcap(request: HttpRequest, slot_id: int, role: str) -> HttpResponse:
-    """The pcap file that an end of a test captured."""
     try:
         pcap = pcap_of_end(slot_id, role)
     except CaptureError as error:
@@ -70,7 +66,6 @@ def capture_pcap(request: HttpRequest, slot_id: int, role: str) -> HttpResponse:
 @needs(Action.OPERATE)
 @require_http_methods(["GET", "HEAD", "POST"])
 def captures_page(request: HttpRequest) -> HttpResponse:
-    """The form, and the evaluation of the file that was sent with it."""
     length = request.META.get("CONTENT_LENGTH") or "0"
     if request.method == "POST" and (not length.isdecimal() or int(length[:18]) > MOST_BODY_BYTES):
         # Before the form is read, which the check against CSRF does too.

@@ -1,7 +1,6 @@
-"""The data of the page of all centres: this centre, and the newest summary of each other one.
+"""Load the page of all centres.
 
-In: whether the reader may see the others, and the time. Out: a `CentresView`. Addresses of another centre are made of
-its configured URL and of numbers and quoted names, never of an address that it sent.
+Addresses of another centre are its configured URL with numbers and quoted names, never an address that it sent.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from monitor.centres.models import CentreAnswer
 from monitor.overview.measures import MEASURES
 from monitor.overview.mesh_state import MeshState
 
+# Centres are asked every half minute.
 OLD_AFTER = timedelta(minutes=2)
-"""Centres are asked every half minute."""
+# A clock that differs by more is mentioned.
 MOST_OFF = timedelta(seconds=60)
-"""A clock that differs by more is mentioned."""
 PAIRS_SHOWN = 10
 HERE = "this centre"
 ANOTHER_RELEASE = "the stored summary is of another release of Soundings"
@@ -34,8 +33,7 @@ ANOTHER_RELEASE = "the stored summary is of another release of Soundings"
 
 @dataclass(frozen=True, slots=True)
 class PlaceLossRow:
-    """Two groups or regions of a centre: the address of their grid there, the worst path with its loss as a class and
-    words, and how many paths are bad."""
+    """Two groups or regions, with the worst path between them."""
 
     names: str
     address: str
@@ -56,22 +54,19 @@ class IncidentRow:
 
 @dataclass(frozen=True, slots=True)
 class CentreCard:
-    """A centre. `at` is when its summary was requested, None without any; `is_old` if that was minutes ago; `problem`
-    is why the last request had no answer; `clock` is how far its clock is from this centre's, if notably."""
-
     name: str
     address: str
-    at: datetime | None
-    is_old: bool
-    problem: str
-    clock: str
+    at: datetime | None  # when its summary was requested; None without a summary
+    is_old: bool  # requested minutes ago
+    problem: str  # why the last request had no answer
+    clock: str  # how far its clock is from this centre's, if notably
     summary: CentreOut | None
     incidents: tuple[IncidentRow, ...] = ()
     pairs: tuple[PlaceLossRow, ...] = ()
 
     @property
     def style(self) -> str:
-        """The class of its state: unknown without a new summary."""
+        """Class of the state; unknown without a new summary."""
         if self.summary is None or self.is_old:
             return "unknown"
         return self.summary.state.style
@@ -88,14 +83,11 @@ class CentreCard:
 
 @dataclass(frozen=True, slots=True)
 class CentresView:
-    """The cards, this centre first; how many are hidden from this reader."""
-
     cards: tuple[CentreCard, ...]
     hidden: int
 
 
 def load_centres(state: MeshState, now: datetime, *, others: bool) -> CentresView:
-    """This centre, whose mesh is in this state, and, if the reader may see them, the others."""
     own = CentreOut.model_validate(centre_fields(state, now))
     cards = [_card(HERE, reverse("grid"), own, now, now, "")]
     if others:
@@ -165,7 +157,6 @@ def _pairs(base: str, pairs: Iterable[PlacePairOut]) -> Iterable[PlaceLossRow]:
 
 
 def _loss(pair: PlacePairOut) -> tuple[str, str]:
-    """The class and the words of the loss of the worst path."""
     sent, received, proven = pair.worst_sent, pair.worst_received, pair.worst_proven_loss_ratio
     if not sent or received is None:
         return "no-data", figures.NO_DATA

@@ -1,4 +1,4 @@
-"""The page of all centres: state, open incidents and worst loss of each, from their own summaries."""
+"""Page of all centres."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from monitor.web.pages.centres.load import load_centres
 
 @require_safe
 def centres_page(request: HttpRequest) -> HttpResponse:
-    """This centre and the others; those only for readers without limits who logged in, or work on this machine."""
+    """Other centres are for readers without limits who logged in, or work on this machine."""
     if not settings.OTHER_CENTRES:
         raise Http404(f"There is no other centre: {VARIABLE} is empty. Write {FORM}.")
     now = timezone.now()

@@ -1,4 +1,4 @@
-"""The page that compares paths on the same time axis. The address names them; a form adds those between two sites."""
+"""Page that compares paths on a time axis."""
 
 from __future__ import annotations
 
@@ -33,16 +33,12 @@ KEPT = ("period", *ENDS, "size")
 
 @dataclass(frozen=True, slots=True)
 class ComparisonChart:
-    """A chart with its title."""
-
     metric: ComparedMetric
     spec: Spec
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedPath:
-    """A path that is drawn: its style, and the address of the page without it."""
-
     path: Path
     style: str
     without: str
@@ -50,7 +46,6 @@ class ComparedPath:
 
 @require_safe
 def compare_page(request: HttpRequest) -> HttpResponse:
-    """The paths that the address names."""
     now = timezone.now()
     paths = _paths(request)
     added = _added(request, paths)
@@ -107,7 +102,6 @@ def compare_page(request: HttpRequest) -> HttpResponse:
 
 
 def _paths(request: HttpRequest) -> list[Path]:
-    """In the order of the address, each once."""
     given = list(dict.fromkeys(request.GET.getlist("path")))
     if len(given) > MOST_PATHS:
         raise Http404(f"{len(given)} paths: {MOST_PATHS} at most can be told apart")
@@ -120,7 +114,6 @@ def _paths(request: HttpRequest) -> list[Path]:
 
 
 def _added(request: HttpRequest, paths: Sequence[Path]) -> list[Path]:
-    """The paths between the two sites that the form names, without those already drawn."""
     source, destination = parameters.text(request, "from"), parameters.text(request, "to")
     if source is None and destination is None:
         return []
@@ -142,7 +135,7 @@ def _metrics(request: HttpRequest) -> tuple[ComparedMetric, ...]:
 
 
 def _load(path_id: int, packet_bytes: int, shown: ShownPeriod) -> PathData:
-    """The data of the period; loss is pooled when the time axis of all paths is set."""
+    """Loss is pooled later, when the common time axis is known."""
     series = path_series(path_id, packet_bytes, shown.since, shown.until)
     return PathData(
         series=series,
@@ -153,7 +146,6 @@ def _load(path_id: int, packet_bytes: int, shown: ShownPeriod) -> PathData:
 
 
 def _kept(request: HttpRequest, paths: Sequence[Path]) -> list[tuple[str, object]]:
-    """The parameters that every link keeps."""
     pairs: list[tuple[str, object]] = [("path", path.pk) for path in paths]
     pairs += [("metric", name) for name in request.GET.getlist("metric")]
     return pairs + [(name, request.GET[name]) for name in KEPT if request.GET.get(name)]
@@ -174,7 +166,6 @@ def _links(
 def _toggle(
     request: HttpRequest, paths: Sequence[Path], shown: Sequence[ComparedMetric], metric: ComparedMetric
 ) -> Option:
-    """The link that adds a metric, or removes it if shown."""
     wanted = [other for other in ComparedMetric if (other in shown) != (other is metric)]
     kept = [pair for pair in _kept(request, paths) if pair[0] != "metric"]
     return Option(metric.label, urlencode([*kept, *(("metric", other) for other in wanted)]), chosen=metric in shown)

@@ -1,8 +1,4 @@
-"""The data of the completeness page: measurement coverage and missing results of each site and day.
-
-In: a number of days and the time. Out: a `CompletenessView` for the template; newest day first. Each state of a
-cell has its own text besides its colour.
-"""
+"""Load measurement coverage and missing results by site and day."""
 
 from __future__ import annotations
 
@@ -20,14 +16,12 @@ from monitor.web.pages.grid.legend import LegendEntry
 
 REFUSED_SHOWN = 100
 DAY = timedelta(days=1)
+# Minimum coverage of each class.
 BANDS = ((0.0, "loss-5"), (0.8, "loss-4"), (0.95, "loss-3"), (0.99, "loss-1"), (0.999, "loss-0"), (1.0, "none-lost"))
-"""Minimum coverage of each class."""
 
 
 @dataclass(frozen=True, slots=True)
 class DayCell:
-    """A site's day: its class, the share of the plan, the counts behind it, and how many results are missing."""
-
     style: str
     text: str
     counts: str
@@ -48,15 +42,12 @@ class RefusedRow:
 
 @dataclass(frozen=True, slots=True)
 class CompletenessView:
-    """The data of the template. `coverage` is in percent, None without scheduled bursts; `measured` counts bursts;
-    `dropped` is the agents' own count of results, ever, some of which have no number that could be missing."""
-
     days: tuple[date, ...]
     rows: tuple[SiteRow, ...]
-    coverage: str | None
-    measured: int
+    coverage: str | None  # in percent, None without scheduled bursts
+    measured: int  # bursts
     missing: int
-    dropped: int
+    dropped: int  # agents' own count of results, ever; some have no number
     refused: tuple[RefusedRow, ...]
     most_refused: int
     legend: tuple[LegendEntry, ...]
@@ -79,7 +70,6 @@ LEGEND = (
 
 
 def load_completeness(length: int, now: datetime) -> CompletenessView:
-    """Load the `length` days (UTC) up to today."""
     until = now.date() + DAY
     days = tuple(until - number * DAY for number in range(1, length + 1))
     both = completeness.days_of_sites(days[-1], until, now)
@@ -105,7 +95,7 @@ def load_completeness(length: int, now: datetime) -> CompletenessView:
 
 
 def cell_of(figures_of_day: tuple[SiteDay, SiteCoverage] | None, *, runs: bool) -> DayCell:
-    """The cell of a site's day; `runs` is true for today."""
+    """`runs` is true for today."""
     if figures_of_day is None:
         return NOTHING
     came, covered = figures_of_day

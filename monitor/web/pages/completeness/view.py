@@ -1,4 +1,4 @@
-"""The completeness page: measurement coverage by site and day."""
+"""Completeness page."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from monitor.web.request import parameters
 
 
 class DayChoice(StrEnum):
-    """Number of days shown."""
-
     WEEK = "7"
     FORTNIGHT = "14"
     MONTH = "30"
@@ -25,7 +23,6 @@ class DayChoice(StrEnum):
 
 @require_safe
 def completeness_page(request: HttpRequest) -> HttpResponse:
-    """Measurement coverage and missing results by site and day."""
     now = timezone.now()
     length = parameters.choice(request, "days", DayChoice, DayChoice.WEEK)
     view = load_completeness(int(length), now)

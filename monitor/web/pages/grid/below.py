@@ -1,4 +1,4 @@
-"""The part of the first page below its cells: incidents that ended, agents, and weekly reports."""
+"""First page below its cells: ended incidents, agents, weekly reports."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from monitor.reports.files import next_report_at, written_reports
 
 CLOSED_INCIDENTS = 5
 REFUSED_SHOWN = 20
+# Of more agents only those with a problem have a row, up to as many.
 MOST_AGENTS = 20
-"""Agents with a row each; of more, only those with a problem have a row, up to as many."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentRow:
-    """A monitoring site: its newest contact (None if it never reported) and the number of recently rejected results."""
+    """The contact is None if the site never reported."""
 
     site: Site
     contact: AgentContact | None
@@ -34,7 +34,6 @@ class AgentRow:
 
 
 def below_grid(now: datetime, open_incidents: int) -> dict[str, Any]:
-    """The context of _below.html, on a page with so many open incidents."""
     contacts = agent_contacts()
     refused = newest_refused(REFUSED_SHOWN)
     agents = _agent_rows(contacts, refused, now)

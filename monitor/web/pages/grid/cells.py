@@ -1,8 +1,6 @@
-"""A cell of the grid: its style, its text, its signs and its full sentence.
+"""Style, text, signs and sentence of a grid cell (docs/pages.md).
 
-In: a `monitor.overview.grid.Grid` and a path of it. Every state has its own text, class and sentence for screen
-readers, so that none depends on colour. A cell of now has the level and the condition of its track; its signs are those
-of the path. docs/pages.md has the table of conditions.
+Each state has its own text, class and sentence: none depends on colour.
 """
 
 from __future__ import annotations
@@ -33,21 +31,20 @@ OUTAGE_SIGN = "✕"
 ENDED_SIGN = "✓"
 STALE_SIGN = "◷"
 FLAPS_SIGN = "⇅"
+# Of a path in trouble, proven or suspected, without an open incident so far.
 CHECK_SIGN = "△"
-"""Of a path in trouble, proven or suspected, without an open incident so far."""
 STALE_STYLE = "stale"
+# Conditions in which a figure is not of now.
 STALE = (Condition.OVERDUE, Condition.OWN_TESTS)
-"""Conditions in which a figure is not of now."""
+# Of a figure in no band: a lower bound, or a loss of too few packets.
 BOUND_STYLE = "bound"
-"""The style of a figure that is in no band: a lower bound, or a loss of too few packets."""
+# A path that is down every now and then loses more than the worst band.
 FLAPS_STYLE = "loss-5"
-"""A path that is down every now and then loses more than the worst band."""
 TOO_FEW = "too few"
 
 
 def measure_of_grid(grid: Grid) -> MetricFormat:
-    """The format of the grid's metric, with bands that are spread over its values if the metric has none of its own.
-    Lower bounds, and figures that are not of now, have no part in it."""
+    """Format of the metric, or bands over its values without lower bounds and old figures."""
     values = (
         path.value
         for path in grid.figures
@@ -63,13 +60,12 @@ def _is_bound(metric: Metric, path: PathFigures) -> bool:
 
 
 def _is_own(grid: Grid, path: PathFigures, condition: Condition) -> bool:
-    """Whether a cell of the loss now with a figure has the text of this condition in its place."""
     return grid.metric is Metric.LOSS and grid.condition_of(path) is condition and path.has_figure
 
 
 def cell_style(grid: Grid, measure: MetricFormat, path: PathFigures) -> str:
-    """The class of a cell: its band where there is a value, that of its change where changes are shown, else its
-    state. Lower bounds, losses of too few packets and figures that are not of now are in no band."""
+    """Class of a cell: band or change, else state. Lower bounds, losses of too few packets and old figures have no
+    band."""
     if grid.condition_of(path) in STALE and path.has_figure:
         return STALE_STYLE
     if _is_own(grid, path, Condition.AWAITED):
@@ -89,15 +85,14 @@ PROBLEM_STYLES = frozenset({"loss-3", "loss-4", "loss-5", "total-loss", "no-data
 
 
 def is_problem(grid: Grid, measure: MetricFormat, path: PathFigures) -> bool:
-    """Whether "problems only" shows the path: a trouble, with or without an incident, 100% loss for a time, a figure in
-    one of the three worst bands of loss or MOS or worse than before, a failed test, no results, or no newer data."""
+    """Whether "problems only" shows the path: trouble, outage, a bad or worse figure, failed test, no or old data."""
     if path.incident_id is not None or path.has_outage or path.is_in_trouble:
         return True
     return grid.condition_of(path) is Condition.OVERDUE or cell_style(grid, measure, path) in PROBLEM_STYLES
 
 
 def compact_sign(grid: Grid, style: str, path: PathFigures) -> str:
-    """The sign of a cell without text, so that trouble is not told by colour alone."""
+    """Sign of a cell without text: trouble is not told by colour alone."""
     if path.incident_id is not None:
         return INCIDENT_SIGN
     if path.is_in_trouble:
@@ -125,7 +120,7 @@ def _is_set_aside(grid: Grid, path: PathFigures) -> bool:
 
 
 def _classed(metric: Metric, path: PathFigures) -> float:
-    """The figure by which a cell is in a band: of a loss the part that is proven, so that 1 lost of 10 is not 10%."""
+    """Figure that decides the band: of a loss the proven part, so that 1 lost of 10 is not 10%."""
     value = path.value or 0.0
     return value if metric is not Metric.LOSS or path.proven_loss_ratio is None else path.proven_loss_ratio
 
@@ -140,14 +135,12 @@ def _change_style(metric: Metric, path: PathFigures) -> str:
 
 
 def _changed(metric: Metric, path: PathFigures) -> float | None:
-    """How much the metric changed; None without an earlier or a current value."""
     if path.value is None or path.value_before is None:
         return None
     return measures.change(metric, path.value_before, path.value)
 
 
 def cell_text(grid: Grid, path: PathFigures) -> str:
-    """The text of a cell: a number with its unit, its change, or the state in words."""
     if _is_own(grid, path, Condition.FLAPS):
         return "flaps"
     if _is_own(grid, path, Condition.AWAITED):
@@ -185,19 +178,16 @@ def _loss(grid: Grid, path: PathFigures) -> str:
 
 
 def _interval(grid: Grid, path: PathFigures) -> str:
-    """The interval of a normal loss that may be above its limit, else empty."""
     track = grid.track_of(path)
     return "" if track is None or track.interval is None else figures.percent_interval(*track.interval)
 
 
 def _now(track: Track | None) -> LossSegment | None:
-    """The newest segment of a track of loss, if it has packets."""
     return track.now if track is not None and isinstance(track.now, LossSegment) and track.now.lost.sent else None
 
 
 def sentence(grid: Grid, path: PathFigures) -> str:
-    """The cell as a sentence, for screen readers and for the line above the grid: now, the time shown by counts, and
-    STAMP's counts of the directions."""
+    """Cell in words: current, counts of the time shown, STAMP's directions."""
     tags = [
         *(["IPv6"] if path.family == 6 else []),
         *([] if path.measured_by is None else [f"by {path.measured_by}"]),
@@ -210,12 +200,11 @@ def sentence(grid: Grid, path: PathFigures) -> str:
     return f"{path.source} to {path.destination}: {SEPARATOR.join(filter(None, parts))}"
 
 
+# Between the parts of a sentence, as between the parts of all lines of figures.
 SEPARATOR = " · "
-"""Between the parts of a sentence, as between the parts of all lines of figures."""
 
 
 def _present(grid: Grid, path: PathFigures) -> str:
-    """What the cell says now, or of its period, and the trouble of a path that is not the cell's own."""
     own = _of_now(grid, path)
     if grid.period is not GridPeriod.NOW:
         return f"{own}, now {clause(path.present, grid.until)}" if _is_told(path.present) else own
@@ -247,7 +236,6 @@ def _of_now(grid: Grid, path: PathFigures) -> str:
 
 
 def _alone(grid: Grid, path: PathFigures, condition: Condition | None) -> PresentPath | None:
-    """The path with the track of the cell alone, or with that by which it is in this condition."""
     own, of_path = grid.track_of(path), None if path.present is None else path.present.track(Signal.LOSS)
     track = own if own is not None and condition in (None, own.condition) else of_path
     # The grid is of this packet size, which needs no words.
@@ -256,7 +244,6 @@ def _alone(grid: Grid, path: PathFigures, condition: Condition | None) -> Presen
 
 
 def clause(present: PresentPath | None, at: datetime) -> str:
-    """What the path is like, without its name."""
     return "" if present is None else words.clause("", [present], at=at).lstrip(": ")
 
 
@@ -281,19 +268,18 @@ def _finding(grid: Grid, path: PathFigures) -> str:
 
 
 def _of_level(now: LossSegment, at: datetime) -> str:
-    """The packets of a level since it began: `0 of 472 since 13:50:12 UTC`."""
+    """`0 of 472 since 13:50:12 UTC`."""
     return f"{words.lost_text(now.lost)} since {times.clock_of(now.since.at_s, at)}"
 
 
 def _none_lost(path: PathFigures) -> str:
-    """No loss, unless STAMP packets of the same time were lost: only of its round trips there was none then."""
+    """STAMP packets of the same time may be lost: then only round trips had no loss."""
     of_stamp = path.directions
     is_lossy = of_stamp is not None and (of_stamp.forward_lost or of_stamp.reverse_lost or of_stamp.undecided)
     return "no round trip lost" if is_lossy else "no loss"
 
 
 def _value_in_words(grid: Grid, path: PathFigures) -> str:
-    """The figure with the name of its band, if the band is a judgement; of a loss now with its begin."""
     measure, classed = MEASURES[grid.metric], _classed(grid.metric, path)
     now = _now(grid.track_of(path))
     if now is not None:
@@ -307,7 +293,6 @@ def _value_in_words(grid: Grid, path: PathFigures) -> str:
 
 
 def _against(grid: Grid, path: PathFigures) -> str:
-    """The earlier value, where the grid shows changes."""
     if grid.against is None:
         return ""
     changed = _changed(grid.metric, path)
@@ -321,7 +306,6 @@ def _against(grid: Grid, path: PathFigures) -> str:
 
 
 def _counts(grid: Grid, path: PathFigures) -> Iterator[str]:
-    """The counts of the time shown."""
     if path.state not in (FigureState.VALUE, FigureState.NONE_LOST, FigureState.TOTAL_LOSS):
         return
     if grid.metric is Metric.THROUGHPUT:
@@ -342,7 +326,6 @@ def _of_packets(grid: Grid, path: PathFigures) -> str:
 
 
 def _window(grid: Grid) -> str:
-    """The time of the counts of a cell of now."""
     if grid.period is not GridPeriod.NOW:
         return ""
     minutes = figures.duration(NOW_LENGTH.total_seconds())
@@ -368,7 +351,6 @@ def _by_direction(losses: DirectionLosses) -> str:
 
 
 def conditions(grid: Grid, path: PathFigures) -> list[str]:
-    """Classes for an open incident, an outage and maintenance on the path."""
     conditions = {
         "incident": path.incident_id is not None,
         "outage": path.has_outage and path.incident_id is None and grid.ended_at(path) is None,
@@ -378,7 +360,6 @@ def conditions(grid: Grid, path: PathFigures) -> list[str]:
 
 
 def signs(grid: Grid, path: PathFigures) -> Iterator[tuple[str, str]]:
-    """Each with its style."""
     condition = grid.condition_of(path)
     if path.incident_id is not None:
         yield "sign", INCIDENT_SIGN

@@ -1,4 +1,4 @@
-"""Refreshes of the grid's cells as JSON: those that changed since the version that a page has, and a cell in words."""
+"""Grid refreshes as JSON: cells changed since a page's version."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from monitor.web.request.grid_choices import load_grid_between
 
 @require_safe
 def grid_changes(request: HttpRequest) -> HttpResponse:
-    """The cells of the selected grid that changed since the version `since`: `cells` by their place. `all` tells that
-    it has every cell, since the version is too old; `reload`, that rows or columns changed. 304 without a change."""
+    """Cells changed since the version `since`, by position. `all`: the version is too old; `reload`: rows or columns
+    changed. 304 without a change."""
     if not shows_sites(request):
         raise Http404("this grid has too many sites for a row and a column each")
     shown = contents.load_contents(request, timezone.now())
@@ -47,7 +47,6 @@ def grid_changes(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def grid_cell(request: HttpRequest) -> HttpResponse:
-    """The worst path from `source` to `destination` in words, with the address of its page."""
     source, destination = parameters.text(request, "source") or "", parameters.text(request, "destination") or ""
     grid = load_grid_between(request, (source, destination), timezone.now())
     if not grid.figures:
@@ -59,5 +58,5 @@ def grid_cell(request: HttpRequest) -> HttpResponse:
 
 
 def _etag_of(request: HttpRequest) -> str:
-    """The version of `If-None-Match`; compression makes an ETag weak."""
+    """Version of `If-None-Match`; compression makes an ETag weak."""
     return request.headers.get("If-None-Match", "").removeprefix("W/").strip('"')

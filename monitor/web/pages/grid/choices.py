@@ -1,4 +1,4 @@
-"""The choices of the grid page that select and order its cells, in its address."""
+"""Choices of the grid page, in its address."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ LONGEST_NAME = 80
 
 @dataclass(frozen=True, slots=True)
 class PlaceLink:
-    """A link that folds or unfolds a region or group."""
-
     name: str
     sites: int
     query: str
@@ -34,7 +32,7 @@ class PlaceLink:
 
 
 def chosen_view(request: HttpRequest) -> GridView:
-    """The view selected by the query string. Raises Http404 for an unknown choice."""
+    """Raises Http404 for an unknown choice."""
     return GridView(
         order=parameters.choice(request, "order", GridOrder, GridOrder.SITE),
         problems_only=request.GET.get("paths") == "problems",
@@ -44,7 +42,7 @@ def chosen_view(request: HttpRequest) -> GridView:
 
 
 def options_of_view(request: HttpRequest, view: GridView, *, is_compact: bool, may_choose: bool) -> dict[str, Any]:
-    """The rows of choices, and the fields that the filter by name keeps. Cells can be chosen where both forms fit."""
+    """Choices, and fields that the name filter keeps. Readers choose cells where both forms fit."""
     kept = [(name, value) for name, values in parameters.kept(request).items() for value in values if name != "name"]
     return {
         "orders": parameters.options(request, "order", ORDERS, view.order, without=("fold",)),
@@ -57,7 +55,6 @@ def options_of_view(request: HttpRequest, view: GridView, *, is_compact: bool, m
 
 
 def place_links(request: HttpRequest, view: GridView, layout: GridLayout) -> list[PlaceLink]:
-    """A link for each region or group, after those that fold and unfold all."""
     if not layout.places:
         return []
     kept = {name: values for name, values in parameters.kept(request).items() if name != "fold"}

@@ -1,8 +1,4 @@
-"""The grid of a request with its layout, its cells and their version: the same for the page and its refreshes.
-
-Cells are HTML in a small grid, and codes that a script draws in a large one. The newest versions are remembered, so
-that a refresh has only the cells that changed since the version that the page has.
-"""
+"""Grid of a request with layout, cells and version, for the page and its refreshes."""
 
 from __future__ import annotations
 
@@ -23,22 +19,20 @@ from monitor.web.pages.grid.cells import is_problem, measure_of_grid
 from monitor.web.request.grid_choices import derived_once, load_chosen_grid
 
 DRAWN_FROM_CELLS = 50 * 50
+# With their figures so many columns do not fit on a screen.
 COMPACT_FROM_SITES = 20
-"""With their figures so many columns do not fit on a screen."""
 VERSIONS_KEPT = 24
 
 
 @dataclass(frozen=True, slots=True)
 class GridContents:
-    """A grid, selected and ordered. `unfolding` has the query that unfolds each folded place."""
-
     grid: Grid
     measure: MetricFormat
     view: GridView
     layout: GridLayout
     is_drawn: bool
     is_compact: bool
-    unfolding: dict[str, str]
+    unfolding: dict[str, str]  # query that unfolds each folded place
     place_links: list[choices.PlaceLink]
 
     @property
@@ -46,7 +40,7 @@ class GridContents:
         return self.view.order is GridOrder.LIST
 
     def cells(self) -> list[str]:
-        """Every cell, row by row: HTML, or the codes of a drawn grid."""
+        """Cells as HTML, or as codes of a drawn grid."""
         narrowed = self.view.problems_only or bool(self.view.name)
         if self.is_drawn:
             return derived_once(
@@ -62,14 +56,14 @@ class GridContents:
         )
 
     def version(self, cells: Sequence[str]) -> str:
-        """A name of these cells in this layout; the part before the dash is that of the layout."""
+        """Name of these cells; the layout's part precedes the dash."""
         lines = [(line.name, line.is_folded) for line in (*self.layout.rows, *self.layout.columns)]
         axes = repr((lines, len(self.layout.rows), self.is_drawn, self.is_compact))
         return f"{_digest(axes)}-{_digest('|'.join(cells))}"
 
 
 def load_contents(request: HttpRequest, now: datetime) -> GridContents:
-    """The grid that the request selects. Raises Http404 for an unknown choice."""
+    """Raises Http404 for an unknown choice."""
     grid = load_chosen_grid(request, now)
     view = choices.chosen_view(request)
     measure = derived_once(grid, "measure", lambda: measure_of_grid(grid))
@@ -95,7 +89,6 @@ _lock = Lock()
 
 
 def remember(version: str, cells: Sequence[str]) -> None:
-    """Keep the cells of a version that a page has now."""
     with _lock:
         _versions[version] = cells
         _versions.move_to_end(version)
@@ -104,7 +97,7 @@ def remember(version: str, cells: Sequence[str]) -> None:
 
 
 def changed_since(version: str, cells: Sequence[str]) -> dict[int, str] | None:
-    """The cells that differ from those of the version, by their place; None where the version is not remembered."""
+    """Differing cells by position; None for a forgotten version."""
     with _lock:
         before = _versions.get(version)
     if before is None or len(before) != len(cells):

@@ -1,7 +1,4 @@
-"""A large grid as compact JSON, which static/web/drawn.js draws: a letter for the state of each cell, and marks.
-
-In: a `monitor.overview.grid.Grid` and its layout. Out: a code for each cell, and the data for the page.
-"""
+"""Large grids as compact JSON for static/web/drawn.js."""
 
 from __future__ import annotations
 
@@ -28,12 +25,11 @@ STYLES = [
     *(BOUND_STYLE, STALE_STYLE, "worse", "steady", "better"),
 ]
 LETTERS = dict(zip(STYLES, ascii_letters, strict=False))
+# Bits of a cell's marks, a hexadecimal digit behind its letter.
 INCIDENT, OUTAGE, ENDED, MAINTENANCE = 1, 2, 4, 8
-"""Bits of a cell's marks, a hexadecimal digit behind its letter."""
 
 
 def codes(grid: Grid, measure: MetricFormat, layout: GridLayout, *, is_narrowed: bool) -> list[str]:
-    """The code of each cell, row by row."""
     width = len(layout.columns)
     empty = LETTERS["same" if is_narrowed else "unplanned"]
     cells = [empty] * layout.size
@@ -58,7 +54,7 @@ def _marks(grid: Grid, path: PathFigures) -> int:
 
 
 def states_and_marks(cells: Sequence[str]) -> dict[str, object]:
-    """All cells: their letters in a row, and the marks of those that have any, by the place of the cell."""
+    """Letters of all cells, and marks by position."""
     marks = {number: cell[1] for number, cell in enumerate(cells) if len(cell) > 1}
     return {"states": "".join([cell[0] for cell in cells]), "marks": marks}
 
@@ -70,7 +66,7 @@ def data_json(
     legend: Sequence[LegendEntry],
     unfolding: Mapping[str, str],
 ) -> SafeString:
-    """The page's data, safe within a script element."""
+    """JSON, safe within a script element."""
     data = {
         "version": version,
         "rows": [_line(line) for line in layout.rows],
@@ -85,5 +81,4 @@ def data_json(
 
 
 def _line(line: GridLine) -> list[object]:
-    """The name, the place if it is folded, and whether a place begins here."""
     return [line.name, line.place if line.is_folded else "", int(line.begins)]

@@ -1,7 +1,4 @@
-"""The words around the grid: its legend, its counts and its period.
-
-In: a `monitor.overview.grid.Grid`. Out: `LegendEntry` and `Count` for the templates of the grid and the map.
-"""
+"""Words around grid and map: legend, counts, period."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ WITH_TRACKS = (Metric.LOSS, Metric.RTT_MEDIAN)
 
 @dataclass(frozen=True, slots=True)
 class LegendEntry:
-    """A swatch of the legend: its class, its sample text, and its meaning. Without a class it is a sentence alone."""
+    """Without a class a sentence alone."""
 
     style: str
     sample: str
@@ -46,15 +43,12 @@ CHECKED = LegendEntry("check", CHECK_SIGN, "in trouble, being checked: no incide
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many cells are in a state, for the line above the grid."""
-
     style: str
     number: int
     meaning: str
 
 
 def period_words(grid: Grid) -> str:
-    """The time that the cells are of, as in "in the last hour"."""
     if grid.period is not GridPeriod.NOW:
         return f"in the last {grid.period}"
     cycles = "three tests" if grid.metric is Metric.THROUGHPUT else "three cycles"
@@ -63,7 +57,6 @@ def period_words(grid: Grid) -> str:
 
 
 def legend(grid: Grid, measure: MetricFormat) -> list[LegendEntry]:
-    """The meaning of each colour and sign of this grid."""
     entries = [LegendEntry(band.style, "", band.label) for band in measure.bands]
     if grid.against is not None:
         entries = [
@@ -116,7 +109,7 @@ def _outage_entries(grid: Grid) -> list[LegendEntry]:
 
 
 def counts(grid: Grid) -> list[Count]:
-    """Number of paths, and of paths in each state of trouble; states without a path are left out."""
+    """States without a path are left out."""
     states = [path.state for path in grid.figures]
     troubled = sum(path.incident_id is not None for path in grid.figures)
     entries = [

@@ -1,8 +1,4 @@
-"""The grid as a table: each cell as HTML, and the body of the table.
-
-In: a `monitor.overview.grid.Grid` and its layout. The HTML is made here and not in a template since there may be
-thousands of cells.
-"""
+"""The grid as an HTML table, without a template: there may be thousands of cells."""
 
 from __future__ import annotations
 
@@ -40,8 +36,7 @@ def cells_html(
     is_narrowed: bool,
     unfolding: Mapping[str, str],
 ) -> list[str]:
-    """Every cell of the table, row by row. All names from the mesh are escaped here. In a narrowed grid, cells without
-    a path are left out and not unplanned; `unfolding` has the query that unfolds each place."""
+    """All names from the mesh are escaped here. A narrowed grid leaves out cells without a path."""
     kept = escape(query(grid))
     empty = LEFT_OUT if is_narrowed else UNPLANNED
     cells = []
@@ -60,7 +55,6 @@ def cells_html(
 
 
 def body_html(layout: GridLayout, cells: Sequence[str], unfolding: Mapping[str, str]) -> SafeString:
-    """The rows of the table, a row for each line of the layout."""
     width = len(layout.columns)
     rows = []
     for number, line in enumerate(layout.rows):
@@ -71,7 +65,7 @@ def body_html(layout: GridLayout, cells: Sequence[str], unfolding: Mapping[str, 
 
 
 def line_link(line: GridLine, unfolding: Mapping[str, str]) -> SafeString:
-    """The name of a row or column, with a link to the site, or that unfolds the place."""
+    """Link a name to the site, or to unfold the place."""
     name = escape(line.name)
     if line.is_folded:
         return mark_safe(f'<a href="?{escape(unfolding.get(line.place, ""))}">▸ {name}</a>')
@@ -79,7 +73,6 @@ def line_link(line: GridLine, unfolding: Mapping[str, str]) -> SafeString:
 
 
 def query(grid: Grid) -> str:
-    """The query of a link from the grid to a path."""
     chosen: dict[str, object] = {"period": grid.period.history.value}
     if grid.packet_bytes is not None:
         chosen["size"] = grid.packet_bytes
@@ -104,7 +97,6 @@ def _block_html(
     is_compact: bool,
     unfolding: Mapping[str, str],
 ) -> str:
-    """The cell of a folded row or column: its worst path, and how many of its paths are problems."""
     if not paths:
         return LEFT_OUT
     path = worst(grid.metric, paths)
@@ -132,7 +124,6 @@ def _content(grid: Grid, measure: MetricFormat, path: PathFigures, paths: int, i
 
 
 def marks_html(of_cell: Iterable[tuple[str, str]]) -> str:
-    """The signs of a cell, each with its style."""
     return "".join(f'<b class="{style}" aria-hidden="true">{sign}</b>' for style, sign in of_cell)
 
 

@@ -1,5 +1,4 @@
-"""The first page of a mesh of many sites: its groups, or regions, as rows and columns, each cell with the worst of the
-paths between the two and the share of bad ones; a cell leads to the grid of their sites."""
+"""First page of many sites: groups or regions as rows and columns."""
 
 from __future__ import annotations
 
@@ -35,17 +34,17 @@ from monitor.web.request.grid_choices import (
     unknown_as_404,
 )
 
+# Rows and columns; of more places those with the most bad paths are shown.
 MOST_PLACES = 40
-"""Rows and columns; of more places those with the most bad paths are shown."""
+# Of a grid of sites.
 MOST_CELLS = 300 * 300
-"""Of a grid of sites."""
 OF_LIST = ("from", "to", "group", "name", "paths")
+# Choices that only a grid of sites has.
 OF_SITES = ("order", "fold", "group", "name", "paths", "cells", "period", "against")
-"""Choices that only a grid of sites has."""
 
 
 def wide_page(request: HttpRequest, places: SitePlaces, now: datetime) -> HttpResponse | None:
-    """The page of a mesh of many sites; None where the address chooses a grid of sites that can be drawn."""
+    """Return None where the address chooses a grid of sites that can be drawn."""
     if not shows_places(request, places):
         return None
     wants_list = request.GET.get("order") == "list" or any(request.GET.get(name) for name in OF_LIST)
@@ -61,13 +60,13 @@ def shows_sites(request: HttpRequest) -> bool:
 
 
 def shows_places(request: HttpRequest, places: SitePlaces, most_cells: int | None = None) -> bool:
-    """Whether the address chooses no grid of sites, or that of too many."""
+    """Whether the address chooses no grid of sites, or too many."""
     number = _rows_and_columns(request, places)
     return number is None or number > (MOST_CELLS if most_cells is None else most_cells)
 
 
 def reverse_query(request: HttpRequest) -> str:
-    """The choices of the address with its places of departure and arrival exchanged; empty without them."""
+    """Query with source and destination exchanged; empty without them."""
     between = chosen_places(request)
     if between is None:
         return ""
@@ -76,7 +75,6 @@ def reverse_query(request: HttpRequest) -> str:
 
 
 def _rows_and_columns(request: HttpRequest, places: SitePlaces) -> int | None:
-    """Cells of the grid of sites that the address chooses; None if it chooses none and there are places to show."""
     between = chosen_places(request)
     if between is not None:
         # An unknown name has no cell, and its grid tells which there are.
@@ -89,7 +87,6 @@ def _rows_and_columns(request: HttpRequest, places: SitePlaces) -> int | None:
 
 
 def _of_list(request: HttpRequest) -> str:
-    """The choices of the address that the list of paths has too."""
     chosen = {name: request.GET[name] for name in ("from", "to", "name", "size") if request.GET.get(name)}
     if request.GET.get("group"):
         chosen |= {"from": request.GET["group"], "to": request.GET["group"]}
@@ -97,14 +94,12 @@ def _of_list(request: HttpRequest) -> str:
 
 
 def load_chosen_places(request: HttpRequest, places: SitePlaces, now: datetime) -> PlaceGrid:
-    """The figures between places, of the metric and packet size of the address. Raises Http404 for an unknown
-    choice."""
+    """Raises Http404 for an unknown choice."""
     with unknown_as_404():
         return load_place_grid(places, chosen_packet_bytes(request), now, chosen_metric(request).metric)
 
 
 def totals(shown: PlaceGrid) -> dict[str, Any]:
-    """The counts above the figures between places."""
     cells = shown.cells.values()
     bad = sum(cell.bad for cell in cells)
     return {
@@ -118,7 +113,6 @@ def totals(shown: PlaceGrid) -> dict[str, Any]:
 
 
 def _bad_words(shown: PlaceGrid, number: int) -> str:
-    """The words after a number of bad paths; empty for a metric that is neither good nor bad."""
     if not shown.counts_bad:
         return ""
     metric, verb, bound = shown.grid.metric, ("is", "are"), "in trouble"
@@ -156,7 +150,6 @@ def _place_page(request: HttpRequest, places: SitePlaces, now: datetime) -> Http
 
 
 def numbers_shown(shown: PlaceGrid) -> list[int]:
-    """The places with a row and a column: all in the order of their names, of too many those with most bad paths."""
     everything = range(len(shown.places.names))
     if len(everything) <= MOST_PLACES:
         return list(everything)
@@ -168,14 +161,13 @@ def numbers_shown(shown: PlaceGrid) -> list[int]:
 
 
 def cell_query(grid: Grid) -> dict[str, Any]:
-    """The choices of the grid of sites that a cell leads to."""
     size = {} if grid.packet_bytes is None else {"size": grid.packet_bytes}
     metric = {choice.metric: choice for choice in MetricChoice}[grid.metric]
     return {"period": grid.period, **size, **({} if metric is MetricChoice.LOSS else {"metric": metric})}
 
 
 def _body_html(shown: PlaceGrid, measure: MetricFormat, numbers: Iterable[int]) -> SafeString:
-    """The rows of the table. All names from the mesh are escaped here."""
+    """All names from the mesh are escaped here."""
     names, kept, rows = shown.places.names, cell_query(shown.grid), []
     for source in numbers:
         cells = []
@@ -201,12 +193,11 @@ def _cell_html(shown: PlaceGrid, measure: MetricFormat, source: int, to: int, qu
 
 
 def pair_signs(grid: Grid, cell: PairCell) -> Iterator[tuple[str, str]]:
-    """Each with its style: those of the worst path, and of an open incident on any."""
+    """Signs of the worst path, and of an open incident on any."""
     return signs(grid, replace(cell.worst, incident_id=cell.incident_id))
 
 
 def pair_sentence(shown: PlaceGrid, source: int, to: int) -> str:
-    """The figures from a place to another as a sentence."""
     cell, names = shown.cells[source, to], shown.places.names
     paths = f"{cell.paths:,} {'path' if cell.paths == 1 else 'paths'}"
     many = f"{cell.bad:,} of {paths} {_bad_words(shown, cell.bad)}" if shown.counts_bad else paths

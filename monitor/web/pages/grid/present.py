@@ -1,7 +1,4 @@
-"""The present of a path in words, as its cells in the grids of now have it, for its own page.
-
-In: a `PathNow`. Out: a `PathPresent` for the template.
-"""
+"""A path's present in words, as in the grids' cells."""
 
 from __future__ import annotations
 
@@ -20,8 +17,6 @@ from monitor.web.request import times
 
 @dataclass(frozen=True, slots=True)
 class PresentRow:
-    """A figure of the path now and in the last hour."""
-
     name: str
     now: str
     hour: str
@@ -29,20 +24,16 @@ class PresentRow:
 
 @dataclass(frozen=True, slots=True)
 class PathPresent:
-    """`when` is `now`, or the time of the newest data; `signs` are those of the cell of the loss, each with its style,
-    `figures` names with their texts, `sentence` is the cell of the loss in full, and `rows` are the loss of each packet
-    size, the RTT and the directions. `check` is what a path in trouble without an open incident is like."""
-
-    when: str = "now"
-    signs: tuple[tuple[str, str], ...] = ()
-    figures: tuple[tuple[str, str], ...] = ()
-    sentence: str = ""
-    rows: tuple[PresentRow, ...] = ()
-    check: str = ""
+    when: str = "now"  # `now`, or the time of the newest data
+    signs: tuple[tuple[str, str], ...] = ()  # of the loss cell, each with its style
+    figures: tuple[tuple[str, str], ...] = ()  # names with texts
+    sentence: str = ""  # loss cell in full
+    rows: tuple[PresentRow, ...] = ()  # loss of each packet size, RTT, directions
+    check: str = ""  # state of a path in trouble without an open incident
 
 
 def path_present(path_now: PathNow) -> PathPresent:
-    """The present of the path; empty where nothing pings it."""
+    """Empty where nothing pings the path."""
     if not path_now.loss.figures or not path_now.rtt.figures:
         return PathPresent()
     (loss,), (rtt,), grid = path_now.loss.figures, path_now.rtt.figures, path_now.loss
@@ -60,7 +51,6 @@ def path_present(path_now: PathNow) -> PathPresent:
 
 
 def _figures(path_now: PathNow, loss: PathFigures, rtt: PathFigures) -> tuple[tuple[str, str], ...]:
-    """The loss and the RTT; where there is no RTT to tell, the state alone."""
     unanswered_since = path_now.loss.cell_now(loss).unanswered_since
     if loss.state is FigureState.TOTAL_LOSS and unanswered_since is not None:
         return (("no reply since", times.clock_of(unanswered_since.timestamp(), path_now.loss.until)),)
@@ -70,7 +60,6 @@ def _figures(path_now: PathNow, loss: PathFigures, rtt: PathFigures) -> tuple[tu
 
 
 def _rows(path_now: PathNow, loss: PathFigures, rtt: PathFigures) -> list[PresentRow]:
-    """The loss of each packet size, the RTT, and the loss of each direction."""
     many = len(path_now.of_hour) > 1
     rows = [
         PresentRow(
@@ -91,7 +80,6 @@ def _rows(path_now: PathNow, loss: PathFigures, rtt: PathFigures) -> list[Presen
 
 
 def _loss_now(path_now: PathNow, packet_bytes: int) -> str:
-    """The loss of packets of this size since their level began; of a path without replies, since when."""
     present = path_now.present
     of_path = None if present is None else present.track(Signal.LOSS)
     if present is None or of_path is None or not isinstance(of_path.now, LossSegment):

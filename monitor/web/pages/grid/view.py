@@ -1,5 +1,3 @@
-"""The first page: every path at a glance."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -28,7 +26,7 @@ DENSE_FROM_SITES = 16
 
 @require_safe
 def grid_page(request: HttpRequest) -> HttpResponse:
-    """The first page: every path at a glance; with ?wall=1 for a wall screen."""
+    """First page; with ?wall=1 for a wall screen."""
     if wants_wall(request):
         return wall_page(request)
     now = timezone.now()
@@ -65,7 +63,6 @@ def grid_page(request: HttpRequest) -> HttpResponse:
 
 
 def _cells(shown: GridContents, words: list[legend.LegendEntry]) -> dict[str, Any]:
-    """The cells of the matrix, as a table or for the script that draws them, and their version."""
     cells = shown.cells()
     version = shown.version(cells)
     remember(version, cells)
@@ -78,7 +75,6 @@ def _cells(shown: GridContents, words: list[legend.LegendEntry]) -> dict[str, An
 
 
 def _between(request: HttpRequest, places: SitePlaces | None) -> dict[str, Any]:
-    """The links of a grid from the sites of a place to those of another."""
     between = chosen_places(request)
     if between is None:
         return {}

@@ -1,4 +1,4 @@
-"""The worst paths of the grid as a list, for large meshes and for readers without the drawing."""
+"""Worst paths of the grid as a list."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from monitor.overview.path_figures import PathFigures, badness
 from monitor.web.pages.grid.cells import cell_style, cell_text, conditions, is_problem, sentence, signs
 from monitor.web.pages.grid.contents import GridContents
 
+# Rows beside a grid without figures, and in the list.
 BESIDE, IN_LIST = 12, 500
-"""Rows beside a grid without figures, and in the list."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorstRow:
-    """A path with its style, signs, figure and sentence."""
-
     path: PathFigures
     style: str
     signs: str
@@ -29,15 +27,13 @@ class WorstRow:
 
 @dataclass(frozen=True, slots=True)
 class WorstPaths:
-    """The worst paths, worst first, and how many there are in all. `only_problems`: no others are among them."""
-
     rows: list[WorstRow]
     total: int
-    only_problems: bool
+    only_problems: bool  # no others are among them
 
 
 def worst_rows(shown: GridContents) -> WorstPaths | None:
-    """The worst of the paths shown: all of them in the list, problems beside a grid without figures, else None."""
+    """All paths in the list, problems beside a grid without figures, else None."""
     if not (shown.is_list or shown.is_drawn or shown.is_compact):
         return None
     grid, measure = shown.grid, shown.measure
@@ -54,7 +50,6 @@ def worst_rows(shown: GridContents) -> WorstPaths | None:
 
 
 def rows_of(grid: Grid, measure: MetricFormat, paths: Iterable[PathFigures]) -> list[WorstRow]:
-    """A row for each of these paths of the grid."""
     return [
         WorstRow(
             path,

@@ -1,9 +1,4 @@
-"""The data of the pages of incidents: the list with its filters, and an incident with its evidence and charts.
-
-In: the parameters of the address, and the time. Out: an `IncidentList` or an `IncidentView` for the templates.
-Permissions are checked in `monitor.accounts.access`; the actions of the buttons are in
-`monitor.web.pages.incidents.operate`.
-"""
+"""Load the pages of incidents."""
 
 from __future__ import annotations
 
@@ -30,8 +25,8 @@ from monitor.web.charts.series import loss_chart, rtt_chart
 from monitor.web.pages.path.chart_data import drawn_series
 from monitor.web.request import times
 
+# Minimum time shown on either side of an incident.
 BEFORE_AND_AFTER = timedelta(minutes=30)
-"""Minimum time shown on either side of an incident."""
 LONGEST_SIDE = timedelta(days=2)
 POOL_STEPS = 32
 NOTHING = "–"
@@ -39,16 +34,12 @@ NOTHING = "–"
 
 @dataclass(frozen=True, slots=True)
 class WatchedScope:
-    """The number of watched paths and the rules that are on, for a list without incidents."""
-
     paths: int
     rules: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentList:
-    """A page of incidents, their numbers by state, and the choices of the filters."""
-
     rows: tuple[Incident, ...]
     counted: listing.StateCounts
     path: Path | None
@@ -59,18 +50,14 @@ class IncidentList:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRow:
-    """A row of the table of baseline and detection; `now` is empty for a resolved incident."""
-
     name: str
     before: str
     after: str
-    now: str
+    now: str  # empty for a resolved incident
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentDirectionView:
-    """A direction of a path with its figures in words and its charts."""
-
     direction: Direction
     lines: tuple[ComparisonRow, ...]
     has_now: bool
@@ -80,7 +67,7 @@ class IncidentDirectionView:
 
     @property
     def left_out(self) -> str:
-        """The time within which it began, whose packets are in neither column; empty without any."""
+        """Time of the onset; neither column has its packets."""
         ends = self.direction.left_out
         return "" if ends is None else f"{times.clock_second(ends[0])} to {times.clock_second(ends[1])}"
 
@@ -94,19 +81,15 @@ class IncidentDirectionView:
 
     @property
     def rtt_absences(self) -> tuple[Absence, ...]:
-        """Why the RTT chart has stretches without RTTs, for its legend."""
         return _absences_in(self.rtt_chart)
 
     @property
     def loss_absences(self) -> tuple[Absence, ...]:
-        """Why the loss chart has stretches without a figure, for its legend."""
         return _absences_in(self.loss_chart)
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentView:
-    """The data of the page of an incident."""
-
     incident: Incident
     evidence: Evidence
     ticket: str
@@ -120,7 +103,7 @@ class IncidentView:
 
 
 def load_list(wanted: listing.IncidentFilter, offset: int, limit: int) -> IncidentList:
-    """The incidents asked for. Raises `listing.UnknownFilter`."""
+    """Raises `listing.UnknownFilter`."""
     listing.require_known(wanted)
     rows = tuple(listing.incidents(wanted, offset=offset, limit=limit))
     path = None if wanted.path_id is None else Path.objects.with_hosts().filter(id=wanted.path_id).first()
@@ -139,10 +122,7 @@ def load_list(wanted: listing.IncidentFilter, offset: int, limit: int) -> Incide
 
 
 def load_incident(incident_id: int, path_id: int | None, now: datetime) -> IncidentView:
-    """Load an incident, with the charts of `path_id` or of its most severe path.
-
-    Raises `Incident.DoesNotExist`.
-    """
+    """Charts are of `path_id`, or the most severe path. Raises `Incident.DoesNotExist`."""
     incident = listing.incident(incident_id)
     gathered = evidence(incident, now)
     chosen = next((path for path in gathered.paths if path.path_id == path_id), next(iter(gathered.paths), None))
@@ -184,7 +164,6 @@ _watched_paths = MeshResult(_count_watched_paths, is_large=lambda paths: paths >
 
 
 def _window(incident: Incident, now: datetime) -> TimeAxis:
-    """The time axis: the incident with as much on either side, but half an hour at least and two days at most."""
     began = words.since(incident)
     over = words.until(incident) or now
     side = min(max(over - began, BEFORE_AND_AFTER), LONGEST_SIDE)
@@ -217,7 +196,6 @@ def _absences_in(chart: Spec) -> tuple[Absence, ...]:
 
 
 def _smallest_packets(direction: Direction) -> int:
-    """The smallest packet size of a direction without RTTs."""
     there = [size.packet_bytes for figures in (direction.after, direction.before) for size in figures.sizes]
     return min(there) if there else min(measured_packet_sizes(), default=0)
 
@@ -265,7 +243,6 @@ def _bursts(of: PeriodFigures) -> str:
 
 
 def _quiet_of(incident: Incident, now: datetime) -> list[tuple[QuietPeriod, set[int]]]:
-    """The silences and maintenance in force for an open incident, each with the paths it covers."""
     if incident.state is IncidentState.RESOLVED:
         return []
     lasting = quiet.in_force(now)

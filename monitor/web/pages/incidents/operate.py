@@ -1,8 +1,7 @@
-"""The actions of operators on pages: forms, and the views that they are posted to.
+"""Operators' actions on pages.
 
-Times of forms are in the zone that the form names (`zoned_forms`). Each form has an idempotency key, so that a form
-sent twice makes a single silence. An action that is refused changes nothing and is answered by a page with the reason
-(409 if somebody else was first).
+An idempotency key prevents a second silence. A refused action changes nothing and is answered with the reason (409 if
+somebody else was first).
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ MESH = "mesh"
 
 
 class ScopeForm(forms.Form):
-    """Scope and reason of a silence or maintenance. `paths` can be chosen besides sites and groups."""
+    """`paths` can be chosen besides sites and groups."""
 
     scope = forms.ChoiceField(label="scope")
     reason = forms.CharField(label="reason", max_length=1000, required=False, strip=True)
@@ -63,8 +62,6 @@ class ScopeForm(forms.Form):
 
 
 class SilenceForm(ScopeForm):
-    """A silence, from now on."""
-
     length_s = forms.TypedChoiceField(label="duration", choices=LENGTHS, coerce=int, initial=4 * HOUR_S)
 
     def make(self, who: str, now: datetime) -> QuietPeriod:
@@ -76,8 +73,6 @@ class SilenceForm(ScopeForm):
 
 
 class MaintenanceForm(ZonedForm, ScopeForm):
-    """A maintenance, once or repeated."""
-
     starts_at = ZonedMinute(label="from")
     ends_at = ZonedMinute(label="to", is_end=True)
     every_s = forms.TypedChoiceField(label="repeats", choices=EVERY, coerce=int, required=False, empty_value=None)
@@ -124,12 +119,11 @@ class CommentForm(forms.Form):
 
 
 def may_operate(request: HttpRequest) -> bool:
-    """Whether the page shows buttons."""
     return may(request.user, Action.OPERATE)
 
 
 def maintenance_form_of(quiet: QuietPeriod, posted: QueryDict | None = None) -> MaintenanceForm:
-    """The form that changes a maintenance, filled in with its values or with the posted ones."""
+    """Fill the form with stored or `posted` values."""
     form = MaintenanceForm(
         posted,
         paths=() if quiet.path is None else (quiet.path,),
@@ -150,7 +144,6 @@ def maintenance_form_of(quiet: QuietPeriod, posted: QueryDict | None = None) -> 
 
 
 def every_choices(quiet: QuietPeriod) -> list[tuple[Any, str]]:
-    """The intervals of the form, and that of this maintenance."""
     intervals_s = [value for value, _ in EVERY]
     own = (
         [] if quiet.every_s is None or quiet.every_s in intervals_s else [(quiet.every_s, f"every {quiet.every_s:,} s")]
@@ -159,7 +152,6 @@ def every_choices(quiet: QuietPeriod) -> list[tuple[Any, str]]:
 
 
 def scope_value(quiet: QuietPeriod) -> str:
-    """The form value of the scope of a silence or maintenance."""
     if quiet.path_id is not None:
         return f"path:{quiet.path_id}"
     if quiet.site is not None:
@@ -168,7 +160,7 @@ def scope_value(quiet: QuietPeriod) -> str:
 
 
 def answer(request: HttpRequest, do: Callable[[str, datetime], object], to: str) -> HttpResponse:
-    """Run `do` as the current user and redirect to `to`; on refusal answer with the reason."""
+    """Run `do` as the current user and redirect; on refusal answer with the reason."""
     try:
         do(user_name(request), timezone.now())
     except (actions.ActionRefused, OnDemandError) as error:
@@ -177,7 +169,6 @@ def answer(request: HttpRequest, do: Callable[[str, datetime], object], to: str)
 
 
 def refusal(request: HttpRequest, said: str, status: int, to: str) -> HttpResponse:
-    """A page with the reason why an action was refused."""
     title = "Somebody else was first" if status == 409 else "Not done"
     said = f"{said[:1].upper()}{said[1:]}."
     return render(request, "pages/incidents/not_done.html", {"title": title, "said": said, "to": to}, status=status)
@@ -204,7 +195,7 @@ def comment(request: HttpRequest, incident_id: int) -> HttpResponse:
 
 @require_POST
 def silence(request: HttpRequest) -> HttpResponse:
-    """Also from the page of an incident, which `incident` leads back to."""
+    """Create a silence; `incident` leads back to its page."""
     incident_id = request.POST.get("incident", "")
     is_number = incident_id.isascii() and incident_id.isdigit() and len(incident_id) <= 18
     back = _incident(int(incident_id)) if is_number else reverse("maintenance")
@@ -220,7 +211,6 @@ def end(request: HttpRequest, quiet_id: int) -> HttpResponse:
 
 
 def posted_paths(value: str) -> tuple[Path, ...]:
-    """The path that a form's scope or a page's address names, if there is one in use."""
     kind, _, number = value.partition(":")
     if kind != "path" or not (number.isascii() and number.isdigit() and len(number) <= 10):
         return ()
@@ -236,13 +226,11 @@ def _incident(incident_id: int) -> str:
 
 
 def problems(form: forms.Form) -> str:
-    """All errors of a form in a line."""
     found_in = ((form.fields[name].label or name, " ".join(map(str, errors))) for name, errors in form.errors.items())
     return "; ".join(f"{label}: {errors}" for label, errors in found_in)
 
 
 def _scope_choices(paths: tuple[Path, ...], sites: tuple[str, ...]) -> list[tuple[str, Any]]:
-    """The choices of the scope: paths, sites (`sites` first), groups, the whole mesh."""
     named = [(f"path:{path.pk}", str(path)) for path in paths]
     all_sites = list(Site.objects.in_use().values_list("name", flat=True))
     choices: list[tuple[str, Any]] = [

@@ -1,4 +1,4 @@
-"""The pages of incidents, silences, maintenance and activity. The actions of their buttons are in `operate`."""
+"""Pages of incidents, silences, maintenance and activity."""
 
 from __future__ import annotations
 
@@ -34,8 +34,6 @@ QUIET_SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class QuietRow:
-    """A silence or maintenance with its status and its current or next period."""
-
     quiet: QuietPeriod
     standing: quiet_times.QuietState
     next_time: tuple[datetime, datetime] | None
@@ -44,8 +42,6 @@ class QuietRow:
 
 
 class ListPeriod(StrEnum):
-    """Period covered by the list of incidents."""
-
     DAY = "day"
     WEEK = "week"
     MONTH = "month"
@@ -57,7 +53,6 @@ _WITHIN = {ListPeriod.DAY: timedelta(days=1), ListPeriod.WEEK: timedelta(days=7)
 
 @require_safe
 def incidents_page(request: HttpRequest) -> HttpResponse:
-    """Incidents now and past."""
     now = timezone.now()
     which = parameters.choice(request, "state", StateFilter, StateFilter.OPEN)
     within = parameters.choice(request, "last", ListPeriod, ListPeriod.EVER)
@@ -100,7 +95,6 @@ def incidents_page(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def incident_page(request: HttpRequest, incident_id: int) -> HttpResponse:
-    """An incident."""
     now = timezone.now()
     try:
         view = load_incident(incident_id, parameters.number(request, "path"), now)
@@ -119,7 +113,7 @@ def incident_page(request: HttpRequest, incident_id: int) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def maintenance_page(request: HttpRequest) -> HttpResponse:
-    """Silences and maintenance; a POST plans maintenance."""
+    """Show silences and maintenance; a POST plans maintenance."""
     form = None
     if request.method == "POST":
         form = operate.MaintenanceForm(request.POST, paths=operate.posted_paths(request.POST.get("scope", "")))
@@ -135,7 +129,6 @@ def maintenance_page(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs(Action.OPERATE)
 def maintenance_change_page(request: HttpRequest, quiet_id: int) -> HttpResponse:
-    """Change a maintenance."""
     quiet = (
         QuietPeriod.objects.select_related("site", "group", "path__source", "path__destination")
         .filter(pk=quiet_id, kind=QuietPeriod.Kind.MAINTENANCE)
@@ -160,7 +153,6 @@ def maintenance_change_page(request: HttpRequest, quiet_id: int) -> HttpResponse
 @require_safe
 @needs(Action.OPERATE)
 def audit_page(request: HttpRequest) -> HttpResponse:
-    """The activity of operators."""
     offset = parameters.offset(request)
     who, incident_id = parameters.text(request, "who"), parameters.number(request, "incident")
     rows = listing.audit_records(who=who, incident_id=incident_id, offset=offset, limit=parameters.PAGE_ROWS + 1)
@@ -205,7 +197,6 @@ def _row(quiet: QuietPeriod, now: datetime) -> QuietRow:
 
 
 def _begin(request: HttpRequest, now: datetime) -> dict[str, object]:
-    """Initial values of a form: site, group or path of the address, and an hour from the next whole hour on."""
     start = (now + timedelta(hours=1)).replace(minute=0, second=0, microsecond=0)
     named = [f"{kind}:{request.GET[kind]}" for kind in ("path", "site", "group") if request.GET.get(kind)]
     times: dict[str, object] = {"starts_at": start, "ends_at": start + timedelta(hours=1)}

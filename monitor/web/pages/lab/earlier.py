@@ -1,8 +1,4 @@
-"""Incidents that were open before a fault of the lab, and may be why the fault opens none of its own.
-
-In: the sites of the paths that the fault is on, and the settings that it changed. Out: the incident. One of another
-symptom is none, nor one whose findings on these paths are back to normal: the fault does not go on in it.
-"""
+"""Find an earlier incident that may be why a lab fault opens none: of the same symptom, not back to normal."""
 
 from __future__ import annotations
 
@@ -19,8 +15,6 @@ from probes.lab.control import PathStatus
 
 
 class FaultSymptom(StrEnum):
-    """The symptom of a changed setting, in pings or in throughput tests."""
-
     LOSS = "loss"
     DELAY = "delay"
     RATE = "rate"
@@ -30,7 +24,6 @@ OF_A_ROUTE = frozenset({FaultSymptom.LOSS, FaultSymptom.DELAY})
 
 
 def symptoms_of(path: PathStatus) -> frozenset[FaultSymptom]:
-    """The symptoms of the changed settings of a path or link."""
     if path.original is None:
         return frozenset(FaultSymptom)
     changed = {
@@ -42,7 +35,7 @@ def symptoms_of(path: PathStatus) -> frozenset[FaultSymptom]:
 
 
 def earlier_incident(paths: Collection[tuple[str, str]], symptoms: Collection[FaultSymptom]) -> int | None:
-    """The id of the newest open incident of one of these symptoms that goes on between these sites."""
+    """Id of the newest open incident of these symptoms that continues between these sites."""
     rows = (row for path in paths for row in lasting_between_sites(*path))
     going_on = (row.incident_id for row in rows if _symptom(row) in symptoms and not is_normal_again(row))
     return next(going_on, None)

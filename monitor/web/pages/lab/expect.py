@@ -1,7 +1,4 @@
-"""The time until the incident of a fault in the lab, by the rules and tests of the mesh, for each kind of fault.
-
-In: the settings of broken paths. Out: a sentence for each kind, and the longest time until its incident.
-"""
+"""Predict when a lab fault's incident opens, by the mesh's rules and tests."""
 
 from __future__ import annotations
 
@@ -31,12 +28,12 @@ from monitor.mesh.schedule.path_tests import path_tests
 from probes.lab.control import PathStatus
 from probes.quantities import duration_text
 
+# A burst, its delivery and the next evaluation take less.
 DELIVERY_S = 30
-"""A burst, its delivery and the next evaluation take less."""
+# From the burst that proves a fault until its incident is open.
 WAITED_S = DELIVERY_S + CONFIRM_S
-"""From the burst that proves a fault until its incident is open."""
+# Packets of a burst where the test does not say.
 USUAL_COUNT = 10
-"""Packets of a burst where the test does not say."""
 EXAMPLE_LOSS, EXAMPLE_RISE_MS, EXAMPLE_RATE_MBPS = 0.2, 50.0, 1.0
 UNDER_LOAD = " (pings during throughput tests do not count)"
 BOTH = "Pings cross a path there and back, so both directions show it."
@@ -44,17 +41,13 @@ BOTH = "Pings cross a path there and back, so both directions show it."
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """The expected effect of a fault. `wait_s` is the time within which the incident usually opens; None if there
-    will be no incident, for want of tests before it if `is_too_early`."""
-
     kind: str
     sentence: str
-    wait_s: float | None
-    is_too_early: bool = False
+    wait_s: float | None  # time within which the incident usually opens; None without incident
+    is_too_early: bool = False  # no incident, for want of earlier tests
 
 
 def expected_of(broken: Sequence[PathStatus], now: datetime) -> list[Expectation]:
-    """The expectation of each kind of fault of these paths, each kind once."""
     scope, kinds = scope_now(), dict[str, Expectation]()
     for path in broken:
         for expectation in _of_path(path, scope, path.changed_at or now):
@@ -63,14 +56,12 @@ def expected_of(broken: Sequence[PathStatus], now: datetime) -> list[Expectation
 
 
 def too_early_paths(broken: Sequence[PathStatus], now: datetime) -> set[tuple[str, str]]:
-    """The paths whose faults open no incident, since there were too few tests before them."""
     scope = scope_now()
     expected = {(path.source, path.destination): _of_path(path, scope, path.changed_at or now) for path in broken}
     return {pair for pair, kinds in expected.items() if kinds and all(kind.is_too_early for kind in kinds)}
 
 
 def examples(paths: Sequence[PathStatus], pair: tuple[str, str], now: datetime) -> list[Expectation]:
-    """The expectation of each kind of fault on this path, if it were planted now."""
     path = next((path for path in paths if (path.source, path.destination) == pair), None)
     if path is None or path.original is None:
         return []
@@ -112,7 +103,6 @@ def _measured(paths: dict[int, MeasuredPath], path: PathStatus) -> MeasuredPath 
 
 
 def _rule(scope: RuleScope, name: str, path: MeasuredPath) -> Any:
-    """The settings of a rule on a path; None where mesh.toml has switched it off."""
     return scope.settings[name].get(path.path_id)
 
 
@@ -154,7 +144,6 @@ def _loss(loss_ratio: float, path: MeasuredPath, scope: RuleScope, at: datetime)
 
 
 def _pings(path: MeasuredPath, scope: RuleScope) -> PingCadence:
-    """The bursts of a path's most frequent ping test."""
     tests = Test.objects.filter(measurements__path=path.path_id, measurements__retired_at=None, every_s=path.every_s)
     parameters = [test.parameters for test in tests.filter(kind__in=KindName.PING.alternatives)]
     packets = [each.get("count", USUAL_COUNT) for each in parameters for _ in sizes_sent(each.get("packet_bytes"))]
@@ -163,7 +152,6 @@ def _pings(path: MeasuredPath, scope: RuleScope) -> PingCadence:
 
 
 def _tests(path: MeasuredPath, at: datetime) -> Periods:
-    """The planned throughput tests during which the pings of a path do not count, in seconds since `at`."""
     tests = path_tests(path.path_id, at, at + timedelta(seconds=LONGEST_S))
     return tuple(((since - at).total_seconds(), (until - at).total_seconds()) for since, until in tests)
 
@@ -185,7 +173,7 @@ def _delay(rise_ms: float, rtt_ms: float, path: MeasuredPath, scope: RuleScope, 
 
 
 def _answered_bursts(path: MeasuredPath, at: datetime) -> int:
-    """The bursts before `at` that the rule on RTT has; more than BEFORE are not counted all."""
+    """Bursts before `at` for the RTT rule; beyond BEFORE not counted."""
     if path.packet_bytes is None:
         return 0
     since_s = at.timestamp() - (BEFORE + SPARE_CYCLES) * path.every_s

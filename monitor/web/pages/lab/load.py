@@ -1,7 +1,4 @@
-"""The data of the lab's page: the paths of the running lab, those that are broken, and the incident of each.
-
-In: the run folder of the lab, whose control socket only its user may use. Out: a `LabView`.
-"""
+"""Load the lab's page; only the lab's user may use its control socket."""
 
 from __future__ import annotations
 
@@ -32,9 +29,7 @@ MOST_RATE_MBPS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class BrokenPath:
-    """A path or link with changed settings, a path with changed routes, or a site that is down, its `source`.
-    `incident` opened after the change, on a path through it, or one of the same symptom, `earlier_id`, was open before
-    and goes on."""
+    """Settings or routes changed, or a site (`source`) is down."""
 
     changed: Literal["path", "link", "route", "site"]
     source: str
@@ -42,14 +37,13 @@ class BrokenPath:
     text: str
     changed_at: datetime
     waited: str
-    incident: PathIncident | None
-    earlier_id: int | None
+    incident: PathIncident | None  # opened after the change on a path through it, or `earlier_id`
+    earlier_id: int | None  # open before with the same symptom, and going on
+    # Whether it opens no incident, for want of tests before it.
     is_too_early: bool = False
-    """Whether it opens no incident, for want of tests before it."""
 
     @property
     def value(self) -> str:
-        """What restores it, as the argument of `undo`."""
         pair = f"{self.source}:{self.destination}"
         return pair if self.changed == "path" else f"{self.changed}:{pair}"
 
@@ -60,7 +54,6 @@ class BrokenPath:
 
     @property
     def took(self) -> str | None:
-        """Time from the change until the incident."""
         if self.incident is None:
             return None
         return duration_text((self.incident.at - self.changed_at).total_seconds())
@@ -68,15 +61,14 @@ class BrokenPath:
 
 @dataclass(frozen=True, slots=True)
 class LabView:
-    """The lab's title, its directed paths, and its differences from the scenario, the latest change first.
-    `is_cut_off`: its sites do not reach the centre, since `cut_off_at`."""
+    """Differences from the scenario, latest first."""
 
     title: str
     pairs: tuple[tuple[str, str], ...]
     broken: tuple[BrokenPath, ...]
     sites: tuple[str, ...]
     sites_down: tuple[BrokenPath, ...]
-    is_cut_off: bool
+    is_cut_off: bool  # its sites do not reach the centre
     cut_off_at: datetime | None
     expected: tuple[Expectation, ...]
     has_routers: bool
@@ -85,8 +77,6 @@ class LabView:
 
 
 class BreakForm(forms.Form):
-    """A path and the settings to change."""
-
     path = forms.ChoiceField(label="path")
     both = forms.BooleanField(label="both directions", required=False)
     loss_percent = forms.FloatField(label="loss (%)", min_value=0, max_value=100, required=False)
@@ -105,7 +95,6 @@ class BreakForm(forms.Form):
 
     @property
     def changes(self) -> dict[str, float | int | None]:
-        """The settings by the names of `probes.lab.settings.PathSettings`."""
         data = self.cleaned_data
         loss_percent = data.get("loss_percent")
         given = {
@@ -123,8 +112,7 @@ class BreakForm(forms.Form):
 
 
 def load_lab(run_dir: Path, now: datetime, path: str = "") -> LabView:
-    """Load the page, with the expected time until the incident of `path`, such as `cern:slac`, or of the first.
-    Raises `probes.lab.settings.LabError` where the lab does not answer."""
+    """Load the page, with the incident expected on `path`, as `cern:slac`. Raises `probes.lab.settings.LabError`."""
     status = control.ask_status(run_dir)
     pairs = tuple(sorted((each.source, each.destination) for each in status.paths))
     chosen = next((pair for pair in pairs if ":".join(pair) == path), pairs[0])
@@ -144,7 +132,7 @@ def load_lab(run_dir: Path, now: datetime, path: str = "") -> LabView:
 
 
 def change_site(run_dir: Path, name: str, *, is_down: bool) -> None:
-    """Take a site down, or bring it up. Raises `LabError`."""
+    """Raises `LabError`."""
     status = control.ask_status(run_dir)
     site = resolve_site(name, {path.source for path in status.paths})
     for request in sites.site_requests(status, site, is_down=is_down):
@@ -152,13 +140,12 @@ def change_site(run_dir: Path, name: str, *, is_down: bool) -> None:
 
 
 def connect_centre(run_dir: Path) -> None:
-    """Connect all sites to the centre again. Raises `LabError`."""
+    """Raises `LabError`."""
     control.ask(run_dir, control.CentreRequest(up=True))
 
 
 def expected_now(run_dir: Path, now: datetime, path: str, site: str) -> list[Expectation]:
-    """The expected effect of the present faults and changed routes of a path in both directions, or of a site. Raises
-    `LabError`."""
+    """Effects of present faults and routes of a path, both ways, or of a site. Raises `LabError`."""
     status = control.ask_status(run_dir)
     ends = tuple(path.split(":"))
     broken = [
@@ -171,7 +158,7 @@ def expected_now(run_dir: Path, now: datetime, path: str, site: str) -> list[Exp
 
 
 def undo(run_dir: Path, value: str) -> None:
-    """Restore the path, link or route with this value; do nothing if it is unchanged. Raises `LabError`."""
+    """Restore a path, link or route, if changed. Raises `LabError`."""
     status = control.ask_status(run_dir)
     for path in breaks.broken_paths(status):
         if f"{path.source}:{path.destination}" == value:
@@ -206,7 +193,6 @@ def _changes(status: control.LabStatus, now: datetime) -> Iterator[BrokenPath]:
 
 
 def _is_of_site(path: PathStatus, down: set[str]) -> bool:
-    """Whether the path has lost all packets with a site that is down, and is as in the scenario otherwise."""
     return not down.isdisjoint((path.source, path.destination)) and symptoms_of(path) == {FaultSymptom.LOSS}
 
 
@@ -218,7 +204,6 @@ def _down(site: str, status: control.LabStatus, now: datetime) -> BrokenPath:
 
 
 def _links_of(route: RouteStatus) -> set[tuple[str, str]]:
-    """The links of its present and its original routes."""
     ways = (*route.routes, *route.original)
     return {link for way in ways for link in pairwise((route.source, *way, route.destination))}
 
@@ -232,7 +217,6 @@ def _broken(
     symptoms: Collection[FaultSymptom],
     now: datetime,
 ) -> BrokenPath:
-    """The change, with the first incident since of the paths that it is on."""
     incidents = [incident_between_sites(*path, since=changed_at) for path in paths]
     since = min((incident for incident in incidents if incident is not None), key=lambda each: each.at, default=None)
     return BrokenPath(

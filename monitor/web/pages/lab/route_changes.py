@@ -1,7 +1,4 @@
-"""Changed routes of the lab as changed settings of their paths, so that they have the same expectations.
-
-In: the status of the lab. Out: for a path its RTT and loss along the routes of the scenario and along the present ones.
-"""
+"""Treat changed routes of the lab as changed RTT and loss."""
 
 from __future__ import annotations
 
@@ -24,7 +21,6 @@ Links = Mapping[tuple[str, str], PathSettings]
 
 
 def expected_of_routes(status: LabStatus, pair: tuple[str, str], now: datetime) -> list[Expectation]:
-    """The expectations of the changed routes between two sites; none if their routes are those of the scenario."""
     routes = [route for route in status.routes if {route.source, route.destination} == set(pair)]
     changed = [route for route in routes if route.changed_at is not None]
     if not changed:
@@ -54,7 +50,6 @@ def expected_of_routes(status: LabStatus, pair: tuple[str, str], now: datetime) 
 
 
 def _longer(least_ms: float, most_ms: float) -> str:
-    """How much longer: a range where flows are balanced over several routes."""
     least, most = (f"{abs(rise_ms):.3g}" for rise_ms in (least_ms, most_ms))
     if (least_ms > 0.0) != (most_ms > 0.0):
         return f"between {least} ms less and {most} ms more"
@@ -63,7 +58,6 @@ def _longer(least_ms: float, most_ms: float) -> str:
 
 
 def _both_ways(paths: Ways, links: Links) -> PathSettings:
-    """Delay of the links there and back, and loss of the direction that loses more; of balanced routes the largest."""
     losses = [
         1.0 - prod(1.0 - link.loss_ratio for link in way) for path, ways in paths for way in _crossed(path, ways, links)
     ]
@@ -71,11 +65,9 @@ def _both_ways(paths: Ways, links: Links) -> PathSettings:
 
 
 def _delays_ms(paths: Ways, links: Links) -> tuple[float, float]:
-    """The least and the largest delay there and back."""
     delays = [[sum(link.delay_ms for link in way) for way in _crossed(path, ways, links)] for path, ways in paths]
     return sum(min(of_path, default=0.0) for of_path in delays), sum(max(of_path, default=0.0) for of_path in delays)
 
 
 def _crossed(path: RouteStatus, ways: Routes, links: Links) -> list[list[PathSettings]]:
-    """The settings of the links on each of these routes of a path."""
     return [[links[link] for link in pairwise((path.source, *way, path.destination)) if link in links] for way in ways]

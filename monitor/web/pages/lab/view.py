@@ -1,7 +1,7 @@
-"""The lab's page: break a path of the lab that `manage.py up --lab` runs, and see how long the incident takes.
+"""The lab's page, only in lab mode (`settings.LAB_DIR`).
 
-It exists only in lab mode (`settings.LAB_DIR`); elsewhere its address is unknown. Operators may break paths, and the
-user who runs the lab, from this machine: other users of the machine may neither use the lab's control socket.
+Only operators and, from this machine, the lab's user may break paths: others may not use the lab's control socket
+either.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ REFRESH_S = 3
 @needs(Action.READ)
 @require_http_methods(["GET", "HEAD", "POST"])
 def lab_page(request: HttpRequest) -> HttpResponse:
-    """Show the broken paths, or break or restore a path and show them again."""
     if settings.LAB_DIR is None or is_limited():
         raise Http404(f"There is no lab here: `{MANAGE} up --lab` runs one.")
     may_break = may_operate(request) or (settings.LOCAL_READ and is_by_this_user(request))
@@ -61,7 +60,7 @@ def lab_page(request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 def lab_expected(request: HttpRequest) -> JsonResponse:
-    """For `lab set`: the expected time until the incident of the present faults, as sentences and seconds."""
+    """Sentences, and seconds until the incident, for `lab set`."""
     if settings.LAB_DIR is None or is_limited():
         raise Http404(f"There is no lab here: `{MANAGE} up --lab` runs one.")
     query = request.GET

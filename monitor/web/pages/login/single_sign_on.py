@@ -1,4 +1,4 @@
-"""The addresses of single sign-on: to the provider, back from it, and the logout, which ends the session there too."""
+"""Addresses of single sign-on: to the provider, back, and logout."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ log = logging.getLogger(__name__)
 
 
 def open_to_all(view: Any) -> Any:
-    """Decorator of a view that needs no login."""
     view.login_required = False
     return view
 
@@ -32,7 +31,6 @@ def open_to_all(view: Any) -> Any:
 @require_safe
 @never_cache
 def begin(request: HttpRequest) -> HttpResponse:
-    """Redirect to the provider."""
     _require_provider()
     wait_s = rate_limits.wait_s(f"sso:{client_network(request)}", rate_limits.LOGIN)
     if wait_s > 0:
@@ -50,7 +48,6 @@ def begin(request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 def callback(request: HttpRequest) -> HttpResponse:
-    """Log in with the provider's answer."""
     _require_provider()
     target = request.session.get(single_sign_on.NEXT, "")
     try:
@@ -62,7 +59,7 @@ def callback(request: HttpRequest) -> HttpResponse:
 
 
 class Logout(LogoutView):
-    """Django's, which also ends the session at the provider (OpenID Connect RP-Initiated Logout 1.0)."""
+    """Also ends the session at the provider (OpenID Connect RP-Initiated Logout 1.0)."""
 
     next_page = "login"
 

@@ -1,7 +1,7 @@
-"""The login, with an end to guessing passwords: by address, by account and address, and by account from everywhere.
+"""Login, with limits by address, account, or both.
 
-Somebody who knows only a name can use up the limit of its account, which must not lock its owner out. So a browser in
-which the account logged in before keeps a signed cookie, and has a limit of its own.
+Anybody can use up an account's limit, which must not lock its owner out: so a browser that logged in before has a
+signed cookie and its own limit.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ DEVICE_AGE_S = 180 * 86_400
 
 
 class Login(LoginView):
-    """Django's, with limits."""
-
     template_name = "pages/login/login.html"
     redirect_authenticated_user = True
     next_page = "grid"
@@ -60,7 +58,6 @@ class Login(LoginView):
 
 
 def _wait_s(request: HttpRequest) -> float:
-    """0 where this may be tried now, else the seconds until it may."""
     address, account = client_network(request), _account(request.POST.get("username", ""))
     device = _device_of(request, account)
     limits = (
@@ -74,12 +71,12 @@ def _wait_s(request: HttpRequest) -> float:
 
 
 def _account(name: str) -> str:
-    """The rate limit key of a typed account name, existing or not."""
+    """Rate limit key of a typed account name, existing or not."""
     return token_digest(unicodedata.normalize("NFKC", name).strip()[:150])
 
 
 def _device_of(request: HttpRequest, account: str) -> str | None:
-    """The browser, if this account logged in there before."""
+    """Browser, if this account logged in there before."""
     try:
         device = request.get_signed_cookie(DEVICE_COOKIE, salt=DEVICE_COOKIE, max_age=DEVICE_AGE_S)
     except (KeyError, signing.BadSignature):

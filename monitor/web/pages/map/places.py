@@ -1,7 +1,4 @@
-"""The map of a mesh of many sites: a line for each two groups, or regions, with trouble: the worst path between them.
-
-In: the shared counts of the first page. A line opens the map of the paths of its groups, as a cell the grid of them.
-"""
+"""Map of many sites: a line for each two groups or regions with trouble."""
 
 from __future__ import annotations
 
@@ -27,14 +24,13 @@ from monitor.web.pages.map.world_map import LineText, draw_map
 from monitor.web.request import parameters
 from monitor.web.request.grid_choices import options_of_metric
 
+# Of a map with a line for each pair of sites.
 MOST_CELLS = 100 * 100
-"""Of a map with a line for each pair of sites."""
+# Of the groups; these are far apart, and more lines are a tangle.
 MOST_LINES = 60
-"""Of the groups; these are far apart, and more lines are a tangle."""
 
 
 def map_of_places(request: HttpRequest, places: SitePlaces, now: datetime) -> HttpResponse:
-    """The map of the groups, or regions, of a mesh of many sites."""
     shown = load_chosen_places(request, places, now)
     grid, measure = shown.grid, measure_of_grid(shown.grid)
     rows = list(Site.objects.in_use().values_list("id", "name", "title", "latitude_deg", "longitude_deg"))
@@ -62,8 +58,6 @@ def map_of_places(request: HttpRequest, places: SitePlaces, now: datetime) -> Ht
 
 
 def _lines(shown: PlaceGrid, measure: MetricFormat) -> list[LineText]:
-    """A line for each two places, the worst of both directions, the worst last. Of a metric with a bound, only of those
-    with a bad path, an open incident, or no data."""
     grid, names = shown.grid, shown.places.names
     between: dict[frozenset[int], list[tuple[int, int]]] = defaultdict(list)
     for ends in shown.cells:
@@ -89,7 +83,6 @@ def _lines(shown: PlaceGrid, measure: MetricFormat) -> list[LineText]:
 
 
 def _order(metric: Metric, cell: PairCell) -> tuple[bool, tuple[int, float, int]]:
-    """Orders pairs: those whose worst path is in trouble last, then by its figure."""
     return cell.worst.is_in_trouble, badness(metric, cell.worst)
 
 

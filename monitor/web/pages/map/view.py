@@ -1,4 +1,4 @@
-"""The map page: the grid on a map of the world; of many sites that of their groups."""
+"""Map page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from monitor.web.request.grid_choices import chosen_places, load_chosen_grid, op
 
 @require_safe
 def map_page(request: HttpRequest) -> HttpResponse:
-    """The grid, or the groups of many sites, on a map of the world."""
     now = timezone.now()
     rows = Site.objects.in_use().values_list("id", "latitude_deg", "longitude_deg")
     where = {key: (latitude, longitude) for key, latitude, longitude in rows}

@@ -1,8 +1,6 @@
-"""The map: sites as points and paths as great circles, each in the state of the grid's cell.
+"""Map: sites as points and paths as great circles, styled as the grid's cells.
 
-In: a `Grid` and where its sites are. Out: a `WorldMap` in the units of its drawing, ready for the template: degrees
-north, and degrees east times `x_scale`, so that distances look alike in both directions at the middle of the map. The
-world is cut open where it is emptiest, so that a mesh around the Pacific is in one piece.
+Units are degrees north, and degrees east times `x_scale`. The world is cut where emptiest.
 """
 
 from __future__ import annotations
@@ -23,52 +21,48 @@ from monitor.overview.measures import MetricFormat
 from monitor.overview.path_figures import PathFigures, badness, worst
 from monitor.web.pages.grid import cells
 
+# Of shape (points, 2): degrees east and north.
 Points = npt.NDArray[np.float64]
-"""Of shape (points, 2): degrees east and north."""
 
+# Pairs of sites that are drawn; beyond that, the worst.
 LINES_SHOWN = 600
-"""Pairs of sites that are drawn; beyond that, the worst."""
 KM_A_STEP = 250.0
 MARGIN = 0.08
 LEAST_WIDTH_DEG = 24.0
 ASPECT = 2.0
 LEAST_X_SCALE = 0.4
+# Width of the map in letter widths: sets the size of its letters.
 LETTERS_A_LINE = 110
-"""Width of the map in letter widths: sets the size of its letters."""
+# How much larger letters are, against the map, on a phone.
 NARROW_FACTOR = 2.6
-"""How much larger letters are, against the map, on a phone."""
 LETTER_WIDTH = 0.6
 LABEL_GAP = 0.75
+# Positions of a name, best first: offset east and south of its point in letter sizes, and its text anchor.
 SIDES = (
     (LABEL_GAP, 0.35, "start"),
     (-LABEL_GAP, 0.35, "end"),
     (0.0, -LABEL_GAP, "middle"),
     (0.0, LABEL_GAP + 0.8, "middle"),
 )
-"""Positions of a name, best first: offset east and south of its point in letter sizes, and its text anchor."""
 
+# Where a name's baseline is, and which end of it is there: SVG's `text-anchor`.
 Label = tuple[float, float, str]
-"""Where a name's baseline is, and which end of it is there: SVG's `text-anchor`."""
+# Left, top, right, bottom.
 Box = tuple[float, float, float, float]
-"""Left, top, right, bottom."""
 
 
 @dataclass(frozen=True, slots=True)
 class MapSite:
-    """A site on the map. `label` is None where its name would lie on another; `wide_only`: on a phone it would."""
-
     name: str
     title: str
     x: float
     y: float
-    label: Label | None
-    wide_only: bool
+    label: Label | None  # None where its name would overlap another
+    wide_only: bool  # on a phone its name would overlap another
 
 
 @dataclass(frozen=True, slots=True)
 class LineText:
-    """A line between two sites: its class, sentence, sign, and the address that it opens."""
-
     ends: tuple[str, str]
     style: str
     sentence: str
@@ -78,34 +72,28 @@ class LineText:
 
 @dataclass(frozen=True, slots=True)
 class PairLine:
-    """A line as it is drawn. `pieces`: SVG path data."""
-
-    pieces: str
+    pieces: str  # SVG path data
     text: LineText
     sign_at: tuple[float, float] | None
 
 
 @dataclass(frozen=True, slots=True)
 class WorldMap:
-    """`land_at`: how far east the outline of the land is moved, once for each copy of the world in view. `dots`: SVG
-    path data of sites without a name."""
-
     left: float
     top: float
     width: float
     height: float
     x_scale: float
     letter: float
-    land_at: tuple[float, ...]
+    land_at: tuple[float, ...]  # how far east to move the land's outline, once for each copy
     places: tuple[MapSite, ...]
     lines: tuple[PairLine, ...]
     pairs: int
-    dots: str
+    dots: str  # SVG path data of sites without a name
 
 
 def world_map(grid: Grid, where: Mapping[int, tuple[float, float]], query: str = "") -> WorldMap | None:
-    """The map of a grid; None without sites. `where` has each site's (latitude_deg, longitude_deg) by its id, and
-    `query` is that of the address of a path."""
+    """Map of a grid, None without sites; `where` has (latitude_deg, longitude_deg) by site id."""
     sites = {site.name: site for site in (*grid.sources, *grid.destinations)}
     if not sites:
         return None
@@ -122,8 +110,7 @@ def draw_map(
     lines: Sequence[LineText],
     pairs: int,
 ) -> WorldMap:
-    """The map of these lines, of so many pairs, with the sites `named`; of all others that `at` has a place for, only
-    dots."""
+    """Map with sites `named`; others are dots. `pairs` counts all."""
     named = list(named)
     cut = empty_meridian([longitude for _, longitude in at.values()])
     arcs = [great_circle(at[line.ends[0]], at[line.ends[1]]) for line in lines]
@@ -145,7 +132,6 @@ def draw_map(
 
 
 def _dots(places: Sequence[tuple[float, float]], view: _View) -> str:
-    """A dot at each of these (latitude, longitude), once where several sites lie together."""
     if not places:
         return ""
     points = view.project(np.array([(longitude, latitude) for latitude, longitude in places]))
@@ -153,7 +139,7 @@ def _dots(places: Sequence[tuple[float, float]], view: _View) -> str:
 
 
 def empty_meridian(longitudes_deg: Sequence[float]) -> float:
-    """The middle of the widest stretch of longitude, in [-180, 180), that has none of these."""
+    """Middle of the widest empty stretch, in [-180, 180)."""
     rising = sorted({longitude % 360.0 for longitude in longitudes_deg})
     gaps = [
         (following - west) % 360.0 or 360.0 for west, following in zip(rising, rising[1:] + rising[:1], strict=True)
@@ -163,7 +149,7 @@ def empty_meridian(longitudes_deg: Sequence[float]) -> float:
 
 
 def great_circle(start: tuple[float, float], end: tuple[float, float]) -> Points:
-    """Points of the shortest way between two (latitude, longitude), at most 250 km apart, ends included."""
+    """Points between (latitude, longitude), at most 250 km apart, ends included."""
     steps = max(2, int(great_circle_km(*start, *end) / KM_A_STEP) + 2)
     a, b = _unit(start), _unit(end)
     angle = np.arccos(np.clip(a @ b, -1.0, 1.0))
@@ -185,7 +171,7 @@ def _unit(place: tuple[float, float]) -> npt.NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """The part of the world shown, in units of the drawing, and the meridian where it is cut open."""
+    """Visible part of the world, in drawing units, and its cut meridian."""
 
     cut: float
     x_scale: float
@@ -212,7 +198,6 @@ def _view(shown: Sequence[Points], cut: float) -> _View:
 
 
 def _pairs(metric: Metric, figures: Iterable[PathFigures]) -> Iterator[tuple[PathFigures, list[PathFigures]]]:
-    """Of each pair of sites the worst path, and the others."""
     between: dict[frozenset[str], list[PathFigures]] = defaultdict(list)
     for path in figures:
         between[frozenset((path.source, path.destination))].append(path)
@@ -243,7 +228,6 @@ def _line(text: LineText, arc: Points, view: _View) -> PairLine:
 
 
 def _pieces(along: Points, view: _View) -> str:
-    """SVG path data; a new piece where the line leaves the map at one side and comes in at the other."""
     breaks = np.flatnonzero(np.abs(np.diff(along[:, 0])) > 180.0 * view.x_scale) + 1
     pieces = (piece for piece in np.split(along, breaks) if len(piece) > 1)
     return "".join("M" + "L".join(f"{x:.2f} {y:.2f}" for x, y in piece) for piece in pieces)

@@ -1,8 +1,4 @@
-"""The data of a path's charts over a period: intervals, throughput tests, incidents and changes, and their time axis.
-
-In: a path's id, a packet size and the period. Out: `ChartData`, from which the page draws, and from which the
-interactive charts are made that its script fetches.
-"""
+"""Load the data of a path's charts."""
 
 from __future__ import annotations
 
@@ -31,28 +27,24 @@ from monitor.web.charts.marks import LabelledSpan, TimeAxis
 from monitor.web.request.window import ShownPeriod
 
 MORE_THAN_A_DAY = timedelta(days=1, hours=1)
+# A shorter time axis would have no room for the first results.
 LEAST_AXIS = timedelta(minutes=5)
-"""A shorter time axis would have no room for the first results."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChartData:
-    """The rows of the charts, and the figures of the same packets. `hours` are the hourly intervals, `own_tests` the
-    intervals during throughput tests."""
-
     packet_bytes: int
     summary: PathSummary | None
     series: Series
-    hours: Series
+    hours: Series  # hourly intervals
     tests: list[ThroughputPoint]
-    own_tests: list[datetime]
+    own_tests: list[datetime]  # intervals during throughput tests
     incidents: tuple[Incident, ...]
     changes: tuple[PathChange, ...]
     window: TimeAxis
 
 
 def load_chart_data(path_id: int, packet_bytes: int, shown: ShownPeriod) -> ChartData:
-    """Load the data of the period."""
     since, until = shown.since, shown.until
     series, own_tests = drawn_series(path_id, packet_bytes, since, until)
     hours = hours_of(series, since, until)
@@ -83,7 +75,6 @@ def _only(rows: Sequence[PathSummary]) -> PathSummary | None:
 
 
 def _summary(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> PathSummary | None:
-    """The figures of the same bursts or hours as the charts show."""
     if until - since <= LONGEST_RAW:
         return recent.summary(path_id, packet_bytes, since, until)
     since = series_since(since, until)
@@ -91,8 +82,7 @@ def _summary(path_id: int, packet_bytes: int, since: datetime, until: datetime) 
 
 
 def hours_of(series: Series, since: datetime, until: datetime) -> Series:
-    """The hourly steps of the period, also where it is short enough for single bursts: an estimate needs the
-    packets of an hour."""
+    """Hourly steps even of a short period: an estimate needs an hour's packets."""
     if until - since > LONGEST_RAW:
         return series
     series = path_series(series.path_id, series.packet_bytes, min(since, until - MORE_THAN_A_DAY), until)
@@ -101,13 +91,11 @@ def hours_of(series: Series, since: datetime, until: datetime) -> Series:
 
 
 def hours_within(hours: Series, since: datetime) -> Series:
-    """The hours that begin in a period from `since` on."""
     return replace(hours, points=tuple(point for point in hours.points if point.at >= since))
 
 
 def drawn_series(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> tuple[Series, list[datetime]]:
-    """The series of a period without its steps during throughput tests, which have hardly any other packets; and those
-    steps, none for periods with longer steps."""
+    """Series without steps during throughput tests, with hardly other packets; and those steps, if bursts are shown."""
     series = path_series(path_id, packet_bytes, since, until)
     if until - since > LONGEST_RAW:
         return series, []
@@ -117,7 +105,6 @@ def drawn_series(path_id: int, packet_bytes: int, since: datetime, until: dateti
 
 
 def _spans(incidents: Sequence[Incident], now: datetime) -> tuple[LabelledSpan, ...]:
-    """The incidents, each from its onset."""
     return tuple(
         LabelledSpan(words.since(incident), words.until(incident) or now, words.headline(incident))
         for incident in incidents
@@ -127,7 +114,7 @@ def _spans(incidents: Sequence[Incident], now: datetime) -> tuple[LabelledSpan, 
 def axis_since(
     path_id: int, since: datetime, until: datetime, series: Series, tests: Sequence[ThroughputPoint]
 ) -> datetime:
-    """The beginning of the time axis: that of the period, or the first data of the path if the period begins before."""
+    """The path's first data, if the period begins before."""
     begun = [point.at for point in series.points[:1]] + [test.at for test in tests[:1]]
     first = min(*begun, until - LEAST_AXIS) if begun else since
     if first <= since:

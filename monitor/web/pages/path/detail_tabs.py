@@ -1,4 +1,4 @@
-"""The tabs under the charts of the path page: which there are, and which is shown."""
+"""Tabs under the charts of the path page."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from monitor.web.pages.path.load import PathView
 
 
 class PathTab(StrEnum):
-    """A tab; the value stands in the address. Those of directions, routes and
-    settings are left out where the path has none."""
+    """Values stand in addresses."""
 
     TESTS = "tests"
     DIRECTIONS = "directions"
@@ -45,8 +44,6 @@ _LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class TabLink:
-    """A tab with the query that opens it and the number of its entries, None for a tab that is not a list."""
-
     tab: PathTab
     query: str
     count: int | None
@@ -57,7 +54,6 @@ class TabLink:
 
 
 def tab_links(request: HttpRequest, view: PathView, routes: int, sweeps: int) -> list[TabLink]:
-    """A link for each tab with anything in it (`absent_tabs`); the rest of the address stays."""
     counts = {PathTab.ROUTES: routes, PathTab.INCIDENTS: len(view.incidents), PathTab.CHANGES: len(view.changes)}
     return [
         TabLink(tab, urlencode({**dict(request.GET.lists()), "tab": tab}, doseq=True), counts.get(tab))
@@ -67,8 +63,7 @@ def tab_links(request: HttpRequest, view: PathView, routes: int, sweeps: int) ->
 
 
 def absent_tabs(view: PathView, routes: int, sweeps: int) -> set[PathTab]:
-    """The tabs that the path does not have in this period: directions without STAMP, routes without traces, settings
-    without a scheduled sweep."""
+    """Directions without STAMP, routes without traces, settings without scheduled sweep."""
     there = {
         PathTab.DIRECTIONS: view.directions is not None,
         PathTab.ROUTES: routes > 0,

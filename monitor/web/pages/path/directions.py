@@ -1,8 +1,4 @@
-"""The directions of a path on its page: tiles of loss and delay, and a chart of each over time.
-
-In: the path, the period and its time axis. Out: a `DirectionView`; None for a path without a STAMP test in it. Loss is
-by the reflector's counters, delays are the middle of the interval that the clocks allow.
-"""
+"""Directions of a path: loss by the reflector's counters, delay as the middle of the interval that the clocks allow."""
 
 from __future__ import annotations
 
@@ -25,35 +21,29 @@ from monitor.web.charts.svg import delays_svg, direction_losses_svg
 from monitor.web.pages.path.drawing import PathChart
 from probes.quantities import counted
 
+# Of each end of a 95% interval.
 ONE_SIDED = 0.975
-"""Of each end of a 95% interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectionView:
-    """Tiles of the period, and the charts; `delay` is None without timestamps of the reflector, and `is_loose` where
-    the clocks bound delays so little that their lines tell no direction. `keys` are the styles of stretches in the
-    charts."""
-
     tiles: tuple[DirectionTile, ...]
     far: str
     loss: PathChart
-    delay: PathChart | None
-    is_loose: bool
-    keys: frozenset[str]
+    delay: PathChart | None  # None without timestamps of the reflector
+    is_loose: bool  # delays are bound so loosely that lines tell no direction
+    keys: frozenset[str]  # styles of stretches in the charts
 
 
 @dataclass(frozen=True, slots=True)
 class DirectionTile:
-    """A figure of a direction, and its basis."""
-
     name: str
     figure: str
     ground: str
 
 
 def load_directions(path: Path, since: datetime, until: datetime, window: TimeAxis) -> DirectionView | None:
-    """Load the period. Figures are of the cycles that the charts show, or of whole hours where these are deleted."""
+    """Figures of the charts' cycles, or of hours where these are deleted; None without STAMP tests."""
     of_hours = direction_figures(path.pk, since, until)
     if of_hours is None:
         return None
@@ -74,7 +64,6 @@ def load_directions(path: Path, since: datetime, until: datetime, window: TimeAx
 
 
 def _figures(points: Sequence[DirectionPoint]) -> DirectionFigures | None:
-    """The figures of all points together, delays as means over the replies; None without a point."""
     if not points:
         return None
     (forward_lost, sent), (reverse_lost, _) = (
@@ -99,7 +88,6 @@ def _mean(points: Sequence[DirectionPoint], field: str) -> float | None:
 
 
 def direction_tiles(path: Path, of_period: DirectionFigures) -> tuple[DirectionTile, ...]:
-    """Loss and delay of each direction, as far as known."""
     far = path.destination.site.name
     returned = of_period.counted - of_period.forward_lost
     tiles = []
@@ -119,7 +107,7 @@ def direction_tiles(path: Path, of_period: DirectionFigures) -> tuple[DirectionT
 
 
 def _loss(name: str, lost: int, sent: int, undecided: int) -> DirectionTile:
-    """Lost packets of unknown direction belong to one of both: the 95% interval is of none of them and of all."""
+    """Losses of unknown direction are one's: the 95% interval spans none and all of them."""
     ground = f"{lost:,} of {counted(sent, 'packet')}, by STAMP"
     if not undecided:
         return DirectionTile(name, figures.loss(lost, sent), ground)
@@ -130,7 +118,6 @@ def _loss(name: str, lost: int, sent: int, undecided: int) -> DirectionTile:
 
 
 def _delay(name: str, lo_ms: float, hi_ms: float) -> DirectionTile:
-    """The middle of the interval, and its ends: the clocks allow all of it. A loose one tells no delay."""
     if charts.is_loose_interval(lo_ms, hi_ms):
         ends = figures.milliseconds_between(lo_ms, hi_ms)
         return DirectionTile(name, "not known", f"the clocks allow {ends}, by STAMP")

@@ -36,7 +36,6 @@ from monitor.web.request.window import shown_period
 
 @require_safe
 def series_csv(request: HttpRequest, path_id: int) -> HttpResponse:
-    """A row for each interval of the charts, with its length and packet size."""
     path, now = path_or_404(path_id), timezone.now()
     shown, size = shown_period(request, now), _size(request)
     series = path_series(path_id, size, shown.since, shown.until)
@@ -48,8 +47,7 @@ def series_csv(request: HttpRequest, path_id: int) -> HttpResponse:
 
 @require_safe
 def bursts_csv(request: HttpRequest, path_id: int) -> HttpResponse:
-    """A row for each burst of at most a day, a column for each field of `RawBurst`. RTTs are in the order of sending,
-    empty if lost."""
+    """Export at most a day; RTTs are in sending order, empty if lost."""
     path = path_or_404(path_id)
     shown, size = shown_period(request, timezone.now()), _size(request)
     if not shown.has_bursts:
@@ -60,7 +58,6 @@ def bursts_csv(request: HttpRequest, path_id: int) -> HttpResponse:
 
 @require_safe
 def directions_csv(request: HttpRequest, path_id: int) -> HttpResponse:
-    """A row for each interval of both directions, with its length."""
     path, now = path_or_404(path_id), timezone.now()
     shown = shown_period(request, now)
     series = direction_series(path_id, shown.since, shown.until)
@@ -71,7 +68,7 @@ def directions_csv(request: HttpRequest, path_id: int) -> HttpResponse:
 
 @require_safe
 def stamp_csv(request: HttpRequest, path_id: int) -> HttpResponse:
-    """A row for each STAMP cycle of at most a day, those that could not be measured included."""
+    """Export at most a day, also cycles not measured."""
     path = path_or_404(path_id)
     shown = shown_period(request, timezone.now())
     if not shown.has_bursts:
@@ -81,7 +78,6 @@ def stamp_csv(request: HttpRequest, path_id: int) -> HttpResponse:
 
 @require_safe
 def tests_csv(request: HttpRequest, path_id: int) -> HttpResponse:
-    """A row for each throughput test, failed tests included."""
     path = path_or_404(path_id)
     shown = shown_period(request, timezone.now())
     tests = throughput_series(path_id, shown.since, shown.until)
@@ -99,7 +95,6 @@ def results_csv(request: HttpRequest, path_id: int, kind: str) -> HttpResponse:
 
 @require_safe
 def changes_csv(request: HttpRequest, path_id: int) -> HttpResponse:
-    """A row for each change of plan or route that the charts mark."""
     path = path_or_404(path_id)
     shown, size = shown_period(request, timezone.now()), _size(request)
     incidents = incidents_of_path(path_id, shown.since, shown.until)
@@ -109,7 +104,7 @@ def changes_csv(request: HttpRequest, path_id: int) -> HttpResponse:
 
 @require_safe
 def routes_csv(request: HttpRequest, path_id: int) -> HttpResponse:
-    """A row for each period of a route, with its hops in order of TTL, empty if never seen."""
+    """Rows have hops by TTL, empty if never seen."""
     path = path_or_404(path_id)
     shown = shown_period(request, timezone.now())
     periods = routes_between([path_id], shown.since, shown.until)

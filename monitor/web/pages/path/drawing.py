@@ -1,8 +1,4 @@
-"""The charts of the path page: first drawings as SVG and sentences for the page, specs for the script that makes them
-interactive.
-
-In: `ChartData`. Out: `PathCharts` for the template, or the specs by the names that the template has for them.
-"""
+"""Charts of the path page: SVG, sentences, interactive specs."""
 
 from __future__ import annotations
 
@@ -26,28 +22,22 @@ from monitor.web.pages.path.chart_data import ChartData
 
 @dataclass(frozen=True, slots=True)
 class PathChart:
-    """A chart: its first drawing, and its sentence for those who do not see it."""
-
     drawing: SafeString
     sentence: str
 
 
 @dataclass(frozen=True, slots=True)
 class PathCharts:
-    """The charts of the first view. `cut_off` is the largest RTT, if it lies above the axis; `begins_at` is the first
-    data of the path, if the period begins before; `keys` are the styles in the smoke chart, for its legend."""
-
     smoke: PathChart
     throughput: PathChart
-    cut_off: str | None
-    begins_at: datetime | None
-    keys: frozenset[str]
+    cut_off: str | None  # largest RTT, if above the axis
+    begins_at: datetime | None  # first data of the path, if the period begins before
+    keys: frozenset[str]  # styles in the smoke chart, for its legend
 
 
 def path_charts(
     path: Path, data: ChartData, throughput: PathThroughput | None, begins_at: datetime | None
 ) -> PathCharts:
-    """Draw both charts."""
     name = f"{path.source.site.name} to {path.destination.site.name}"
     window, series, tests = data.window, data.series, data.tests
     smoke, rates = chart_specs(data).values()
@@ -63,7 +53,7 @@ def path_charts(
 
 
 def chart_specs(data: ChartData) -> dict[str, Spec]:
-    """The interactive charts. Their rows are many times the page's bytes, so the page comes without them."""
+    """Rows are many times the page's bytes, so the page comes without."""
     return {
         "rtt-spec": smoke_chart(data.series, data.tests, data.window, data.own_tests),
         "throughput-spec": throughput_chart(data.hours, data.tests, data.window),
@@ -76,7 +66,6 @@ def smoke_keys(
     absent: Mapping[Absence, Sequence[LabelledSpan]],
     window: TimeAxis,
 ) -> frozenset[str]:
-    """The styles of the marks that a smoke chart has."""
     measured = [point for point in series.points if point.rtt_median_ms is not None]
     keys = {f"loss-step-{loss_step(point.sent - point.received, point.sent)}" for point in measured}
     keys |= {kind.style for kind, spans in absent.items() if spans}

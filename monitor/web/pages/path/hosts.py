@@ -1,7 +1,4 @@
-"""The hosts of a throughput test for the path page: their settings side by side, and what changed before.
-
-In: a `StoredTransfer` and the `InventoryChange`s of its path. Out: rows of text for the template.
-"""
+"""Hosts of a throughput test: settings side by side, and earlier changes."""
 
 from __future__ import annotations
 
@@ -34,14 +31,12 @@ UNITS = {
     "rx_ring_packets": "packets",
     "tx_ring_packets": "packets",
 }
+# Name endings of sysctls with values in bytes.
 BUFFERS = ("rmem", "wmem", "rmem_max", "wmem_max", "rmem_default", "wmem_default")
-"""Ends of the names of sysctls whose values are bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeRow:
-    """A changed setting: whose host, its name, its values before and after, and the first test with the new value."""
-
     role: str
     setting: str
     before: str
@@ -51,15 +46,14 @@ class ChangeRow:
 
 @dataclass(frozen=True, slots=True)
 class HostsView:
-    """Settings of both hosts: rows of name, sender, receiver. `differing` names those that the two do not share."""
+    """Rows of name, sender, receiver."""
 
     rows: tuple[tuple[str, str, str], ...]
-    differing: frozenset[str]
+    differing: frozenset[str]  # names of settings that the two do not share
     changes: tuple[ChangeRow, ...]
 
 
 def hosts_view(stored: StoredTransfer, changes: Sequence[InventoryChange]) -> HostsView | None:
-    """The hosts of a test; None where neither reported its inventory."""
     if stored.sender_inventory is None and stored.receiver_inventory is None:
         return None
     sender, receiver = (
@@ -91,7 +85,7 @@ def hosts_view(stored: StoredTransfer, changes: Sequence[InventoryChange]) -> Ho
 
 
 def setting_text(name: str, value: str | None) -> str:
-    """The value of a setting, with its unit: 6.29 MB, 10 Gbit/s, 1,500 bytes."""
+    """Value with unit: 6.29 MB, 10 Gbit/s, 1,500 bytes."""
     if value is None:
         return UNKNOWN
     if name.startswith("net.") and name.removeprefix("net.core.").removeprefix("net.ipv4.tcp_") in BUFFERS:
@@ -102,7 +96,7 @@ def setting_text(name: str, value: str | None) -> str:
 
 
 def _or_unknown(name: str, settings: dict[str, str]) -> str:
-    """A setting as it is, so that it can be compared and copied; quantities that are no sysctl have their unit."""
+    """Plain setting, to compare and copy; quantities other than sysctls have units."""
     value = settings.get(name, UNKNOWN)
     return value if name.startswith("net.") or value == UNKNOWN else setting_text(name, value)
 

@@ -1,4 +1,4 @@
-"""Scheduled and completed measurements of a path for its page: a row for each test."""
+"""Planned and completed measurements of a path."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from probes.contract import Outcome
 
 @dataclass(frozen=True, slots=True)
 class TestRow:
-    """Measurements of a test planned and measured; `others` are the rest by outcome and reason, in words."""
-
     test: str
     planned: int
     measured: int
@@ -22,7 +20,6 @@ class TestRow:
 
 
 def ledger_rows(path_id: int, since: datetime, until: datetime) -> tuple[TestRow, ...]:
-    """A row for each test with planned measurements in the period."""
     rows = []
     for test, of_test in groupby(ledger_of_path(path_id, since, until), key=lambda line: line.test):
         lines = list(of_test)

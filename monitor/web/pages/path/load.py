@@ -1,8 +1,4 @@
-"""The data of the path page: figures over the period, charts, latest tests, bottleneck capacity, incidents, changes.
-
-In: a path's id, the stretch of time and a packet size. Out: a `PathView` for the template. The charts themselves are
-made in `monitor.web.charts.series`, the text of numbers in `monitor.analysis.figures`.
-"""
+"""Load the path page."""
 
 from __future__ import annotations
 
@@ -66,8 +62,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PathView:
-    """The data of the template."""
-
     path: Path
     measured_by: str | None
     reverse_path_id: int | None
@@ -82,8 +76,8 @@ class PathView:
     directions: DirectionView | None
     under_load: LatencyUnderLoad | None
     throughput: PathThroughput | None
+    # The on-demand tests that no figure of the throughput counts, in words.
     not_counted: str
-    """The on-demand tests that no figure of the throughput counts, in words."""
     spread: Spread | None
     estimate: EstimateView | None
     latest_tests: tuple[ThroughputPoint, ...]
@@ -93,18 +87,18 @@ class PathView:
     latest_files: tuple[Point, ...]
     latest_policers: tuple[Point, ...]
     latest_idle_restarts: tuple[Point, ...]
+    # The promised service, the verdict and its evidence, in words.
     promised: tuple[str, str, str] | None
-    """The promised service, the verdict and its evidence, in words."""
     responses: ResponsesView | None
     latest_aggregates: tuple[AggregateResult, ...]
     capacity: CapacityView
     incidents: tuple[Incident, ...]
     changes: tuple[PathChange, ...]
     charts: PathCharts
+    # The newest data before the period, where it has none.
     earlier: ShownPeriod | None
-    """The newest data before the period, where it has none."""
+    # Local addresses of the newest packets that are not the source's address in mesh.toml.
     sent_from: tuple[str, ...]
-    """Local addresses of the newest packets that are not the address of the source in mesh.toml."""
 
     @property
     def is_empty(self) -> bool:
@@ -113,37 +107,32 @@ class PathView:
 
     @property
     def open_incidents(self) -> tuple[Incident, ...]:
-        """Those that are open at present, for the top of the page."""
         return tuple(incident for incident in self.incidents if incident.closed_at is None)
 
     @property
     def loss_figure(self) -> str:
-        """The loss of the period as a headline: 0 without any."""
+        """Loss as a headline: 0 without any."""
         return figures.NO_DATA if self.summary is None else loss_figure(self.summary)
 
     @property
     def loss_ground(self) -> str:
-        """The counts behind the loss."""
         return "" if self.summary is None else loss_ground(self.summary)
 
     @property
     def newest_of_several(self) -> ThroughputPoint | None:
-        """The newest measured TCP test, where the median is of several or leaves it out; those of sweeps aside."""
+        """Newest measured TCP test, except sweeps, if the median is not its rate alone."""
         measured = [test for test in self.latest_tests if test.protocol == "tcp" and test.throughput_bps is not None]
         is_alone = self.throughput is not None and self.throughput.measured == 1 and len(measured) == 1
         return None if is_alone or not measured else measured[0]
 
     @property
     def routes_from_incidents(self) -> bool:
-        """Whether the period is too long to read the TTL of each burst."""
+        """Whether the period is too long to read each burst's TTL."""
         return self.shown.length > LONGEST_RAW
 
 
 def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_at: datetime | None = None) -> PathView:
-    """Load a path, with the details of the throughput test that began at `test_at`, or of the newest measured.
-
-    Raises `Path.DoesNotExist` and `monitor.overview.grid.UnknownChoice`.
-    """
+    """Details are of the test at `test_at`, or the newest measured. Raises `Path.DoesNotExist` and `UnknownChoice`."""
     path = Path.objects.with_hosts().get(id=path_id)
     sizes = tuple(measured_packet_sizes())
     size = choose_packet_bytes(sizes, packet_bytes)
@@ -196,13 +185,13 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
 
 
 def load_chart(path_id: int, shown: ShownPeriod, packet_bytes: int | None) -> ChartData:
-    """Load the data of a path's charts alone. Raises `Path.DoesNotExist` and `monitor.overview.grid.UnknownChoice`."""
+    """Raises `Path.DoesNotExist` and `monitor.overview.grid.UnknownChoice`."""
     path = Path.objects.only("id").get(id=path_id)
     return load_chart_data(path.pk, choose_packet_bytes(tuple(measured_packet_sizes()), packet_bytes), shown)
 
 
 def _newest_at(series: Series, until: datetime) -> datetime | None:
-    """The newest burst of the series, None without any: its last step, of a minute or more, only says from when on."""
+    """Newest burst, not the last step, which only begins before it."""
     if not series.points:
         return None
     since, step = series.points[-1].at, timedelta(seconds=series.step_s)
@@ -225,7 +214,6 @@ def _earlier(path_id: int, packet_bytes: int, before: datetime) -> ShownPeriod |
 
 
 def _transfer(path: Path, tests: Sequence[ThroughputPoint], at: datetime | None) -> TransferView | None:
-    """The test that began at `at`, or the newest. Raises `UnknownChoice` without such a test."""
     if at is None:
         at = next((test.at for test in reversed(tests) if test.throughput_bps is not None), None)
         if at is None:

@@ -1,8 +1,4 @@
-"""The block "Test this path now" of a path page: its form for operators, what they ask for, and the progress.
-
-A script (static/web/on_demand.js) polls `progress`, whose HTML is that of the page: without scripts a reload shows the
-same.
-"""
+"""Block "Test this path now"; static/web/on_demand.js polls `progress`, and without scripts a reload shows the same."""
 
 from __future__ import annotations
 
@@ -29,12 +25,12 @@ from monitor.web.pages.path.progress import OnDemandProgress, progress_of
 from monitor.web.request.paths import path_or_404
 from probes.transfers.spec import MOST_CAPTURED_PACKETS
 
+# Lead of a test after pings: 10 s for the plan, 7 s for the pings, and a reserve.
 PINGS_FIRST_S = 20
-"""Lead of a throughput test that begins after the pings: 10 s for the plan, 7 s for the pings, and a reserve."""
 
 
 class SettingsForm(forms.Form):
-    """Fields are named as the keys of a test in mesh.toml. Values are checked by `monitor.mesh.schedule.on_demand`."""
+    """Fields as the keys of a test in mesh.toml."""
 
     duration_s = forms.IntegerField(label="duration (s)", initial=10)
     streams = forms.IntegerField(label="streams", initial=1)
@@ -51,7 +47,7 @@ class SettingsForm(forms.Form):
 
     @property
     def settings(self) -> Settings:
-        """The settings. Raises `OnDemandError` where a field is invalid."""
+        """Raises `OnDemandError` for an invalid field."""
         if not self.is_valid():
             raise OnDemandError(problems(self))
         data = dict(self.cleaned_data)
@@ -65,13 +61,10 @@ class SettingsForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class OnDemandBlock:
-    """`form` is None without permission, and where the path cannot be tested; `can_throughput` is whether a throughput
-    test is possible too, `needs_operator` whether only the permission is missing."""
-
-    form: SettingsForm | None
-    can_throughput: bool
+    form: SettingsForm | None  # None without permission, or where the path cannot be tested
+    can_throughput: bool  # a throughput test is possible too
     progress: OnDemandProgress
-    needs_operator: bool
+    needs_operator: bool  # only the permission is missing
     may_operate: bool = False
 
     @property
@@ -81,7 +74,6 @@ class OnDemandBlock:
 
 
 def on_demand_of(request: HttpRequest, path: Path, now: datetime) -> OnDemandBlock:
-    """The form, and the newest on-demand test of a path."""
     can_ping, may_ask = requests.fault_of(path) is None, may_operate(request)
     return OnDemandBlock(
         form=SettingsForm() if can_ping and may_ask else None,
@@ -94,8 +86,6 @@ def on_demand_of(request: HttpRequest, path: Path, now: datetime) -> OnDemandBlo
 
 @require_POST
 def run_now(request: HttpRequest, path_id: int) -> HttpResponse:
-    """Request a throughput test alone."""
-
     def ask(path: Path, who: str, now: datetime) -> None:
         on_demand.ask(path, SettingsForm(request.POST).settings, by=who, now=now)
 
@@ -104,7 +94,7 @@ def run_now(request: HttpRequest, path_id: int) -> HttpResponse:
 
 @require_POST
 def test_now(request: HttpRequest, path_id: int) -> HttpResponse:
-    """Ping the path, then run a throughput test if asked for."""
+    """Ping the path; a throughput test may follow."""
 
     def ask(path: Path, who: str, now: datetime) -> None:
         settings = SettingsForm(request.POST).settings if request.POST.get("throughput") else None
@@ -118,12 +108,10 @@ def test_now(request: HttpRequest, path_id: int) -> HttpResponse:
 
 @require_POST
 def trace_now(request: HttpRequest, path_id: int) -> HttpResponse:
-    """Trace the path in both directions."""
     return _answer(request, path_id, ask_traces)
 
 
 def _answer(request: HttpRequest, path_id: int, ask: Callable[[Path, str, datetime], object]) -> HttpResponse:
-    """Ask, and redirect to the page that shows the progress."""
     path = path_or_404(path_id)
     return answer(request, lambda who, now: ask(path, who, now), f"{reverse('path', args=[path_id])}#test-now")
 
@@ -131,7 +119,7 @@ def _answer(request: HttpRequest, path_id: int, ask: Callable[[Path, str, dateti
 @require_safe
 @never_cache
 def progress(request: HttpRequest, path_id: int) -> JsonResponse:
-    """The progress as JSON: its HTML, the announcement for screen readers, and whether anything still runs."""
+    """Progress as JSON: HTML, announcement for screen readers, and whether anything runs."""
     state = progress_of(path_or_404(path_id).pk, timezone.now())
     html = render_to_string("pages/path/_on_demand_progress.html", {"progress": state}, request)
     return JsonResponse({"html": html, "announcement": state.announcement, "is_running": state.is_running})

@@ -1,8 +1,6 @@
-"""The progress of what runs on a path on demand: the replies to pings while they arrive, the newest traces, and the
-throughput test, all of the last hour.
+"""Progress of a path's on-demand pings, traces and throughput test.
 
-Pings have a state of their own. A trace is a result like any other, with the reason `on_demand`: its state is known
-from the request, until the trace is stored.
+A trace is a result with the reason `on_demand`: until stored, its state is the request's.
 """
 
 from __future__ import annotations
@@ -25,23 +23,21 @@ from probes.contract import Outcome
 from probes.trace.spec import TraceReason
 
 SHOWN_FOR = timedelta(hours=1)
+# Interval at which agents ask for their plan.
 PLAN_EVERY_S = 10
-"""Interval at which agents ask for their plan."""
+# A trace takes a minute at most; its delivery is retried.
 TRACE_DELIVERED_BY_S = 300
-"""A trace takes a minute at most; its delivery is retried."""
+# Geometry of a strip, in units of its own; lost requests have a row below the replies.
 STEP, HEIGHT, MARGIN, LOST_ROW = 12, 44, 6, 12
-"""Geometry of a strip, in units of its own; lost requests have a row below the replies."""
+# Smallest extent of a strip, of its maximum RTT: noise of less is not magnified.
 SMALLEST_SCALE = 0.1
-"""Smallest extent of a strip, of its maximum RTT: noise of less is not magnified."""
 
 _HOSTS = ("path__source__site", "path__destination__site")
 
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A request in a strip: `kind` is `reply`, `lost`, `awaited` or `unsent`."""
-
-    kind: str
+    kind: str  # reply, lost, awaited or unsent
     x: float
     y: float
     title: str
@@ -49,7 +45,7 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class ReplyScale:
-    """The RTTs at the lower and upper edge of both strips; None without replies."""
+    """RTTs at the edges; None without replies."""
 
     low_ms: float | None = None
     high_ms: float | None = None
@@ -63,14 +59,12 @@ class ReplyScale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectionProgress:
-    """A direction of pings or traces as the page shows it. `route_id` is that of a trace that showed a router."""
-
     path: Path
     asked_at: datetime
     state: RequestState
     status: str
     has_failed: bool = False
-    route_id: int | None = None
+    route_id: int | None = None  # of a trace that showed a router
 
     @property
     def name(self) -> str:
@@ -79,7 +73,7 @@ class DirectionProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PingsProgress(DirectionProgress):
-    """A direction of pings. Its `status` changes with its state only, `figures` with each reply."""
+    """`status` changes with its state only, `figures` with each reply."""
 
     run: PingRun
     scale: ReplyScale
@@ -94,7 +88,7 @@ class PingsProgress(DirectionProgress):
 
     @property
     def figures(self) -> str:
-        """The running figures; empty before the first request was sent."""
+        """Running figures, empty before the first request."""
         run = self.run
         if run.sent == 0:
             return ""
@@ -123,8 +117,7 @@ class PingsProgress(DirectionProgress):
 
 @dataclass(frozen=True, slots=True)
 class OnDemandProgress:
-    """The newest on-demand pings, throughput test and traces of a path within the last hour, empty without any; its own
-    direction is the first."""
+    """Within the last hour, own direction first."""
 
     directions: tuple[PingsProgress, ...]
     throughput: OnDemand | None
@@ -138,17 +131,15 @@ class OnDemandProgress:
 
     @property
     def slot_in_s(self) -> int:
-        """Seconds until the throughput test begins."""
         return 0 if self.throughput is None else max(0, round((self.throughput.starts_at - self.now).total_seconds()))
 
     @property
     def duration_s(self) -> int:
-        """Length of the throughput test, without its set-up."""
+        """Length without set-up."""
         return 0 if self.throughput is None else int(self.throughput.parameters.get("duration_s", 0))
 
     @property
     def elapsed_s(self) -> int:
-        """Seconds that the throughput test has run."""
         if self.throughput is None:
             return 0
         since_s = math.floor((self.now - self.throughput.starts_at).total_seconds())
@@ -156,7 +147,7 @@ class OnDemandProgress:
 
     @property
     def announcement(self) -> str:
-        """For screen readers: changes with the state, not with each reply."""
+        """It changes with the state, not with each reply."""
         said = []
         for direction in self.directions:
             said.append(f"{direction.name}: {direction.figures if direction.run.is_measured else direction.status}.")
@@ -167,7 +158,6 @@ class OnDemandProgress:
 
 
 def progress_of(path_id: int, now: datetime) -> OnDemandProgress:
-    """The progress of a path."""
     pings = latest_pings(path_id, now, now - SHOWN_FOR)
     runs = [] if pings is None else sorted(pings.runs.all(), key=lambda run: run.path_id != path_id)
     scale = _scale([rtt_ms for run in runs for rtt_ms in run.replies_ms])
@@ -180,7 +170,6 @@ def progress_of(path_id: int, now: datetime) -> OnDemandProgress:
 
 
 def _waiting(site: Site, state: RequestState, age_s: float) -> str:
-    """What a request waits for that has not begun."""
     if state is RequestState.FETCHED:
         return f"the agent of {site} has the request"
     if age_s < PLAN_EVERY_S:
@@ -221,7 +210,6 @@ def _scale(rtts_ms: list[float]) -> ReplyScale:
 
 
 def _traces(path_id: int, now: datetime) -> tuple[DirectionProgress, ...]:
-    """The newest traces of a path that somebody asked for."""
     asked = TraceRequest.objects.filter(reason=TraceReason.ON_DEMAND, asked_at__gt=now - SHOWN_FOR)
     newest = asked.filter(path=path_id).order_by("-asked_at").select_related(*_HOSTS).first()
     if newest is None:

@@ -1,4 +1,4 @@
-"""The best settings of a path by its scheduled sweeps for the path page: rows of text for the template."""
+"""Best settings of a path by its scheduled sweeps."""
 
 from __future__ import annotations
 
@@ -14,18 +14,16 @@ UNKNOWN = "–"
 
 @dataclass(frozen=True, slots=True)
 class RateRow:
-    """A setting over the whole day. `remark` compares it with the fastest."""
-
     setting: str
     mean: str
     interval: str
     tests: int
-    remark: str
+    remark: str  # compares it with the fastest
 
 
 @dataclass(frozen=True, slots=True)
 class HoursRow:
-    """Hours of the day: the best setting with its rate, or those that may be the best."""
+    """The best setting, or candidates."""
 
     hours: str
     is_proven: bool
@@ -36,7 +34,7 @@ class HoursRow:
 
 @dataclass(frozen=True, slots=True)
 class SettingsView:
-    """The results of a scheduled sweep: rows are empty with too few tests."""
+    """Rows are empty with too few tests."""
 
     scheduled: ScheduledSettings
     rates: tuple[RateRow, ...]
@@ -44,7 +42,6 @@ class SettingsView:
 
 
 def load_settings(path_id: int, now: datetime, zone: tzinfo) -> tuple[SettingsView, ...]:
-    """Load the results of each scheduled sweep of a path; empty without any."""
     return tuple(_view(row) for row in scheduled_settings(path_id, now, zone))
 
 

@@ -1,4 +1,4 @@
-"""The streams of a throughput test for the path page, as text, with the slow ones marked."""
+"""Streams of a throughput test as text."""
 
 from __future__ import annotations
 
@@ -14,29 +14,26 @@ from monitor.analysis.tcp import wording
 from monitor.archive.queries.throughput.transfers import StoredTransfer
 from probes.transfers.spec import StreamResult
 
+# Share of the median rate below which a stream is slow.
 SLOW_RATIO = 0.5
-"""Share of the median rate below which a stream is slow."""
 UNKNOWN = "–"
 WIDTH, HEIGHT = 96, 18
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRow:
-    """A stream: its number from 1 and its figures. `remark` says whether it is slow, `chart` draws its rate over the
-    test, from zero to the highest rate of all its streams; empty without any."""
-
-    number: int
+    number: int  # from 1
     throughput: str
     received: str
     retransmits: str
     rtt: str
     cwnd: str
-    remark: str
-    chart: SafeString
+    remark: str  # whether it is slow
+    chart: SafeString  # its rate, from zero to the highest of all streams; may be empty
 
 
 def stream_rows(stored: StoredTransfer) -> tuple[StreamRow, ...]:
-    """The streams of a test; none for a single stream, whose figures are those of the test."""
+    """Return none for a single stream, which equals the test."""
     streams = () if stored.transfer is None else stored.transfer.streams
     if len(streams) < 2:
         return ()
@@ -60,7 +57,6 @@ def _row(number: int, stream: StreamResult, usual_bps: float, top_bps: float) ->
 
 
 def _chart(steps_bps: Sequence[int], top_bps: float) -> SafeString:
-    """The rate over the test as SVG, with its range in words."""
     if len(steps_bps) < 2 or top_bps <= 0:
         return mark_safe("")
     step = WIDTH / (len(steps_bps) - 1)

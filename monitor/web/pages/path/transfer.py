@@ -1,7 +1,4 @@
-"""A throughput test and the estimate of TCP throughput for the path page: figures as text.
-
-In: a `StoredTransfer`, a `PathEstimate`. Out: rows for the template. Charts are made in `monitor.web.charts.transfer`.
-"""
+"""A throughput test and the TCP estimate as text."""
 
 from __future__ import annotations
 
@@ -25,19 +22,17 @@ from probes.transfers.iperf3.authentication import has_thread_per_stream
 from probes.transfers.socket_buffers import fix_text, too_small
 from probes.transfers.spec import CpuUse, Transfer
 
+# Name and value.
 Fact = tuple[str, str]
-"""Name and value."""
 
+# A slow start that is this little too long for a test of its length is not worth a longer test.
 NEEDED_SLACK_S = 0.05
-"""A slow start that is this little too long for a test of its length is not worth a longer test."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransferView:
-    """A test: `facts` are its figures, `evidence` the figures behind its verdict."""
-
     stored: StoredTransfer
-    evidence: tuple[Fact, ...]
+    evidence: tuple[Fact, ...]  # figures behind the verdict
     facts: tuple[Fact, ...]
     charts: TransferCharts | None
     hosts: HostsView | None = None
@@ -47,11 +42,9 @@ class TransferView:
 
 @dataclass(frozen=True, slots=True)
 class EstimateView:
-    """An estimate in words. `limits` are rows of name, throughput, 80% interval and ground."""
-
     headline: str
     notes: tuple[str, ...]
-    limits: tuple[tuple[str, str, str, str], ...]
+    limits: tuple[tuple[str, str, str, str], ...]  # rows of name, throughput, 80% interval and ground
     advice: tuple[tuple[str, str, str], ...]
     base: str
     target: str
@@ -60,7 +53,6 @@ class EstimateView:
 def transfer_view(
     stored: StoredTransfer, changes: Sequence[InventoryChange] = (), captures: CapturesView | None = None
 ) -> TransferView:
-    """A test for the page, with the changes of its hosts before it and the captures of its ends."""
     findings = stored.findings
     return TransferView(
         stored=stored,
@@ -81,7 +73,7 @@ def transfer_view(
 def estimate_view(
     made: PathEstimate | UnansweredPings, *, capacity_from: str = "measured on this path"
 ) -> EstimateView:
-    """An estimate for a page; no rate in an outage. `capacity_from` is the source of its capacity."""
+    """Show no rate in an outage; `capacity_from` is the capacity's source."""
     if isinstance(made, UnansweredPings):
         return EstimateView(wording.unanswered(made.since, made.until), (), (), (), "", "")
     result = made.estimate
@@ -111,12 +103,10 @@ def estimate_view(
 
 
 def _agree(forecast: Forecast, model: ThroughputEstimate) -> bool:
-    """Whether advice from the model applies: its figure is in the interval of the forecast."""
     return model.throughput_bps is not None and forecast.low_bps <= model.throughput_bps <= forecast.high_bps
 
 
 def _forecast_notes(made: PathEstimate) -> tuple[str, ...]:
-    """Basis of the headline. A calculated estimate has no end of a period, and no tests to speak of."""
     if made.until is None:
         return ()
     age = wording.age_of_pings(made.pings_since, made.until, is_since_change=made.is_since_change)
@@ -175,7 +165,6 @@ def _rates(stored: StoredTransfer) -> list[Fact]:
 
 
 def finding_facts(findings: Findings | None) -> list[Fact]:
-    """The findings of a diagnosis as names and values; none without a diagnosis."""
     if findings is None:
         return []
     start = f"{findings.start_s:.2f} s of {findings.duration_s:.1f} s"
@@ -235,7 +224,6 @@ def _transfer_facts(transfer: Transfer | None) -> list[Fact]:
 
 
 def _buffer_facts(stored: StoredTransfer) -> list[Fact]:
-    """Ends whose system did not grant the socket buffer that the test requested, with the settings to change."""
     window_bytes = None if stored.transfer is None else stored.transfer.window_bytes
     if window_bytes is None:
         return []

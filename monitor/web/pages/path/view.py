@@ -1,5 +1,3 @@
-"""The path page: a path over time."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -40,7 +38,6 @@ from monitor.web.request.window import minute, shown_period, time_links
 
 @require_safe
 def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
-    """A path over time."""
     now = timezone.now()
     tab = parameters.choice(request, "tab", PathTab, PathTab.TESTS)
     shown = shown_period(request, now)
@@ -86,7 +83,6 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
 
 @require_safe
 def charts_json(request: HttpRequest, path_id: int) -> JsonResponse:
-    """The interactive charts of the page with this query, which its script fetches when the page is painted."""
     with _not_found(path_id):
         data = load_chart(path_id, shown_period(request, timezone.now()), chosen_packet_bytes(request))
     charts = {name: compiled(spec) for name, spec in chart_specs(data).items()}
@@ -94,7 +90,6 @@ def charts_json(request: HttpRequest, path_id: int) -> JsonResponse:
 
 
 def _present(view: PathView, now: datetime) -> PathPresent | None:
-    """The present of a path that is still measured."""
     if view.path.retired_at is not None:
         return None
     return path_present(load_path_now(view.path.pk, view.packet_bytes, now))
@@ -102,7 +97,6 @@ def _present(view: PathView, now: datetime) -> PathPresent | None:
 
 @contextmanager
 def _not_found(path_id: int) -> Iterator[None]:
-    """Answer 404 for a path or a choice that does not exist."""
     try:
         yield
     except Path.DoesNotExist as error:
@@ -112,7 +106,6 @@ def _not_found(path_id: int) -> Iterator[None]:
 
 
 def _test_at(request: HttpRequest) -> datetime | None:
-    """Start of the throughput test whose details are shown."""
     given = request.GET.get("test")
     if given is None:
         return None

@@ -1,4 +1,4 @@
-"""The list of paths, worst first: a page at a time, of a mesh of any size."""
+"""List of paths, worst first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVERY, BAD = "", "bad"
 
 @require_safe
 def paths_page(request: HttpRequest) -> HttpResponse:
-    """Paths with open incidents, then those in trouble, then by loss; of two groups and of a site, if chosen."""
+    """Order by open incident, trouble, then loss."""
     now = timezone.now()
     places = load_places(more_than=0)
     choice = _chosen(request, places)
@@ -58,7 +58,6 @@ def paths_page(request: HttpRequest) -> HttpResponse:
 
 
 def _chosen(request: HttpRequest, places: SitePlaces | None) -> PathChoice:
-    """The paths that the address chooses. Raises Http404 for a place that there is not."""
     ends = [parameters.text(request, name) for name in ("from", "to")]
     for end in ends:
         if end is not None and (places is None or end not in places.names):

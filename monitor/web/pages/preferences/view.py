@@ -1,4 +1,4 @@
-"""The settings page: theme and time zone of the reader."""
+"""Settings page."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ THEMES = {Theme.SYSTEM: "as the system", Theme.LIGHT: "light", Theme.DARK: "dark
 
 
 class PreferencesForm(forms.Form):
-    """Theme and time zone."""
-
     time_zone = forms.ChoiceField(
         label="Time zone", choices=lambda: [(name, name) for name in preferences.zone_names()]
     )
@@ -31,7 +29,6 @@ class PreferencesForm(forms.Form):
 @needs(Action.READ)
 @require_http_methods(["GET", "HEAD", "POST"])
 def preferences_page(request: HttpRequest) -> HttpResponse:
-    """Show the preferences, or store them and show them again."""
     if request.method != "POST":
         chosen = preferences_of(request)
         initial: dict[str, Any] = {"theme": chosen.theme.value, "time_zone": chosen.time_zone}

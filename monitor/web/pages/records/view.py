@@ -1,4 +1,4 @@
-"""The page of records: the fastest transfers of the mesh, by bit/s and by bit-metres per second."""
+"""Records: fastest transfers in bit/s and bit-metres per second."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ BY = {RecordBy.RATE: "bit/s", RecordBy.BIT_METRES: "bit-metres/s"}
 
 
 class Families(StrEnum):
-    """Which paths."""
-
     ALL = "all"
     IPV4 = "4"
     IPV6 = "6"
@@ -30,7 +28,6 @@ class Families(StrEnum):
 
 @require_safe
 def records_page(request: HttpRequest) -> HttpResponse:
-    """The records of the period in the query string."""
     now = timezone.now()
     by = parameters.choice(request, "by", RecordBy, RecordBy.RATE)
     period = parameters.choice(request, "period", HistoryPeriod, HistoryPeriod.MONTH)
@@ -55,7 +52,7 @@ def records_page(request: HttpRequest) -> HttpResponse:
 
 
 def bit_metres(value_bit_metres_per_s: float) -> str:
-    """Three digits and a unit, as the land speed record is written: 10,619 Tbit·m/s is 10.6 Pbit·m/s."""
+    """As land speed records: 10,619 Tbit·m/s is 10.6 Pbit·m/s."""
     for scale, unit in UNITS:
         if value_bit_metres_per_s >= scale:
             return f"{value_bit_metres_per_s / scale:.3g} {unit}"

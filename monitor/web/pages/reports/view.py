@@ -1,4 +1,4 @@
-"""Stored weekly reports, as HTML or PDF, and the list of them."""
+"""Stored weekly reports, as HTML or PDF."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ TO_SUNDAY = timedelta(days=6)
 
 @require_safe
 def reports_page(request: HttpRequest) -> HttpResponse:
-    """All weekly reports, newest first."""
     reports = [(written, written.week.monday + TO_SUNDAY) for written in written_reports()]
     context = {
         "mesh": Mesh.objects.first(),
@@ -37,8 +36,7 @@ def reports_page(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def report(request: HttpRequest, name: str) -> HttpResponse:
-    """A weekly report as it was written; with `.pdf` behind its name, as a PDF. For a reader with limits it is written
-    anew, of the sites that may be read."""
+    """Return a stored report, as PDF for `.pdf`; for readers with limits it is written anew."""
     for written in written_reports():
         if name == written.pdf_name:
             return HttpResponse(_content(written, PDF), content_type="application/pdf")

@@ -1,8 +1,4 @@
-"""The graph of routes as SVG: boxes of parts and lines of links, each with its state in words, and links to its paths.
-
-In: chains, the conditions of their paths, and the address of the page. Out: a `Graph`. A state shows as a sign and a
-line style too, never by colour alone.
-"""
+"""Graph of routes as SVG. A state shows as a sign and a line style too, never by colour alone."""
 
 from __future__ import annotations
 
@@ -35,8 +31,6 @@ LinkKey = tuple[str, str, bool]
 
 @dataclass(frozen=True, slots=True)
 class PartUsage:
-    """The paths through a part or link by state."""
-
     counts: Mapping[PathState, int]
 
     @property
@@ -90,14 +84,11 @@ def _paths(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PartRow:
-    """A part with the paths through it. `toggle` opens a block into its hops or closes it, None where neither can be;
-    `hops` are its known hops on these paths."""
-
     part: GraphPart
     usage: PartUsage
-    hops: int
+    hops: int  # known hops on these paths
     link: str | None
-    toggle: str | None
+    toggle: str | None  # opens or closes a block; None where neither can be
     is_open: bool
 
     @property
@@ -107,7 +98,7 @@ class PartRow:
 
 @dataclass(frozen=True, slots=True)
 class LinkRow:
-    """A link between two parts, whose routes may have silent hops between."""
+    """Its routes may have silent hops between."""
 
     near: GraphPart
     far: GraphPart
@@ -127,8 +118,6 @@ class LinkRow:
 
 @dataclass(frozen=True, slots=True)
 class DrawnPart:
-    """A box: its left top corner, its texts, and the corner of its button."""
-
     row: PartRow
     box: Box
     text: str
@@ -149,15 +138,13 @@ class DrawnPart:
 
 @dataclass(frozen=True, slots=True)
 class DrawnLink:
-    """A line."""
-
     row: LinkRow
     shape: str
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The parts and links, worst first, and the drawing; that is empty where it is too large."""
+    """Worst first; a drawing too large is empty."""
 
     parts: list[PartRow]
     links: list[LinkRow]
@@ -169,9 +156,6 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Addresses of the page: with the paths through a part only, through a link only, and with a block opened or
-    closed."""
-
     of_part: Callable[[GraphPart], str | None]
     of_link: Callable[[GraphPart, GraphPart], str]
     toggle: Callable[[str], str]
@@ -181,7 +165,7 @@ class Addresses:
 def graph(
     chains: Sequence[Chain], states: Mapping[int, PathState], addresses: Addresses, start: Collection[str], most: int
 ) -> Graph:
-    """The graph of these chains; not drawn with more than `most` parts."""
+    """Leave out a drawing of more than `most` parts."""
     parts = {step.part.key: step.part for row in chains for step in row.steps}
     through: dict[str, set[int]] = defaultdict(set)
     over: dict[LinkKey, set[int]] = defaultdict(set)
@@ -233,7 +217,6 @@ def _badness(usage: PartUsage) -> tuple[float, int]:
 
 
 def _named(part: GraphPart, hops: Collection[str]) -> GraphPart:
-    """A prefix with a single hop is named by its address."""
     if part.kind is PartKind.PREFIX and len(hops) == 1:
         return GraphPart(part.key, part.kind, next(iter(hops)), part.detail)
     return part
@@ -247,7 +230,6 @@ def _part_row(part: GraphPart, usage: PartUsage, hops: int, addresses: Addresses
 
 
 def _texts(row: PartRow) -> tuple[str, str]:
-    """The lines of a box: its name, and the number of its paths."""
     words = row.part.words if row.part.kind in (PartKind.AS, PartKind.REGION) else row.part.label
     name = words if len(words) <= LONGEST_LABEL else f"{words[: LONGEST_LABEL - 1]}…"
     return name, f"{row.usage.sign} {row.usage.short}".strip()
@@ -262,7 +244,6 @@ def _size(row: PartRow) -> tuple[float, float]:
 
 
 def _shape(key: LinkKey, placed: GraphLayout) -> str:
-    """A line from box to box through its bends."""
     near, far, has_gap = key
     link = (near, far) if (near, far) in placed.bends else (far, near)
     first, last = placed.boxes[link[0]], placed.boxes[link[1]]
@@ -284,6 +265,6 @@ def _shape(key: LinkKey, placed: GraphLayout) -> str:
 
 
 def _port(box: Box, toward: Box) -> float:
-    """Height at which a line leaves a box, so that lines to different boxes part at once."""
+    """Height where a line leaves, so that lines part at once."""
     most = max(0.0, box.height / 2 - 6)
     return box.y + max(-most, min(most, (toward.y - box.y) * 0.12))

@@ -1,9 +1,7 @@
-"""Layered layout of a graph between sites: columns from the sites on the left to those on the right, without chance.
+"""Deterministic layered layout of a graph, from left to right.
 
-In: the chains as keys, both ends included, and the size of each part in pixels. Out: an `GraphLayout`. A part stands
-at the mean of its places on the routes; order within columns is by the barycentres of neighbours (Sugiyama, Tagawa and
-Toda 1981), with bends in the columns that a link passes; heights minimise the squared distance to the neighbours by
-isotonic regression.
+Columns are ordered by barycentres (Sugiyama, Tagawa and Toda 1981), with bends for passing links; heights minimise the
+squared distance to neighbours by isotonic regression.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ MOST_COLUMNS = 20
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """The centre and the size of a part, in pixels."""
+    """Centre and size, in pixels."""
 
     x: float
     y: float
@@ -35,7 +33,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class GraphLayout:
-    """The boxes of all parts, and the bends of links that pass other columns, from the first part of the link on."""
+    """Bends of links across columns are in link order."""
 
     boxes: dict[str, Box]
     bends: dict[Link, list[Box]]
@@ -46,8 +44,7 @@ class GraphLayout:
 def arrange(
     chains: Sequence[Keys], sizes: Mapping[str, tuple[float, float]], start: Collection[str] = ()
 ) -> GraphLayout:
-    """Lay out the parts of the chains; the ends in `start` are on the left and all others on the right, without any
-    half of them."""
+    """Put the ends in `start` on the left, by default half of them."""
     columns = _columns(chains, start)
     links = sorted(
         {(a, b) if columns[a] <= columns[b] else (b, a) for keys in chains for a, b in pairwise(keys) if a != b}
@@ -83,7 +80,6 @@ def arrange(
 
 
 def _columns(chains: Sequence[Keys], start: Collection[str]) -> dict[str, int]:
-    """The column of each part, from 0 on without empty columns."""
     left = set(start) or _left_half(chains)
     ends = {end for keys in chains for end in (keys[0], keys[-1])}
     places: dict[str, list[float]] = defaultdict(list)
@@ -99,7 +95,7 @@ def _columns(chains: Sequence[Keys], start: Collection[str]) -> dict[str, int]:
 
 
 def _from_left(share: float, source_is_left: bool, destination_is_left: bool) -> float:
-    """A place on a route, from 0 at its source to 1 at its destination, as the place from left to right."""
+    """Convert a place, 0 at the source to 1 at the destination, to left-to-right."""
     if source_is_left and destination_is_left:
         return min(share, 1 - share)
     if source_is_left or destination_is_left:
@@ -108,7 +104,6 @@ def _from_left(share: float, source_is_left: bool, destination_is_left: bool) ->
 
 
 def _left_half(chains: Sequence[Keys]) -> set[str]:
-    """About half of the ends; those behind the same neighbour stay together where possible."""
     access: dict[str, Counter[str]] = defaultdict(Counter)
     for keys in chains:
         access[keys[0]][keys[1]] += 1
@@ -127,7 +122,6 @@ def _bend_keys(link: Link, columns: Mapping[str, int]) -> list[str]:
 
 
 def _ordered(columns: Mapping[str, int], neighbours: Mapping[str, set[str]]) -> list[list[str]]:
-    """The parts and bends of each column from top to bottom."""
     rows: list[list[str]] = [[] for _ in range(max(columns.values(), default=-1) + 1)]
     for key in sorted(columns):
         rows[columns[key]].append(key)
@@ -151,7 +145,6 @@ def _by_barycentre(row: list[str], index: Mapping[str, float], neighbours: Mappi
 def _heights(
     rows: Sequence[Sequence[str]], neighbours: Mapping[str, set[str]], heights: Mapping[str, float]
 ) -> dict[str, float]:
-    """The middle of each part and bend, from the top."""
     offsets = {}
     for row in rows:
         below = 0.0
@@ -174,7 +167,7 @@ def _mean(numbers: Iterable[float], default: float) -> float:
 
 
 def _isotonic(values: Sequence[float]) -> list[float]:
-    """The non-decreasing sequence with the least squared distance, by pooling adjacent violators."""
+    """Non-decreasing sequence of least squared distance, by pooling adjacent violators."""
     pools: list[tuple[float, int]] = []
     for value in values:
         total, size = value, 1

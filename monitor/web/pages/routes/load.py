@@ -1,8 +1,4 @@
-"""The routes of the mesh at a moment: chains of parts, and the state of each path, for the paths that filters leave.
-
-In: a moment, filters, and the blocks to show hop by hop. Out: a `MeshRoutesView`. With more paths than can be drawn,
-only those with problems are loaded; with many sites, they are folded into regions.
-"""
+"""Load the mesh's routes at a moment, of too many paths only those with problems."""
 
 from __future__ import annotations
 
@@ -23,15 +19,15 @@ from monitor.routes.places import HopName, of_addresses
 from monitor.web.pages.routes.parts import Chain, Ends, GraphPart, PartKind, Places, block_of, chain, without_access
 
 MOST_PATHS = 2000
+# Of more sites, each region is a single part.
 MOST_SITES = 40
-"""Of more sites, each region is a single part."""
 A_DAY = timedelta(days=1)
 NO_REGION = "other sites"
 
 
 @dataclass(frozen=True, slots=True)
 class RouteFilter:
-    """Filters of the page: paths of a site, through an AS, through a hop, through a part, over a link; None for all."""
+    """None for all."""
 
     site: str | None = None
     asn: int | None = None
@@ -46,15 +42,12 @@ class RouteFilter:
 
 @dataclass(frozen=True, slots=True)
 class RoutedPathRow:
-    """A path with its routes, those of balanced load together. `hops` is the number of hops of the first, None if its
-    trace did not reach the destination."""
-
     path_id: int
     ends: Ends
     family: int
     condition: PathCondition
     chains: tuple[str, ...]
-    hops: int | None
+    hops: int | None  # of the first route; None if its trace did not reach the destination
     last_at: datetime
 
     @property
@@ -64,17 +57,14 @@ class RoutedPathRow:
 
 @dataclass(frozen=True, slots=True)
 class MeshRoutesView:
-    """The paths and their chains. `untraced` paths had no trace in the day before; `total` paths were in use.
-    `only_problems`: all paths would be too many. `start` are the parts to draw on the left."""
-
     chains: list[Chain]
     rows: list[RoutedPathRow]
     systems: list[GraphPart]
-    total: int
-    untraced: int
-    only_problems: bool
+    total: int  # paths in use
+    untraced: int  # paths without a trace in the day before
+    only_problems: bool  # all paths would be too many
     is_folded: bool
-    start: frozenset[str]
+    start: frozenset[str]  # parts to draw on the left
 
     @property
     def states(self) -> dict[int, PathState]:
@@ -83,15 +73,12 @@ class MeshRoutesView:
 
 @dataclass(frozen=True, slots=True)
 class _Paths:
-    """Ends and address family of each path, and the region of each site."""
-
     ends: dict[int, Ends]
     families: dict[int, int]
     regions: dict[str, str]
 
 
 def load_routes(at: datetime, wanted: RouteFilter, opened: Collection[str]) -> MeshRoutesView:
-    """The routes at a moment."""
     paths = _paths(at, wanted.site)
     incidents = incidents_of_paths_at(at)
     routes, only_problems = _routes(at, wanted, paths, incidents)
@@ -122,7 +109,7 @@ def load_routes(at: datetime, wanted: RouteFilter, opened: Collection[str]) -> M
 
 
 def _paths(at: datetime, site: str | None) -> _Paths:
-    """The paths in use at a moment, of a site or all. Lists instead of joins: a mesh has few hosts and many paths."""
+    """Uses lists, not joins: a mesh has few hosts and many paths."""
     rows = Site.objects.values_list("id", "name", "region")
     site_of = {site_id: name for site_id, name, _ in rows}
     host_site = {host_id: site_of[site_id] for host_id, site_id in Host.objects.values_list("id", "site_id")}
@@ -138,7 +125,6 @@ def _paths(at: datetime, site: str | None) -> _Paths:
 def _routes(
     at: datetime, wanted: RouteFilter, paths: _Paths, incidents: Mapping[int, int]
 ) -> tuple[list[MeshRoute], bool]:
-    """The routes of these paths, and whether only those of paths with problems, because all would be too many."""
     ids, addresses = list(paths.ends), None
     if len(ids) > MOST_PATHS and wanted.is_of_routes:
         addresses = _addresses_of(at, wanted)
@@ -152,7 +138,6 @@ def _routes(
 
 
 def _addresses_of(at: datetime, wanted: RouteFilter) -> list[str] | None:
-    """The addresses of the hops that the filters name, None where they name sites only."""
     if wanted.hop is not None:
         return [wanted.hop]
     keys = [key.split("@")[0] for key in (wanted.through, *(wanted.link or ())) if key is not None]
@@ -172,7 +157,6 @@ def _addresses_of(at: datetime, wanted: RouteFilter) -> list[str] | None:
 def _site_parts(
     paths: _Paths, routes: Sequence[MeshRoute], wanted: RouteFilter, opened: Collection[str]
 ) -> tuple[dict[str, GraphPart], set[str]]:
-    """The part that stands for each site, and the sites folded into their region."""
     ends = {name for route in routes for end in [paths.ends[route.path_id]] for name in (end.source, end.destination)}
     parts = {name: GraphPart(f"{PartKind.SITE}:{name}", PartKind.SITE, name) for name in ends}
     if len(ends) <= MOST_SITES:
@@ -198,7 +182,6 @@ def _is_through(route: MeshRoute, names: Mapping[str, HopName], wanted: RouteFil
 
 
 def _is_wanted(row: Chain, wanted: RouteFilter) -> bool:
-    """Whether it goes through the part and over the link; an opened block still is that part."""
     keys = [{step.part.key, step.part.block} for step in row.steps]
     if wanted.through is not None and not any(wanted.through in names for names in keys):
         return False
@@ -211,7 +194,6 @@ def _is_wanted(row: Chain, wanted: RouteFilter) -> bool:
 def _rows(
     chains: Iterable[Chain], routes: Iterable[MeshRoute], paths: _Paths, conditions: Mapping[int, PathCondition]
 ) -> list[RoutedPathRow]:
-    """A row for each path, worst first, then by name."""
     words: dict[int, list[str]] = {}
     for row in chains:
         words.setdefault(row.path_id, []).append(row.words)
@@ -235,7 +217,6 @@ def _rows(
 
 
 def _systems(names: Iterable[HopName]) -> list[GraphPart]:
-    """The AS of these hops by number."""
     systems = {
         name.asn: GraphPart(
             f"{PartKind.AS}:{name.asn}", PartKind.AS, f"AS {name.asn}", name.as_name or name.network or ""

@@ -1,9 +1,7 @@
-"""Chains of parts: each route from site to site through AS, own networks, exchange points or prefixes, or single hops.
+"""Split routes into chains of parts.
 
-In: routes, their ends, the names of their hops, and the blocks to show hop by hop. Out: a `Chain` for each route.
-Silent hops never join routes: within a block they vanish, between blocks the link is marked, and between hops each
-route has silent hops of its own. A reserved address that is no own network's, such as 10.0.0.1, may stand for different
-routers at different sites: before the first and after the last public hop it belongs to the site at that end.
+Silent hops never join routes. A reserved address outside own networks may be several routers: before the first and
+after the last public hop it belongs to that site.
 """
 
 from __future__ import annotations
@@ -17,13 +15,13 @@ from monitor.archive.queries.routes.mesh_routes import MeshRoute
 from monitor.routes.places import HopName
 
 EVERY_BLOCK = "*"
+# Hops that did not reply, in a route in words.
 UNKNOWN_HOPS = "(unknown)"
-"""Hops that did not reply, in a route in words."""
 PREFIX_BITS = {4: 24, 6: 48}
 
 
 class PartKind(StrEnum):
-    """A kind of part of the graph; keys of parts begin with it."""
+    """Keys of parts begin with it."""
 
     SITE = "site"
     REGION = "region"
@@ -41,14 +39,12 @@ BLOCKS = (PartKind.AS, PartKind.NETWORK, PartKind.IXP, PartKind.PREFIX)
 
 @dataclass(frozen=True, slots=True)
 class GraphPart:
-    """A part of the graph. `block` is the key of the block that a hop is in; `address` that of a hop."""
-
     key: str
     kind: PartKind
     label: str
     detail: str = ""
-    block: str | None = None
-    address: str | None = None
+    block: str | None = None  # key of the block that a hop is in
+    address: str | None = None  # of a hop
 
     @property
     def words(self) -> str:
@@ -57,25 +53,19 @@ class GraphPart:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A part on a route; `after_gap`: hops before it are unknown. `addresses` are its known hops there."""
-
     part: GraphPart
-    after_gap: bool = False
-    addresses: tuple[str, ...] = ()
+    after_gap: bool = False  # hops before it are unknown
+    addresses: tuple[str, ...] = ()  # known hops there
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The sites of a path."""
-
     source: str
     destination: str
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A route of a path, with both sites."""
-
     path_id: int
     ends: Ends
     steps: tuple[Step, ...]
@@ -86,7 +76,6 @@ class Chain:
 
     @property
     def words(self) -> str:
-        """The parts between the sites, and where hops between them are unknown."""
         between = self.steps[1:-1]
         words = [f"{UNKNOWN_HOPS} → {step.part.words}" if step.after_gap else step.part.words for step in between]
         return " → ".join([*words, UNKNOWN_HOPS] if words and self.steps[-1].after_gap else words)
@@ -94,8 +83,6 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Names of hops, the part that stands for each site, and the blocks to show hop by hop."""
-
     names: Mapping[str, HopName]
     sites: Mapping[str, GraphPart]
     opened: Collection[str] = ()
@@ -105,7 +92,7 @@ class Places:
 
 
 def chain(route: MeshRoute, ends: Ends, places: Places) -> Chain:
-    """The chain of a route. The end of a route that no trace has followed to the destination is a gap."""
+    """A trace short of the destination ends in a gap."""
     hops = route.hops[:-1] if route.reached else route.hops
     owners = _owners(hops, ends, places.names)
     steps = [Step(places.sites[ends.source])]
@@ -121,7 +108,6 @@ def chain(route: MeshRoute, ends: Ends, places: Places) -> Chain:
 
 
 def _extend(steps: list[Step], part: GraphPart, address: str, silent: int, place: str) -> None:
-    """Add a hop to the steps after so many silent hops."""
     before = steps[-1].part
     if part.key == before.key:
         steps[-1] = Step(before, steps[-1].after_gap, (*steps[-1].addresses, address))
@@ -133,7 +119,6 @@ def _extend(steps: list[Step], part: GraphPart, address: str, silent: int, place
 
 
 def _owners(hops: Sequence[str | None], ends: Ends, names: Mapping[str, HopName]) -> list[str]:
-    """The site of each hop with a reserved address, empty for all others."""
     public = [place for place, hop in enumerate(hops) if hop is not None and not _is_reserved(names[hop])]
     if not public:
         return [""] * len(hops)
@@ -161,7 +146,7 @@ def _part(address: str, owner: str, places: Places) -> GraphPart:
 
 
 def block_of(address: str, name: HopName, owner: str = "") -> GraphPart:
-    """The block of a hop: its AS, else its own network, exchange point or prefix."""
+    """AS, else own network, exchange point or prefix."""
     if name.asn is not None:
         detail = name.as_name or name.network or ""
         return GraphPart(f"{PartKind.AS}:{name.asn}", PartKind.AS, f"AS {name.asn}", detail)
@@ -177,8 +162,7 @@ def block_of(address: str, name: HopName, owner: str = "") -> GraphPart:
 
 
 def without_access(chains: Sequence[Chain], folded: Collection[str]) -> list[Chain]:
-    """The chains without the parts through which only paths of a single site go, where that site is folded into its
-    region: they are within the region then."""
+    """Leave out parts used only by a site folded into its region."""
     sites_of: dict[str, set[str]] = {}
     for row in chains:
         ends = {row.ends.source, row.ends.destination}

@@ -1,7 +1,4 @@
-"""The time of the page of routes: `at` in the address, a slider over the time around it, and steps between changes.
-
-The slider's `at` is in seconds since the epoch, so that its form works without a script; links have it as text.
-"""
+"""Slider of the routes page; it sends seconds since the epoch, so that its form works without scripts."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ PERIODS = (HistoryPeriod.DAY, HistoryPeriod.WEEK, HistoryPeriod.MONTH)
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Changes in a step of the slider's time: its place and height, of 100 each."""
+    """Place and height, of 100 each."""
 
     left: float
     height: float
@@ -30,16 +27,13 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Slider:
-    """The slider from `since` to `until`; `at` is None at present. `earlier` and `later` are the times of the changes
-    next to it within the slider's time, None without."""
-
-    at: datetime | None
+    at: datetime | None  # None at present
     since: datetime
     until: datetime
     bars: list[Bar]
     changes: int
-    earlier: datetime | None
-    later: datetime | None
+    earlier: datetime | None  # previous change within the slider, if any
+    later: datetime | None  # next change within the slider, if any
 
     @property
     def first_s(self) -> int:
@@ -55,7 +49,7 @@ class Slider:
 
 
 def moment_of(request: HttpRequest, now: datetime) -> datetime | None:
-    """The time that the address names, None for the present. Raises Http404 for any other text."""
+    """Time of the address, None for the present. Raises Http404 for any other text."""
     given = request.GET.get("at", "")
     if given.isascii() and given.isdigit() and len(given) <= 10:
         try:
@@ -71,7 +65,6 @@ def moment_of(request: HttpRequest, now: datetime) -> datetime | None:
 
 
 def period_of(request: HttpRequest) -> HistoryPeriod:
-    """The length of the slider."""
     period = parameters.choice(request, "last", HistoryPeriod, HistoryPeriod.DAY)
     if period not in PERIODS:
         raise Http404(f"last={period}: choose one of {', '.join(PERIODS)}")
@@ -79,7 +72,6 @@ def period_of(request: HttpRequest) -> HistoryPeriod:
 
 
 def span(at: datetime | None, now: datetime, length: timedelta) -> tuple[datetime, datetime]:
-    """The slider's time: up to now, or around a moment of before."""
     until = now.replace(second=0, microsecond=0)
     if at is not None and at < until - length:
         until = at.replace(second=0, microsecond=0) + length / 2
@@ -87,7 +79,6 @@ def span(at: datetime | None, now: datetime, length: timedelta) -> tuple[datetim
 
 
 def slider(at: datetime | None, since: datetime, until: datetime, steps: list[ChangeStep]) -> Slider:
-    """The slider with the changes in its time."""
     most = max((step.changes for step in steps), default=1)
     times = sorted({_whole_second(time) for step in steps for time in (step.first_at, step.last_at)})
     return Slider(
@@ -107,5 +98,5 @@ def _whole_second(at: datetime) -> datetime:
 
 
 def text(at: datetime) -> str:
-    """A moment as addresses have it, to the second in UTC."""
+    """Write a time for addresses, to the second in UTC."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

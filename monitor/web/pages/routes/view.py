@@ -1,4 +1,4 @@
-"""The page of routes: the mesh as a graph of sites, AS and hops at a moment, coloured by the state of the paths."""
+"""Routes page: the mesh as a graph."""
 
 from __future__ import annotations
 
@@ -32,15 +32,12 @@ FILTERS = ("site", "as", "hop", "through", "link")
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A filter or an opened block that is in force, and the query of the page without it."""
-
     label: str
     query: str
 
 
 @require_safe
 def routes_page(request: HttpRequest) -> HttpResponse:
-    """The graph at the moment of the address, by default now."""
     now = timezone.now()
     at = slider.moment_of(request, now)
     period = slider.period_of(request)
@@ -109,7 +106,6 @@ def _address(given: str) -> str:
 
 
 def _with(request: HttpRequest, **changed: Any) -> str:
-    """The query of the page with parameters changed; None or nothing removes them."""
     kept: dict[str, Any] = {name: values for name, values in parameters.kept(request).items() if name not in changed}
     if "at" in changed:
         kept.pop("zone", None)
@@ -117,7 +113,6 @@ def _with(request: HttpRequest, **changed: Any) -> str:
 
 
 def _fields(request: HttpRequest, *without: str) -> list[tuple[str, str]]:
-    """Hidden fields that keep all other parameters."""
     return [
         (name, value) for name, values in parameters.kept(request).items() for value in values if name not in without
     ]
@@ -171,5 +166,4 @@ def _opened_name(key: str) -> str:
 
 
 def _path_query(at: datetime) -> str:
-    """The query by which a path's page shows the two hours around a moment."""
     return urlencode({"since": minute(at - timedelta(hours=1)), "until": minute(at + timedelta(hours=1))})

@@ -1,8 +1,6 @@
-"""Search over pages, sites, hosts, paths, incidents and reports.
+"""Search pages, sites, hosts, paths, incidents and reports: "slac cern", "slac → cern", "192.0.2.1", "#12", "2026-W47".
 
-In: the text that was typed, as "slac", "slac cern", "slac → cern", "192.0.2.1", "#12", "2026-W47". Out: hits of each
-kind, the closest first; a hit is exact where the text is its whole name, address or number. The number of queries does
-not depend on the size of the mesh, and paths are looked for between a bounded number of hosts.
+The number of queries does not depend on the mesh's size; paths are sought between a bounded number of hosts.
 """
 
 from __future__ import annotations
@@ -22,10 +20,10 @@ from monitor.web import navigation
 from monitor.web.templatetags.figures import headline_in_zone
 
 LONGEST_TEXT = 200
+# Hosts searched for either end of a path, the closest first.
 MOST_ENDS = 50
-"""Hosts that either end of a path is looked for among, the closest first."""
+# Incidents searched by words; all of them are found by number.
 NEWEST_INCIDENTS = 2000
-"""Incidents whose words are searched; all of them are found by number."""
 MOST_WORDS = 6
 _ARROW = re.compile(r"\s*(?:<->|->|→|↔|⇄|>)\s*|\s+to\s+", re.IGNORECASE)
 _NUMBER = re.compile(r"(?:#|incident\s+#?)?(\d{1,9})", re.IGNORECASE)
@@ -34,8 +32,6 @@ EXACT, PREFIX, WITHIN = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A page that the text leads to."""
-
     kind: str
     label: str
     detail: str
@@ -44,7 +40,7 @@ class Hit:
 
 
 def search(text: str, limit: int) -> list[Hit]:
-    """At most `limit` hits of each kind; none for an empty text."""
+    """Find at most `limit` hits of each kind, closest first."""
     text = " ".join(text[:LONGEST_TEXT].split())
     if not text:
         return []
@@ -59,13 +55,11 @@ def search(text: str, limit: int) -> list[Hit]:
 
 
 def only_exact(hits: Sequence[Hit]) -> str | None:
-    """Address of the page that the text means, if there is a single exact hit."""
     addresses = {hit.address for hit in hits if hit.is_exact}
     return addresses.pop() if len(addresses) == 1 else None
 
 
 def _ends(text: str) -> tuple[str, str] | None:
-    """Both ends of a path, where the text is an arrow between two texts, or two words."""
     parts = [part.strip() for part in _ARROW.split(text)]
     if len(parts) == 1:
         parts = text.replace(",", " ").split()
@@ -79,7 +73,6 @@ def _pages(text: str) -> list[Hit]:
 
 
 def _ranked(fields: Iterable[str], text: str) -> tuple[Q, Case]:
-    """Rows in which a field contains the text, and their rank."""
     contains, starts, equals = Q(), Q(), Q()
     for field in fields:
         contains |= Q(**{f"{field}__icontains": text})
@@ -112,14 +105,12 @@ def _hosts(text: str, limit: int) -> list[Hit]:
 
 
 def _hosts_matching(text: str) -> dict[int, int]:
-    """Rank of the closest hosts by their key, by their own name or address or that of their site."""
     contains, rank = _ranked(("name", "address", "site__name", "site__title"), _address(text))
     hosts = Host.objects.in_use().filter(contains).annotate(rank=rank).order_by("rank", "site__name", "name")
     return dict(hosts.values_list("id", "rank")[:MOST_ENDS])
 
 
 def _paths_between(source: str, destination: str, limit: int) -> list[Hit]:
-    """Paths in the direction that was typed, then the reverse direction."""
     sources, destinations = _hosts_matching(source), _hosts_matching(destination)
     ranks: dict[int, tuple[bool, int]] = {}
     for is_reverse, (out, to) in enumerate(((sources, destinations), (destinations, sources))):
@@ -132,7 +123,6 @@ def _paths_between(source: str, destination: str, limit: int) -> list[Hit]:
 
 
 def _paths_at(text: str, limit: int) -> list[Hit]:
-    """Paths from the closest hosts, then those to them."""
     ranks = _hosts_matching(text)
     closest = [key for key, rank in ranks.items() if rank == min(ranks.values())]
     paths: list[Path] = []
@@ -157,7 +147,6 @@ def _incident_by_number(text: str) -> list[Hit]:
 
 
 def _incidents(words: Sequence[str], limit: int) -> list[Hit]:
-    """Incidents with all the words in their cause or summary, or as names of their sites; lasting ones first."""
     newest = Incident.objects.order_by("-opened_at").values("pk")[:NEWEST_INCIDENTS]
     rows: QuerySet[Incident, Incident] = Incident.objects.filter(pk__in=newest)
     for word in words:
@@ -190,7 +179,6 @@ def _reports(text: str, limit: int) -> list[Hit]:
 
 
 def _address(text: str) -> str:
-    """An IPv6 address in its short form, as any other text as it is."""
     try:
         return str(ipaddress.ip_address(text.strip("[]")))
     except ValueError:

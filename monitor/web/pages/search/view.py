@@ -1,4 +1,4 @@
-"""The search page, and the suggestions under the search field of the header."""
+"""Search page, and suggestions in the header."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SUGGESTIONS_AGE_S = 10
 
 @require_safe
 def search_page(request: HttpRequest) -> HttpResponse:
-    """All hits; a redirect to the page that the text names exactly, unless `all` is given."""
+    """Redirect to a single exact hit, unless `all` is given."""
     text = request.GET.get("q", "")
     hits = search(text, LISTED)
     target = only_exact(hits)
@@ -33,7 +33,6 @@ def search_page(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def suggestions(request: HttpRequest) -> JsonResponse:
-    """The closest hits of each kind."""
     hits = search(request.GET.get("q", ""), SUGGESTED)
     fields = ("kind", "label", "detail", "address")
     response = JsonResponse({"hits": [{name: asdict(hit)[name] for name in fields} for hit in hits]})

@@ -1,4 +1,4 @@
-"""Shared links: operators make, list and revoke them at `/share/`; visitors open them at `/shared/TOKEN/`."""
+"""Shared links: operators manage them at `/share/`; visitors open `/shared/TOKEN/`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ from monitor.alerts.models import AuditRecord
 
 
 class ShareForm(forms.Form):
-    """A page to share, and for how long."""
-
     address = forms.CharField(label="Page", max_length=2000, help_text="Its address here, as /paths/5/?period=week")
     days = forms.IntegerField(label="Days", min_value=1, max_value=MOST_DAYS, initial=DEFAULT_DAYS)
 
@@ -33,7 +31,6 @@ class ShareForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 def share_page(request: HttpRequest) -> HttpResponse:
-    """List the links, or make another and show it once."""
     form = ShareForm(request.POST or None, initial={"address": request.GET.get("address", "")})
     if request.method == "POST" and form.is_valid():
         try:
@@ -46,7 +43,6 @@ def share_page(request: HttpRequest) -> HttpResponse:
 @needs(Action.OPERATE)
 @require_POST
 def revoke(request: HttpRequest, link_id: int) -> HttpResponse:
-    """Revoke a link at once."""
     link = SharedLink.objects.filter(pk=link_id).first()
     if link is None:
         raise Http404("There is no such link.")
@@ -59,7 +55,6 @@ def revoke(request: HttpRequest, link_id: int) -> HttpResponse:
 @require_safe
 @never_cache
 def open_link(request: HttpRequest, token: str) -> HttpResponse:
-    """Let the visitor's browser keep the link, and show its page."""
     link = shared_links.valid_link(token)
     if link is None:
         raise Http404("This link does not exist, has expired, or was revoked.")
@@ -80,7 +75,6 @@ open_link.login_required = False  # type: ignore[attr-defined]
 
 
 def _create(request: HttpRequest, values: dict[str, Any]) -> str:
-    """The address of a new link."""
     assert isinstance(request.user, User)
     now = timezone.now()
     link, token = shared_links.create(request.user, values["address"], now, now + timedelta(days=values["days"]))

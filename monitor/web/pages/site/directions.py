@@ -1,8 +1,5 @@
-"""The figures of a site's paths: those of the period, and in the column of an incident those of now, as in the grid.
-
-In: paths, a period, a packet size, and the open incidents. Out: a `DirectionSummary` of each path. A column is of now
-under an open incident of its metric, while the track of its signal is in trouble, and for ten minutes after that.
-"""
+"""Figures of a site's paths: a column is current during an open incident of its metric or a trouble of its signal, and
+for ten minutes after."""
 
 from __future__ import annotations
 
@@ -38,31 +35,28 @@ COLUMNS = {
     Metric.ESTIMATE: "estimate",
     Metric.THROUGHPUT: "TCP throughput",
 }
+# Rules about loss, or about none of the columns, belong to the first.
 _COLUMN_OF_RULE = {
     **dict.fromkeys(("rtt", "rtt_median", "rtt_p95", "rtt_minimum", "rtt_drift", "jitter"), Metric.RTT_MEDIAN),
     **dict.fromkeys(("throughput", "throughput_drop", "throughput_limit"), Metric.THROUGHPUT),
     "estimate": Metric.ESTIMATE,
 }
-"""Of a rule that none of the columns is about, and of all of loss, it is the first."""
 _SIGNALS = {Metric.LOSS: Signal.LOSS, Metric.RTT_MEDIAN: Signal.RTT, Metric.THROUGHPUT: Signal.RATE}
 
 
 @dataclass(frozen=True, slots=True)
 class DirectionFigure:
-    """A figure in words with its class and its signs, each with a class; `sentence` has it in full. `is_now` says
-    whether it is that of the grid of now, not of the period."""
-
     column: str
     text: str
     style: str = ""
-    signs: tuple[tuple[str, str], ...] = ()
-    sentence: str = ""
-    is_now: bool = False
+    signs: tuple[tuple[str, str], ...] = ()  # each with a class
+    sentence: str = ""  # figure in full
+    is_now: bool = False  # figure of the grid of now, not of the period
 
 
 @dataclass(frozen=True, slots=True)
 class DirectionSummary:
-    """A direction between two sites: a figure for each of `COLUMNS`."""
+    """A figure for each of `COLUMNS`."""
 
     path: Path
     figures: tuple[DirectionFigure, ...]
@@ -72,7 +66,7 @@ class DirectionSummary:
 def load_ways(
     paths: Sequence[Path], shown: ShownPeriod, packet_bytes: int, lasting: Sequence[Incident], now: datetime
 ) -> dict[int, DirectionSummary]:
-    """The directions by the id of their path. `lasting` are the open incidents of these paths."""
+    """Directions by path id; `lasting` are these paths' open incidents."""
     ids = [path.pk for path in paths]
     rows = path_summaries(shown.since, shown.until, packet_bytes=packet_bytes, path_ids=ids)
     summaries = {summary.path_id: summary for summary in rows}
@@ -99,7 +93,6 @@ def load_ways(
 
 
 def _open_columns(paths: Sequence[Path], lasting: Sequence[Incident]) -> Mapping[int, set[Metric]]:
-    """The columns of the open incidents of each path."""
     columns: dict[int, set[Metric]] = defaultdict(set)
     for incident in lasting:
         findings = [finding for finding in incident.paths.all() if not finding.is_over]
@@ -113,7 +106,6 @@ def _open_columns(paths: Sequence[Path], lasting: Sequence[Incident]) -> Mapping
 
 
 def _is_marked(column: Metric, present: PresentPath, now: datetime) -> bool:
-    """Whether a signal of the path is in trouble, or its trouble ended in the last minutes."""
     tracks = [track for track in present.tracks if track.signal is _SIGNALS.get(column)]
     return any(track.condition.is_trouble or end_of(track, now - NOW_LENGTH) is not None for track in tracks)
 
@@ -130,7 +122,6 @@ def _of_now(
     lasting: Sequence[Incident],
     now: datetime,
 ) -> Iterator[tuple[int, DirectionFigure, float | None]]:
-    """These paths with their figure of now in this column, and the rank by it if it is the loss."""
     if not path_ids:
         return
     size = None if column is Metric.THROUGHPUT else packet_bytes
@@ -163,7 +154,6 @@ def _way(
     columns: set[Metric],
     shown: ShownPeriod,
 ) -> DirectionSummary:
-    """The direction with the figures of the period; `columns` are those with an open incident."""
     texts = dict.fromkeys(COLUMNS, NONE)
     texts[Metric.THROUGHPUT] = NONE if tests is None else figures.bit_rates(tests.figures_bps)
     rank, has_outage = RANK_OPEN * bool(columns), False

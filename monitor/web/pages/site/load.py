@@ -1,9 +1,4 @@
-"""The data of a site's page: contact, state of its agent, paths in both directions, completeness of the last week,
-incidents, annotations, links.
-
-In: a site's name, a stretch of time and a packet size. Out: a `SiteView` for the template. The worst paths come first:
-open incidents, then total loss, then most loss.
-"""
+"""Load a site's page; paths are ordered by open incident, total loss, most loss."""
 
 from __future__ import annotations
 
@@ -31,7 +26,7 @@ INCIDENTS_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Another site over one family of addresses; an unmeasured direction is None."""
+    """An unmeasured direction is None."""
 
     site: Site
     family: int
@@ -40,7 +35,6 @@ class Peer:
 
     @property
     def is_it_behind_nat(self) -> bool:
-        """Whether its own tests come from behind NAT."""
         return self.back is not None and self.back.path.source.behind_nat
 
     @property
@@ -49,27 +43,22 @@ class Peer:
 
     @property
     def rank(self) -> float:
-        """Rank of the worse direction."""
         return max(way.rank for way in (self.out, self.back) if way is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class SiteLink:
-    """The use of a link, and a path whose page has its charts."""
-
     path: Path
     use: LinkUse
 
 
 @dataclass(frozen=True, slots=True)
 class SiteView:
-    """The data of the template. `card` is None for a site without an agent."""
-
     site: Site
     shown: ShownPeriod
     packet_bytes: int
     packet_sizes: tuple[int, ...]
-    card: SiteCard | None
+    card: SiteCard | None  # None for a site without an agent
     peers: tuple[Peer, ...]
     days: tuple[tuple[date, DayCell], ...]
     open_incidents: tuple[Incident, ...]
@@ -79,7 +68,7 @@ class SiteView:
 
 
 def load_site(name: str, shown: ShownPeriod, packet_bytes: int | None, now: datetime) -> SiteView:
-    """The page of a site. Raises `Site.DoesNotExist` and `monitor.overview.grid.UnknownChoice`."""
+    """Raises `Site.DoesNotExist` and `monitor.overview.grid.UnknownChoice`."""
     site = Site.objects.get(name=name)
     sizes = tuple(measured_packet_sizes())
     size = choose_packet_bytes(sizes, packet_bytes)
@@ -105,7 +94,7 @@ def load_site(name: str, shown: ShownPeriod, packet_bytes: int | None, now: date
 
 
 def _links(site: Site, paths: Sequence[Path], now: datetime) -> tuple[SiteLink, ...]:
-    """The links that the agent of a site reads. An interface that several paths share is listed with the first."""
+    """Links that a site's agent reads; a shared interface is listed with its first path."""
     own = {path.pk: path for path in paths if path.source.site == site}
     links: dict[tuple[object, ...], SiteLink] = {}
     for use in link_uses(list(own), {}, now):
@@ -116,7 +105,6 @@ def _links(site: Site, paths: Sequence[Path], now: datetime) -> tuple[SiteLink, 
 
 
 def _paths_of(site: Site) -> list[Path]:
-    """The paths in use from a site, then those to it."""
     in_use = Path.objects.in_use()
     return [*in_use.filter(source__site=site), *in_use.filter(destination__site=site)]
 
@@ -144,7 +132,6 @@ def _peers(
 
 
 def _days(site: Site, now: datetime) -> tuple[tuple[date, DayCell], ...]:
-    """The last days (UTC), the newest first."""
     until = now.date() + DAY
     by_day = {
         came.day: (came, covered)

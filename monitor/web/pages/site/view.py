@@ -1,5 +1,3 @@
-"""The page of a site: its agent, its paths in both directions, its incidents."""
-
 from __future__ import annotations
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -21,7 +19,6 @@ from monitor.web.request.window import shown_period
 
 @require_safe
 def site_page(request: HttpRequest, name: str) -> HttpResponse:
-    """A site: its agent, its paths in both directions, its incidents."""
     now = timezone.now()
     shown = shown_period(request, now)
     try:

@@ -1,8 +1,4 @@
-"""The data of the sites page: the state of each agent by its newest delivery, and its problems.
-
-In: the time. Out: a `SitesView`. The figures come with the deliveries (`monitor.agents.health`); this module
-decides which of them are problems, and words them.
-"""
+"""Load the sites page: each agent's state and problems in words."""
 
 from __future__ import annotations
 
@@ -32,14 +28,14 @@ CLOCKS_SHOWN = timedelta(days=7)
 OFFLINE_SHOWN = timedelta(days=1)
 PROBLEMS_SINCE = timedelta(hours=1)
 POOR_STAMP = "user"
+# Figures of an older report are shown with its age.
 FRESH_FOR = timedelta(minutes=1)
-"""Figures of an older report are shown with its age."""
+# An unsynchronised clock with this offset will soon be a second off.
 DRIFTING_S = 0.1
-"""An unsynchronised clock with this offset will soon be a second off."""
 
 
 class AgentState(Enum):
-    """State of an agent with its sign, style and label, worst first."""
+    """Sign, style and label, worst first."""
 
     LATE = ("▲", "loss-4", "late")
     TROUBLE = ("▲", "loss-3", "in trouble")
@@ -55,26 +51,20 @@ class AgentState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CardProblem:
-    """A problem, and the state that it puts the agent in."""
-
     state: AgentState
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class SiteCard:
-    """A site with an agent; `report` is None if it never reported. `offline` is how long the agent did not run lately,
-    by its own account: the cycles due then are not among those that it missed."""
-
     site: Site
-    report: AgentReport | None
+    report: AgentReport | None  # None if it never reported
     findings: tuple[CardProblem, ...]
     has_token: bool
-    offline: timedelta | None = None
+    offline: timedelta | None = None  # recent downtime by its own account, excluded from missed cycles
 
     @property
     def offline_text(self) -> str:
-        """How long it did not run in the last day."""
         return "none" if self.offline is None else figures.duration(self.offline.total_seconds())
 
     @property
@@ -89,12 +79,12 @@ class SiteCard:
 
     @property
     def age(self) -> str:
-        """How long ago the report came, where that is too long for figures of now; empty otherwise."""
+        """Age of the report, empty where figures are current."""
         return "" if self.report is None else _age(self.report)
 
     @property
     def clock(self) -> str | None:
-        """How far the site's clock is from ours; None where it was not compared."""
+        """Clock offset, None where it was not compared."""
         if self.health is None or self.health.clock_offset_s is None:
             return None
         return _clock(self.health.clock_offset_s) + (", no NTP" if _no_ntp(self.health) else "")
@@ -102,8 +92,6 @@ class SiteCard:
 
 @dataclass(frozen=True, slots=True)
 class OffPeriod:
-    """A period in which a site measured with a wrong clock."""
-
     site: str
     period: ClockWasOff
 
@@ -114,7 +102,7 @@ class OffPeriod:
 
 @dataclass(frozen=True, slots=True)
 class SitesView:
-    """The sites with an agent, worst first; `counts` has the number of sites in each state."""
+    """Worst first; `counts` has sites by state."""
 
     cards: tuple[SiteCard, ...]
     counts: tuple[tuple[AgentState, int], ...]
@@ -125,7 +113,6 @@ _cycles_s = MeshResult(shortest_cycles_s, is_large=lambda of_sites: len(of_sites
 
 
 def load_sites(now: datetime) -> SitesView:
-    """Load the page."""
     sites = list(Site.objects.in_use().filter(has_agent=True))
     reports = {report.site_id: report for report in agent_reports(now)}
     states = list(AgentState)
@@ -167,7 +154,6 @@ def _second_agent_problems(site: Site, second: SecondAgent | None, now: datetime
 
 
 def _findings(report: AgentReport | None, every_s: int | None, now: datetime) -> Iterator[CardProblem]:
-    """The problems of an agent whose most frequent test is that often, worst first."""
     if report is None:
         yield CardProblem(AgentState.SILENT, "its agent never reported")
         return
@@ -221,7 +207,6 @@ def _no_ntp(health: Health) -> bool:
 
 
 def _clock(offset_s: float) -> str:
-    """An offset of a clock as words: "3.2 s ahead"."""
     way = "ahead" if offset_s >= 0 else "behind"
     size_s = abs(offset_s)
     return f"{figures.duration(size_s)} {way}" if size_s >= 60 else f"{size_s:.3f} s {way}"

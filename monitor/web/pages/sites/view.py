@@ -1,4 +1,4 @@
-"""The sites page: the health of each site's agent."""
+"""Sites page."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from monitor.web.pages.first_run import still_waiting
 from monitor.web.pages.sites.load import load_sites
 from monitor.web.request import parameters
 
+# Sites on a page; more are divided into sheets.
 MOST_CARDS = 100
-"""Sites on a page; more are divided into sheets."""
 
 
 @require_safe
 def sites_page(request: HttpRequest) -> HttpResponse:
-    """The state of each site's agent."""
     now = timezone.now()
     view = load_sites(now)
     is_heard = any(card.report is not None for card in view.cards)

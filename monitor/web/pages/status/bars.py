@@ -1,7 +1,4 @@
-"""Uptime bars of a site: a bar for each day or hour, as SVG drawn here, with a sentence for screen readers.
-
-In: the shares of each step. Out: `Bars`. The state of a bar shows in its height as well as in its colour.
-"""
+"""Uptime bars of a site as SVG; a bar's state shows in height as well as colour."""
 
 from __future__ import annotations
 
@@ -18,14 +15,14 @@ from monitor.analysis import figures
 STEP_WIDTH = 8
 BAR_WIDTH = 6
 HEIGHT = 26
+# Steps with a problem in the sentence; the others are counted.
 MOST_NAMED = 10
-"""Steps with a problem in the sentence; the others are counted."""
 MAJOR_RATIO = 0.5
 SOME_DATA_MISSING = 0.1
 
 
 class BarState(Enum):
-    """The state of a step with its style, the height of its bar as a share, and its words; worst first."""
+    """Style, bar height as a share, words; worst first."""
 
     NO_DATA = ("silent", 0.2, "no data")
     MAJOR = ("major", 0.4, "major incident")
@@ -42,13 +39,10 @@ class BarState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class UptimeBar:
-    """A step: the share of path time with an open incident, and the share of planned measurements that arrived; None
-    where nothing was planned."""
-
     at: datetime
     name: str
-    incident_ratio: float
-    measured_ratio: float | None
+    incident_ratio: float  # path time with an open incident
+    measured_ratio: float | None  # planned measurements that arrived; None without plan
 
     @property
     def state(self) -> BarState:
@@ -74,15 +68,12 @@ class UptimeBar:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """The bars as an SVG, with the sentence that is its text alternative."""
-
     svg: SafeString
     sentence: str
 
 
 def draw(bars: Sequence[UptimeBar], what: str, places: int) -> Bars:
-    """The bars, oldest first, in a picture with room for so many. Only steps with a problem have a tooltip each: there
-    may be 300 sites."""
+    """Bars are oldest first. Only problems have tooltips: there may be 300 sites."""
     sentence = describe(bars, what)
     paths: dict[str, list[str]] = {}
     marked = []
@@ -111,7 +102,6 @@ def draw(bars: Sequence[UptimeBar], what: str, places: int) -> Bars:
 
 
 def describe(bars: Sequence[UptimeBar], what: str) -> str:
-    """The bars in a sentence: the steps with a problem, each with its shares, newest first."""
     steps = [bar for bar in reversed(bars) if bar.state not in (BarState.NORMAL, BarState.UNPLANNED)]
     if not steps:
         planned = any(bar.state is BarState.NORMAL for bar in bars)

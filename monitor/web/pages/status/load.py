@@ -1,7 +1,7 @@
-"""The data of the status page, which may be public: sites with uptime, incidents, maintenance, by site names only.
+"""Load the status page, which may be public.
 
-In: the time. Out: a `StatusView`. Nothing here may name hosts, uplinks, addresses, people, or text that people wrote:
-incidents are named by the sites of their paths and the symptom of their rule, never by their cause or title.
+It never names hosts, uplinks, addresses, people, or text by people: incidents are named by sites and symptom, never by
+cause or title.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ HOURS = 24
 PAST_DAYS = 14
 MOST_PAST = 100
 MOST_SITES = 100
+# After the name of the running day and hour: their shares are of the elapsed time.
 SO_FAR = " so far"
-"""After the name of the running day and hour, whose shares are of the time that has passed."""
+# Sites by name in the place of an incident; the others are counted.
 MOST_NAMED = 4
-"""Sites by name in the place of an incident; the others are counted."""
 
 _SYMPTOMS = {
     Effect.NO_DATA: "no measurements",
@@ -47,35 +47,32 @@ _SYMPTOMS = {
     Effect.LOSS: "packet loss",
     Effect.LOW_THROUGHPUT: "low throughput",
 }
+# Of a path that flaps: between its outages it answers.
 AT_TIMES = "no reply at times"
-"""Of a path that flaps: between its outages it answers."""
+# Of a path with a loss in trouble now.
 LOSS_SYMPTOMS = {
     Condition.SUSPECT: _SYMPTOMS[Effect.LOSS],
     Condition.BAD: _SYMPTOMS[Effect.LOSS],
     Condition.FLAPS: AT_TIMES,
     Condition.DEAD: _SYMPTOMS[Effect.UNREACHABLE],
 }
-"""Of a path whose loss is in trouble now."""
+# By the words of their rule.
 _SYMPTOMS_OF_DELAYS = {"RTT": "longer RTT", "jitter": "more jitter", "MOS": "poor voice quality"}
-"""By the words of their rule."""
 MOST_SYMPTOMS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class PublicIncident:
-    """An incident by its sites and its symptom. `began_at` is when its present trouble began; `ended_at` is None while
-    it is open, `over_since` is since when an open one only waits to be resolved."""
-
     place: str
     symptom: str
-    began_at: datetime
-    ended_at: datetime | None
-    over_since: datetime | None
+    began_at: datetime  # when its present trouble began
+    ended_at: datetime | None  # None while open
+    over_since: datetime | None  # since when an open incident only waits to be resolved
 
 
 @dataclass(frozen=True, slots=True)
 class PublicMaintenance:
-    """Maintenance by its sites: the present or the next time."""
+    """At present, or next."""
 
     place: str
     begins_at: datetime
@@ -85,15 +82,12 @@ class PublicMaintenance:
 
 @dataclass(frozen=True, slots=True)
 class SiteUptime:
-    """A site with its bars; `uptime_ratio` is the share of the measured path time without an open incident, None where
-    nothing was measured; `period` is that of the bars, in words, or the time since the site began to be measured."""
-
     name: str
     title: str
     days: Bars
     hours: Bars
-    uptime_ratio: float | None
-    period: str
+    uptime_ratio: float | None  # share of measured path time without incidents; None if nothing was measured
+    period: str  # period of the bars, or time since the site is measured
     open_incidents: int
 
     @property
@@ -103,7 +97,7 @@ class SiteUptime:
 
 @dataclass(frozen=True, slots=True)
 class _Sites:
-    """The sites that are listed, of so many; `at` and `earlier_at` as in `SiteShares`."""
+    """`at` and `earlier_at` as in `SiteShares`."""
 
     listed: tuple[SiteUptime, ...]
     number: int
@@ -113,16 +107,13 @@ class _Sites:
 
 @dataclass(frozen=True, slots=True)
 class StatusView:
-    """The status page. `counted_at` is when the bars and the uptime were counted, `earlier_at` when the bars of earlier
-    days and hours were; None where that is now."""
-
     mesh_name: str
     state: str
     style: str
     sites: tuple[SiteUptime, ...]
     all_sites: int
-    counted_at: datetime | None
-    earlier_at: datetime | None
+    counted_at: datetime | None  # when bars and uptime were counted; None for now
+    earlier_at: datetime | None  # when bars of earlier days and hours were counted; None for now
     open: tuple[PublicIncident, ...]
     past: tuple[PublicIncident, ...]
     more_past: int
@@ -134,7 +125,6 @@ class StatusView:
 
 
 def load_status(now: datetime) -> StatusView:
-    """The status at `now`."""
     mesh = Mesh.objects.first()
     state = load_mesh_state(freshness.load(), now)
     recent = incidents_between(now - timedelta(days=PAST_DAYS), now + timedelta(seconds=1))
@@ -158,7 +148,7 @@ def load_status(now: datetime) -> StatusView:
 
 
 def _state(state: MeshState) -> str:
-    """The state in a sentence without the names in the titles of incidents."""
+    """Sentence without the names in incident titles."""
     tally, number = state.tally, len(state.incidents)
     of_all = f"of {count_of_paths(tally.paths)}"
     if state.unknown_since is not None:
@@ -179,7 +169,6 @@ def _state(state: MeshState) -> str:
 
 
 def _sites(state: MeshState, now: datetime) -> _Sites:
-    """The sites by name, of too many those with most open incidents and the least uptime."""
     midnight = datetime.combine(now.astimezone(UTC).date(), time(), UTC)
     days = [midnight - timedelta(days=number) for number in range(DAYS - 1, -1, -1)]
     hours = [midnight + timedelta(hours=number) for number in range(now.astimezone(UTC).hour + 1)]
@@ -227,7 +216,6 @@ def _floored_percent(ratio: float) -> str:
 
 
 def _public(incident: Incident, own: Sequence[PresentPath]) -> PublicIncident:
-    """The incident, with the present of its paths while it is open."""
     began_at = begun(own) or words.since(incident)
     return PublicIncident(
         _place(incident), _symptom(incident, own), began_at, words.until(incident), incident.over_since
@@ -235,8 +223,6 @@ def _public(incident: Incident, own: Sequence[PresentPath]) -> PublicIncident:
 
 
 def _symptom(incident: Incident, own: Sequence[PresentPath]) -> str:
-    """Its symptom, gravest first: what the paths in trouble are like now, or were; of an incident of round trips both,
-    where some have loss and some a longer RTT."""
     rows, present = gravest_first(active_findings(incident)), {path.path_id: path.condition for path in own}
     bad = [row for row in rows if row.path_id in present and present[row.path_id].is_trouble] or rows
     symptoms = list(dict.fromkeys(_symptom_of_row(row, present.get(row.path_id)) for row in bad))
@@ -269,8 +255,7 @@ def _sites_of(incident: Incident) -> set[str]:
 
 
 def _place(incident: Incident) -> str:
-    """`cern → slac` where the direction is known, `cern ↔ slac`, `cern (8 paths)` where all paths have that site in
-    common, else the names of the sites."""
+    """`cern → slac` if the direction is known, `cern ↔ slac`, `cern (8 paths)` for a common site, else site names."""
     pairs = _pairs(incident)
     # Pings of either path cross both directions: the direction may be that of the reverse path.
     if incident.toward in {f"{source} → {to}" for pair in pairs for source, to in (pair, pair[::-1])}:
@@ -291,7 +276,6 @@ def _names(sites: Iterable[str]) -> str:
 
 
 def _maintenance(now: datetime) -> Iterable[PublicMaintenance]:
-    """Maintenance now and to come within `PAST_DAYS`, soonest first."""
     members: dict[int, set[str]] = defaultdict(set)
     for group_id, site in Group.objects.in_use().values_list("id", "sites__name"):
         members[group_id].add(site)

@@ -1,8 +1,7 @@
-"""The shares of sites on the status page: path time with an open incident, and planned measurements that arrived.
+"""Shares of sites on the status page.
 
-In: the days and the hours that have bars, and the time. Out: `SiteShares`. Of many sites, the shares are counted by a
-thread while all readers get the last, and those of days and hours that ended some time ago seldom: 1,000 sites with
-100 paths each have nine million summaries of 90 days.
+For many sites a thread counts while readers get the last result: 1,000 sites with 100 paths each have nine million
+summaries of 90 days.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from monitor.overview.wide.shared import SharedResults
 
 Key = tuple[int, datetime]
 NEW_FOR, SHOWN_FOR = timedelta(minutes=2), timedelta(minutes=5)
+# Results that arrive late change the earlier days and hours, seldom; the page says as of when they are.
 EARLIER_NEW_FOR, EARLIER_SHOWN_FOR = timedelta(minutes=10), timedelta(days=1)
-"""Results that arrive late change the earlier days and hours, seldom; the page says as of when they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepShares:
-    """By site and step: the share of path time with an open incident, and that of planned measurements that arrived."""
+    """By site and step."""
 
     incident: dict[Key, float] = field(default_factory=dict)
     measured: dict[Key, float] = field(default_factory=dict)
@@ -43,22 +42,18 @@ class StepShares:
 
 @dataclass(frozen=True, slots=True)
 class SiteShares:
-    """The shares of days and of hours, when each site began to be measured, and its uptime: the share of the measured
-    path time without an open incident, None where nothing was measured. `at` is when the shares of the last two
-    days and hours were counted, `earlier_at` when those before; None where that is now."""
+    """Uptime is the share of measured path time without an open incident, None if nothing was measured."""
 
     since: dict[int, datetime]
     days: StepShares
     hours: StepShares
     uptime: dict[int, float | None]
-    at: datetime | None
-    earlier_at: datetime | None
+    at: datetime | None  # when the last two days and hours were counted; None for now
+    earlier_at: datetime | None  # when earlier steps were counted; None for now
 
 
 @dataclass(frozen=True, slots=True)
 class _Earlier:
-    """Those of the days before `until_day` and of the hours before `until_hour`."""
-
     at: datetime
     until_day: datetime
     until_hour: datetime
@@ -76,8 +71,7 @@ _earlier: SharedResults[None, _Earlier] = SharedResults(
 def load_shares(
     days: Sequence[datetime], hours: Sequence[datetime], now: datetime, over_at: Mapping[int, datetime]
 ) -> SiteShares:
-    """The shares of these days and hours; the last of both is running. `over_at` are the ends of open incidents that
-    wait to be closed."""
+    """The last day and hour are running. `over_at` are ends of incidents that wait to be closed."""
     if Site.objects.in_use().count() < SHARED_FROM_SITES:
         daily = measured_shares(UptimeStep.DAY, days[0], days[-1], now)
         hourly = measured_shares(UptimeStep.HOUR, hours[0], hours[-1] + timedelta(hours=1), now)
@@ -88,7 +82,6 @@ def load_shares(
 def _count_of_many(
     days: Sequence[datetime], hours: Sequence[datetime], now: datetime, over_at: Mapping[int, datetime]
 ) -> SiteShares:
-    """Those of many sites, by what was counted some minutes ago of the earlier days and hours."""
     kept = _earlier.get(None, now, lambda: _load_earlier(days, hours, now))
     day, hour = max(kept.until_day, days[0]), max(kept.until_hour, hours[0])
     daily = [share for share in kept.days if share.at >= days[0]]
@@ -120,21 +113,19 @@ def _shares(
 
 
 def _load_earlier(days: Sequence[datetime], hours: Sequence[datetime], now: datetime) -> _Earlier:
-    """All but the running day and hour and those before them, whose results may still be on their way."""
+    """All but the last two days and hours: their results may be on their way."""
     day, hour = days[-2], max(hours[0], hours[-1] - timedelta(hours=1))
     hourly = measured_shares(UptimeStep.HOUR, hours[0], hour, now) if hours[0] < hour else []
     return _Earlier(now, day, hour, measured_since(), measured_shares(UptimeStep.DAY, days[0], day, now), hourly)
 
 
 def forget() -> None:
-    """Count everything anew for the next reader."""
     _counted.clear()
     _earlier.clear()
 
 
 def _current_shares(site_ids: Sequence[int], now: datetime) -> dict[int, float]:
-    """The share of the paths from each site with current data, for sites in their first hour: only whole hours have
-    counts of planned measurements. Sites whose paths all wait for their first results are left out."""
+    """Current-data share of sites in their first hour: only whole hours count plans."""
     if not site_ids:
         return {}
     sources = dict(Path.objects.filter(source__site__in=site_ids, retired_at=None).values_list("id", "source__site_id"))
@@ -148,8 +139,7 @@ def _current_shares(site_ids: Sequence[int], now: datetime) -> dict[int, float]:
 def _uptimes(
     days: Sequence[datetime], shares: StepShares, since_of: Mapping[int, datetime], now: datetime
 ) -> dict[int, float | None]:
-    """Of each site the mean share without incidents over the time with measurements: time without any is neither up
-    nor down."""
+    """Mean share without incidents; unmeasured time is neither up nor down."""
     row = {site_id: number for number, site_id in enumerate(since_of)}
     column = {at: number for number, at in enumerate(days)}
     incident, measured = np.zeros((len(row), len(column))), np.zeros((len(row), len(column)))
@@ -172,12 +162,10 @@ def _uptimes(
 
 
 def elapsed_s(at: datetime, length: timedelta, since: datetime, now: datetime) -> float:
-    """Seconds of a step that have passed since the site began to be measured."""
     return max(1.0, (min(at + length, now) - max(at, since)).total_seconds())
 
 
 def _of_day(hourly: Sequence[MeasuredShare], midnight: datetime) -> list[MeasuredShare]:
-    """The running day of each site, from its hours."""
     planned: dict[int, int] = {}
     measured: dict[int, float] = {}
     for share in hourly:

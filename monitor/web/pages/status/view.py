@@ -1,7 +1,6 @@
-"""The status page, `/status/`: the same for every reader without limits; no login where SOUNDINGS_PUBLIC_STATUS is 1.
+"""Status page, public where SOUNDINGS_PUBLIC_STATUS is 1.
 
-It is made without the request, so that nothing of a session can be on it, and kept for `KEPT_FOR`, so that any number
-of readers costs the database little, and its state is that of the other pages.
+It is made without the request, so that it has nothing of a session, and cached for `KEPT_FOR`.
 """
 
 from __future__ import annotations
@@ -21,11 +20,10 @@ from monitor.overview.wide.shared import SharedResults
 from monitor.web.pages.status import shares
 from monitor.web.pages.status.load import DAYS, PAST_DAYS, load_status
 
+# Other pages have the state of the moment. Making the page takes hundredths, of many sites tenths of a second.
 KEPT_FOR = timedelta(seconds=2)
-"""The other pages have the state of the moment. Making the page takes some hundredths of a second, of many sites a few
-tenths."""
+# How often an open page looks for a newer one; of many sites it has hundreds of kilobytes.
 EVERY_S, MANY_EVERY_S = 10, 60
-"""How often an open page looks for a newer one, as the first page does; of many sites it has hundreds of kilobytes."""
 
 _pages: SharedResults[None, str] = SharedResults(new_for=KEPT_FOR, shown_for=KEPT_FOR, is_large=lambda _: True)
 
@@ -33,7 +31,6 @@ _pages: SharedResults[None, str] = SharedResults(new_for=KEPT_FOR, shown_for=KEP
 @open_to_the_public
 @require_safe
 def status_page(request: HttpRequest) -> HttpResponse:
-    """Sites with their uptime, incidents and maintenance."""
     now = timezone.now()
     response = HttpResponse(_pages.get(None, now, lambda: _made(now)))
     is_public = settings.PUBLIC_STATUS and not is_limited()
@@ -43,7 +40,7 @@ def status_page(request: HttpRequest) -> HttpResponse:
 
 
 def make_early() -> None:
-    """Make the page before its first reader: the bars of many sites take seconds to count."""
+    """Many sites' bars take seconds for a first reader."""
     now = timezone.now()
     _pages.load_early(None, now, lambda: _made(now))
 
@@ -56,6 +53,5 @@ def _made(now: datetime) -> str:
 
 
 def forget() -> None:
-    """Make the page anew for the next request."""
     _pages.clear()
     shares.forget()

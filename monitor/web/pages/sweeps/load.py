@@ -1,8 +1,4 @@
-"""The data of the page of a sweep: heat maps, table, and the conclusions.
-
-In: a `Sweep`. Out: a `SweepView` for the template. A cell without a rate is drawn as its outcome in words, in a colour
-that no rate has.
-"""
+"""Load the page of a sweep."""
 
 from __future__ import annotations
 
@@ -28,8 +24,6 @@ HEADS_PX = 60
 
 @dataclass(frozen=True, slots=True)
 class PlaneView:
-    """The cells with the same congestion control, MSS and block size, and the conclusions from them."""
-
     label: str
     chart_id: str
     chart: Spec
@@ -39,16 +33,13 @@ class PlaneView:
 
 @dataclass(frozen=True, slots=True)
 class SweepView:
-    """A sweep for its page; `path` is None where the mesh no longer has it."""
-
     sweep: Sweep
-    path: Path | None
+    path: Path | None  # None where the mesh no longer has it
     lacking: str | None
     planes: tuple[PlaneView, ...]
 
 
 def sweep_view(sweep: Sweep) -> SweepView:
-    """A sweep with a heat map for each congestion control, MSS and block size."""
     told = knees(sweep.grid, sweep.rtt_ms)
     best_bps = max((cell.throughput_bps or 0.0 for cell in sweep.cells), default=0.0)
     planes: list[PlaneView] = []
@@ -72,7 +63,6 @@ def sweep_view(sweep: Sweep) -> SweepView:
 
 
 def heat_map(cells: Sequence[SweepCellResult], knee: object, best_bps: float) -> Spec:
-    """The cells as squares, streams across and windows upwards; `knee` is the setting that is framed."""
     rows = [_row(cell, cell.setting == knee, best_bps) for cell in cells]
     windows = sorted({cell.setting.window_bytes for cell in cells}, reverse=True)
     spec = _layout(
@@ -111,7 +101,6 @@ def _row(cell: SweepCellResult, is_knee: bool, best_bps: float) -> Row:
 
 
 def why(cell: SweepCellResult) -> str:
-    """Why a cell has no rate."""
     if cell.outcome is not None:
         return outcome_label(cell.outcome)
     return "waiting" if cell.state is None else str(cell.state)

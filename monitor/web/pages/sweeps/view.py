@@ -1,4 +1,4 @@
-"""The list of sweeps, and the page of a sweep."""
+"""Pages of sweeps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ SHOWN = 100
 
 @require_safe
 def sweeps_page(request: HttpRequest) -> HttpResponse:
-    """The paths with scheduled sweeps, and the newest sweeps that users asked for."""
     rows = scheduled_paths()
     paths = Path.objects.with_hosts().in_bulk([path_id for _, path_id in rows])
     context = {
@@ -29,7 +28,6 @@ def sweeps_page(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def sweep_page(request: HttpRequest, sweep_id: int) -> HttpResponse:
-    """A sweep: heat map, sweet spot, table."""
     now = timezone.now()
     sweep = throughput_sweeps.load(sweep_id, now)
     if sweep is None:

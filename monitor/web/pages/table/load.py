@@ -1,11 +1,4 @@
-"""The data of the table page: PingER's table, a row for each pair of nodes, sites, countries, regions or groups and a
-column for each tick, the newest first.
-
-In: the parameters of the address and the time. Out: a `TableView` for the template, or the same figures as
-tab-separated values. Each figure is the median over the paths between the two, computed by
-`monitor.archive.queries.tables.table`. Where the running tick has no figure of a pair, its column has the pair's state,
-as the grid does.
-"""
+"""Load PingER's table; a figure is the median over the pair's paths (`monitor.archive.queries.tables.table`)."""
 
 from __future__ import annotations
 
@@ -33,34 +26,29 @@ from monitor.overview.wide.shared import SharedResults
 from monitor.web.labels import STATE_STYLES, state_label
 
 MOST_ROWS = 500
+# A table of so many figures of paths, as 10,000 paths in five days, is read once for all readers.
 SHARED_FROM_FIGURES = 50_000
-"""A table of so many figures of paths, as 10,000 paths in five days, is read once for all readers."""
 FORMATS = {Tick.HOUR: "%a %H:00", Tick.DAY: "%a %-d %b", Tick.MONTH: "%b %Y", Tick.YEAR: "%Y"}
 
 Figures = dict[datetime, TableCell]
+# Source and destination of a pair.
 Ends = tuple[str, str]
-"""Source and destination of a pair."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableQuery:
-    """The parameters of the address. `sort` is a column, a minus reverses its order; `source` and `destination`
-    restrict the table to pairs from or to them."""
-
     by: Grouping = Grouping.SITE
     metric: Metric = Metric.LOSS
     tick: Tick = Tick.DAY
     packet_bytes: int | None = None
     family: Family | None = None
-    source: str = ""
-    destination: str = ""
-    sort: str = "worst"
+    source: str = ""  # restricts the table to pairs from it
+    destination: str = ""  # restricts the table to pairs to it
+    sort: str = "worst"  # a column; a minus reverses its order
 
 
 @dataclass(frozen=True, slots=True)
 class TableCellView:
-    """A figure with its class and the number of paths that it is the median of."""
-
     style: str
     text: str
     paths: int
@@ -69,7 +57,7 @@ class TableCellView:
 
 @dataclass(frozen=True, slots=True)
 class PairRow:
-    """A pair. `middle` and `worst` are over its ticks."""
+    """`middle` and `worst` are over its ticks."""
 
     source: str
     destination: str
@@ -80,8 +68,6 @@ class PairRow:
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """The data of the template. `complaint` is the reason if there is no table."""
-
     query: TableQuery
     measure: MetricFormat
     packet_sizes: tuple[int, ...]
@@ -91,13 +77,13 @@ class TableView:
     left_out: int
     sources: tuple[str, ...]
     destinations: tuple[str, ...]
-    complaint: str | None
+    complaint: str | None  # reason if there is no table
+    # The arrival of the oldest result that the latest columns lack; None where they have all.
     lacks_since: datetime | None
-    """The arrival of the oldest result that the latest columns lack; None where they have all."""
 
 
 class Figure(NamedTuple):
-    """A figure of a table, with the upper bound of a loss of 0. Figures are ordered by both."""
+    """Ordered by value, then upper bound of a loss of 0."""
 
     value: float
     loss_bound_ratio: float
@@ -116,7 +102,7 @@ class _Pair:
 
 
 def load_table(query: TableQuery, now: datetime) -> TableView:
-    """The page's table. Raises `UnknownChoice` where there are no packets of that size."""
+    """Raises `UnknownChoice` where there are no packets of that size."""
     sizes = tuple(measured_packet_sizes())
     complaint = _complaint(query)
     figures = _Figures(now, (), {}) if complaint else _figures_of(query, now, sizes)
@@ -142,8 +128,6 @@ def load_table(query: TableQuery, now: datetime) -> TableView:
 
 @dataclass(frozen=True, slots=True)
 class _Figures:
-    """The cells of all pairs, read at a time, and the states of pairs without a figure in the running tick."""
-
     at: datetime
     cells: Sequence[TableCell]
     states: dict[Ends, TableCellView]
@@ -157,8 +141,6 @@ _shared: SharedResults[tuple[object, ...], _Figures] = SharedResults(
 
 
 def _figures_of(query: TableQuery, now: datetime, sizes: tuple[int, ...]) -> _Figures:
-    """The figures of all pairs, of many paths those of the last minutes."""
-
     def load() -> _Figures:
         cells = _cells(query, now, sizes)
         return _Figures(now, cells, _states(query, now, sizes, cells, start_of(query.tick.value, now)))
@@ -167,8 +149,7 @@ def _figures_of(query: TableQuery, now: datetime, sizes: tuple[int, ...]) -> _Fi
 
 
 def _lacks_since(query: TableQuery, read_at: datetime, now: datetime) -> datetime | None:
-    """Since when results are missing in the latest column, as it was read; None where none are, or those of the last
-    minute alone."""
+    """Since when the latest column lacks results, beyond the last minute's."""
     since = freshness.table_lacks_since(query.metric, query.tick, now)
     if since is not None:
         return min(since, read_at)
@@ -176,8 +157,7 @@ def _lacks_since(query: TableQuery, read_at: datetime, now: datetime) -> datetim
 
 
 def _measure(metric: Metric, cells: Iterable[TableCell]) -> MetricFormat:
-    """The format of the metric, with bands spread over the cells. An estimate has none: here nothing tells a lower
-    bound, which is in no band, from an estimate."""
+    """Format with bands over the cells. Estimates have none: lower bounds cannot be told from them."""
     measure = measure_of(metric)
     if metric is Metric.ESTIMATE:
         return measure
@@ -185,8 +165,10 @@ def _measure(metric: Metric, cells: Iterable[TableCell]) -> MetricFormat:
 
 
 def as_tsv(query: TableQuery, now: datetime) -> str:
-    """All of the table as tab-separated values: a row for each pair, times in UTC, figures in the metric's unit and in
-    full, nothing where there is none. Raises `UnknownChoice`, and `ValueError` where it would be too large."""
+    """Write UTC times and full figures in the metric's unit, empty if missing.
+
+    Raises `UnknownChoice`, and `ValueError` where it would be too large.
+    """
     if complaint := _complaint(query):
         raise ValueError(complaint)
     pairs = _in_order(query, _pairs(query, _cells(query, now, tuple(measured_packet_sizes())), ()))
@@ -201,7 +183,6 @@ def as_tsv(query: TableQuery, now: datetime) -> str:
 
 
 def tick_name(at: datetime) -> str:
-    """A tick as addresses and files name it."""
     return f"{at.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
 
 
@@ -221,7 +202,6 @@ def _cells(query: TableQuery, now: datetime, sizes: tuple[int, ...]) -> list[Tab
 def _states(
     query: TableQuery, now: datetime, sizes: tuple[int, ...], cells: Iterable[TableCell], running: datetime
 ) -> dict[Ends, TableCellView]:
-    """The state of each planned pair without a figure in the running tick; nothing where no pair has any data."""
     kind = KindName.THROUGHPUT if query.metric is Metric.THROUGHPUT else KindName.PING
     current = {(cell.source, cell.destination) for cell in cells if cell.at == running}
     lacking = {
@@ -246,7 +226,6 @@ def _states(
 
 
 def _pairs(query: TableQuery, cells: Iterable[TableCell], others: Iterable[Ends]) -> Iterator[_Pair]:
-    """The pairs of the cells, and other pairs without any."""
     by_pair: dict[Ends, Figures] = {ends: {} for ends in others if _is_wanted(query, *ends)}
     for cell in cells:
         if _is_wanted(query, cell.source, cell.destination):
@@ -262,7 +241,6 @@ def _is_wanted(query: TableQuery, source: str, destination: str) -> bool:
 
 
 def _middle(figures: list[Figure]) -> Figure | None:
-    """The median of the figures; where that is a loss of 0, with the median bound of those that are."""
     if not figures:
         return None
     value = median(figure.value for figure in figures)
@@ -271,7 +249,6 @@ def _middle(figures: list[Figure]) -> Figure | None:
 
 
 def _in_order(query: TableQuery, pairs: Iterable[_Pair]) -> list[_Pair]:
-    """Names from A on, figures the worst first, pairs without a figure last."""
     column = query.sort.removeprefix("-")
     ordered = sorted(pairs, key=lambda pair: (pair.source, pair.destination))
     if column in ("source", "destination"):
@@ -288,7 +265,6 @@ def _in_order(query: TableQuery, pairs: Iterable[_Pair]) -> list[_Pair]:
 
 
 def _figure(column: str) -> Callable[[_Pair], Figure | None]:
-    """The figure of a pair in a column; None for an unknown column."""
     if column == "median":
         return lambda pair: pair.middle
     if column == "worst":

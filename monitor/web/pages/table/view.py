@@ -1,4 +1,4 @@
-"""The page of PingER's table, and the same figures as tab-separated values."""
+"""PingER's table as a page and as tab-separated values."""
 
 from __future__ import annotations
 
@@ -25,9 +25,6 @@ from monitor.web.request.parameters import Option
 
 @dataclass(frozen=True, slots=True)
 class ColumnHead:
-    """The head of a column: the link that sorts by it, or reverses the order if sorted by it already; the time of a
-    tick; and the order if the rows are sorted by this column."""
-
     label: str
     query: str
     at: str
@@ -39,7 +36,6 @@ METRICS = [(metric, measure_of(metric).title) for metric in Metric]
 
 @require_safe
 def table_page(request: HttpRequest) -> HttpResponse:
-    """The table with the parameters of the address."""
     now = timezone.now()
     try:
         view = load_table(_query_of(request), now)
@@ -62,7 +58,6 @@ def table_page(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def table_tsv(request: HttpRequest) -> HttpResponse:
-    """The whole table for a spreadsheet or a script."""
     wanted, now = _query_of(request), timezone.now()
     try:
         text = as_tsv(wanted, now)
@@ -93,7 +88,6 @@ def _query_of(request: HttpRequest) -> TableQuery:
 
 
 def _usual_grouping() -> Grouping:
-    """By site, in a mesh of many sites by their groups or regions."""
     places = load_places()
     return Grouping.SITE if places is None else Grouping(places.kind)
 

@@ -1,4 +1,4 @@
-"""The page of throughput tests: each path's tests of the period with their limit, slowest first."""
+"""Throughput tests page: each path's tests with their limit."""
 
 from __future__ import annotations
 
@@ -30,27 +30,22 @@ _VERDICTS = {Verdict.BOTTLENECK_QUEUE: "bottleneck (queue)"}
 
 @dataclass(frozen=True, slots=True)
 class PathRow:
-    """A path with tests; `verdict` is None where none of them could be diagnosed."""
-
     path: Path
     tests: PathThroughput
-    verdict: TransferVerdict | None
+    verdict: TransferVerdict | None  # None where no test could be diagnosed
 
     @property
     def failed(self) -> int:
-        """Tests that ran without a result."""
         return self.tests.tests - self.tests.measured - self.tests.not_run
 
     @property
     def order(self) -> tuple[bool, float, int]:
-        """Paths without a measured test first, then the slowest."""
         median = self.tests.throughput_median_bps
         return median is not None, median or 0.0, self.path.pk
 
 
 @require_safe
 def throughput_page(request: HttpRequest) -> HttpResponse:
-    """All paths with a test in the period, or those with the same limit."""
     now = timezone.now()
     shown = shown_period(request, now)
     rows = _rows(shown)
@@ -93,13 +88,11 @@ def _rows(shown: ShownPeriod) -> list[PathRow]:
 
 
 def _on_demand(shown: ShownPeriod) -> int:
-    """The on-demand tests of all paths in use."""
     counts = on_demand_counts(shown.since, shown.until)
     return sum(counts[path_id] for path_id in Path.objects.in_use().filter(id__in=counts).values_list("id", flat=True))
 
 
 def _verdicts(request: HttpRequest, rows: list[PathRow], chosen: Verdict | None) -> list[Option]:
-    """The limits with their numbers of paths, as links that show these paths."""
     counts = Counter(row.verdict.verdict for row in rows if row.verdict is not None)
     labelled: list[tuple[str, object]] = [(f"all {len(rows)}", "")]
     labelled += [

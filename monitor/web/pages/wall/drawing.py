@@ -1,8 +1,4 @@
-"""The grid of a wall screen as an SVG that fits any screen: names and figures for few sites, colours alone for many.
-
-In: a `Grid` and the format of its metric. Out: SVG. Neighbours of the same class are a single shape, so that 300 sites
-stay small.
-"""
+"""Grid of a wall screen as SVG; neighbours of a class are one shape, so that 300 sites stay small."""
 
 from __future__ import annotations
 
@@ -18,18 +14,16 @@ from monitor.overview.measures import MetricFormat
 from monitor.overview.path_figures import PathFigures, worst
 from monitor.web.pages.grid.cells import cell_style, cell_text, signs
 
+# Sites of a grid with figures in its cells; above, names run upwards.
 FIGURES_UP_TO = 14
-"""Sites of a grid with figures in its cells; above, names run upwards."""
 NAMES_UP_TO = 60
 LONGEST_NAME = 14
+# Of a figure, as a share of the height of its letters: signs and m are wider than digits, a point is narrower.
 LETTER_WIDTH = 0.61
-"""Of a figure, as a share of the height of its letters: signs and m are wider than digits, a point is narrower."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Sizes in units of the SVG: of a cell, the gap between cells, and the letters of names."""
-
     width: float
     height: float
     gap: float
@@ -44,7 +38,6 @@ class _Cell:
 
 
 def grid_svg(grid: Grid, measure: MetricFormat, sentence: str) -> SafeString:
-    """The grid, with this sentence as its text alternative."""
     most = max(len(grid.sources), len(grid.destinations))
     has_figures, has_names = most <= FIGURES_UP_TO, most <= NAMES_UP_TO
     shape = _Shape(74, 44, 3, 14) if has_figures else _Shape(12, 12, 1, 9) if has_names else _Shape(4, 4, 0, 0)
@@ -74,7 +67,6 @@ def grid_svg(grid: Grid, measure: MetricFormat, sentence: str) -> SafeString:
 
 
 def _cell(grid: Grid, measure: MetricFormat, paths: Sequence[PathFigures] | None) -> _Cell | None:
-    """None where nothing is planned."""
     if not paths:
         return None
     path = paths[0] if len(paths) == 1 else worst(grid.metric, paths)
@@ -84,7 +76,6 @@ def _cell(grid: Grid, measure: MetricFormat, paths: Sequence[PathFigures] | None
 
 
 def _runs(cells: Sequence[_Cell | None], *, alone: bool) -> Iterator[tuple[str, int, int]]:
-    """Style, first column and length of each run of cells of a class; of each cell where they stand alone."""
     placed = [(number, cell) for number, cell in enumerate(cells) if cell is not None]
     if alone:
         yield from ((cell.style, number, 1) for number, cell in placed)
@@ -96,7 +87,6 @@ def _runs(cells: Sequence[_Cell | None], *, alone: bool) -> Iterator[tuple[str, 
 
 
 def _marks(cells: Sequence[_Cell | None], left: float, y: float, shape: _Shape, *, with_figures: bool) -> Iterator[str]:
-    """Figures, and frames around paths with an open incident."""
     for number, cell in enumerate(cells):
         if cell is None:
             continue

@@ -1,4 +1,4 @@
-"""The wall screen, `/?wall=1`: sentence, open incidents and grid on a whole screen, without anything to click."""
+"""Wall screen, `/?wall=1`."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ def wants_wall(request: HttpRequest) -> bool:
 
 
 def wall_page(request: HttpRequest) -> HttpResponse:
-    """The grid that the address chooses, of many sites that of their groups, for a wall screen; dark, unless
-    ?theme=light."""
+    """Chosen grid, or groups of many sites; dark, unless ?theme=light."""
     now = timezone.now()
     theme = request.GET.get("theme")
     places = load_places()
@@ -62,7 +61,6 @@ def wall_page(request: HttpRequest) -> HttpResponse:
 
 
 def _of_places(shown: PlaceGrid) -> Grid:
-    """The places as rows and columns: between two the worst path, with an open incident where any of the paths has."""
     sites = {number: GridSite(number, shown.places.names[number], "") for number in numbers_shown(shown)}
     figures = [
         replace(cell.worst, source=sites[source].name, destination=sites[to].name, incident_id=cell.incident_id)

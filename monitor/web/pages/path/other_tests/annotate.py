@@ -1,4 +1,4 @@
-"""Annotations on the pages of a path and of a site: the forms of operators, and the views that they are posted to."""
+"""Operators' annotations of a path or site."""
 
 from __future__ import annotations
 
@@ -21,15 +21,11 @@ from monitor.web.request.zoned_forms import ZonedForm, ZonedMinute
 
 
 class SiteAnnotationForm(ZonedForm, forms.Form):
-    """A change of a site."""
-
     at = ZonedMinute(label="at")
     text = forms.CharField(label="change", max_length=4000, strip=True)
 
 
 class AnnotationForm(ZonedForm, forms.Form):
-    """A change of the path, or of either of its sites."""
-
     at = ZonedMinute(label="at")
     scope = forms.ChoiceField(label="of")
     text = forms.CharField(label="change", max_length=4000, strip=True)
@@ -51,26 +47,22 @@ class AnnotationForm(ZonedForm, forms.Form):
 
 @require_POST
 def annotate(request: HttpRequest, path_id: int) -> HttpResponse:
-    """Store the annotation of the form."""
     form, back = AnnotationForm(path_or_404(path_id), request.POST), _back(path_id)
     return _store(request, form, lambda: form.noted_scope, back)
 
 
 @require_POST
 def remove_annotation(request: HttpRequest, path_id: int, annotation_id: int) -> HttpResponse:
-    """Remove an annotation."""
     return answer(request, lambda who, now: remove(annotation_id, who, now), _back(path_id))
 
 
 @require_POST
 def annotate_site(request: HttpRequest, name: str) -> HttpResponse:
-    """Store the annotation of a site's form."""
     return _store(request, SiteAnnotationForm(request.POST), lambda: find_scope(site=name), _back_to_site(name))
 
 
 @require_POST
 def remove_annotation_of_site(request: HttpRequest, name: str, annotation_id: int) -> HttpResponse:
-    """Remove an annotation, and go back to the page of a site."""
     return answer(request, lambda who, now: remove(annotation_id, who, now), _back_to_site(name))
 
 

@@ -1,7 +1,4 @@
-"""The bottleneck capacity of a path for its page: the newest with its interval, or why there is none.
-
-In: the newest measurements, as `monitor.archive.queries.throughput.series.newest_capacities` has them. Out: sentences.
-"""
+"""Bottleneck capacity of a path, or why there is none."""
 
 from __future__ import annotations
 
@@ -16,17 +13,14 @@ from monitor.web.labels import outcome_label
 
 @dataclass(frozen=True, slots=True)
 class CapacityView:
-    """`measured` is the newest measurement with a capacity, `newest` a later measurement without.
+    """Both are None without any measurement for `CAPACITY_HOLDS`."""
 
-    Both are None without any measurement for `CAPACITY_HOLDS`.
-    """
-
-    measured: Point | None
-    newest: Point | None
+    measured: Point | None  # newest measurement with a capacity
+    newest: Point | None  # later measurement without
 
     @property
     def headline(self) -> str:
-        """The capacity with its interval, else a lower bound or "Unknown"."""
+        """Capacity with interval, else a lower bound or "Unknown"."""
         if self.measured is not None:
             low, high = map(figures.bit_rate, (self.measured.capacity_low_bps, self.measured.capacity_high_bps))
             return f"{figures.bit_rate(self.measured.capacity_bps)} ({low} to {high})"
@@ -38,7 +32,7 @@ class CapacityView:
 
     @property
     def why(self) -> str:
-        """Why the newest measurement gave no capacity, as in "rate limited: ICMP is limited on the way"."""
+        """`rate limited: ICMP is limited on the way`."""
         if self.newest is None:
             return ""
         reason = outcome_label(self.newest.verdict or self.newest.outcome)
@@ -46,7 +40,7 @@ class CapacityView:
 
 
 def capacity_view(points: Sequence[Point]) -> CapacityView:
-    """Of the newest measurements, newest first."""
+    """`points` are newest first."""
     measured = next((point for point in points if point.capacity_bps is not None), None)
     newest = next((point for point in points[:1] if point is not measured), None)
     return CapacityView(measured, newest)

@@ -1,7 +1,4 @@
-"""The charts of a link's use: averages of the last day, and weeks with the capacity and the forecast.
-
-In: averages or weeks, and the capacity. Out: Vega-Lite specs, as `monitor.web.charts.series` makes them.
-"""
+"""Charts of a link's use as Vega-Lite specs."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ def day_chart(averages: Sequence[InterfaceAverage], capacity_bps: float | None, 
 
 
 def weeks_chart(use: LinkUse) -> Spec:
-    """The 95th percentile of each week in bit/s, the capacity, the fitted line, and the weeks in which it is full."""
+    """Weekly 95th percentiles in bit/s, capacity, fitted line, and full weeks."""
     ends = [_end(week.week) for week in use.weeks]
     ahead = _weeks_ahead(use.forecast)
     window = TimeAxis(ends[0] - WEEK, ends[-1] + ahead * WEEK)
@@ -55,7 +52,6 @@ def weeks_chart(use: LinkUse) -> Spec:
 
 
 def _end(week: date) -> datetime:
-    """The end of a week (UTC)."""
     return datetime.combine(week, time(), UTC) + WEEK
 
 
@@ -82,7 +78,6 @@ def _trend(forecast: FullForecast, last: datetime, ahead: int) -> list[Row]:
 
 
 def _full(forecast: FullForecast, last: datetime, ahead: int) -> list[Row]:
-    """The interval in which the link is full, up to the end of the axis."""
     if forecast.low_weeks is None or forecast.capacity_bps is None:
         return []
     high = min(forecast.high_weeks or ahead, ahead)

@@ -1,7 +1,4 @@
-"""The use of the links of a path on its page: the newest reading, the forecast, and charts.
-
-In: the path and the present time. Out: a `LinkView` for each interface test of the path.
-"""
+"""Use of a path's links."""
 
 from __future__ import annotations
 
@@ -20,18 +17,17 @@ DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class LinkView:
-    """A link; the charts are None without readings of the last day, or without a summarized week. `errors` and `drops`
-    are packets of the last day."""
+    """Charts are None without readings of the last day, or without a summarized week."""
 
     use: LinkUse
     day: Spec | None
     weeks: Spec | None
-    errors: int
-    drops: int
+    errors: int  # packets of the last day
+    drops: int  # packets of the last day
 
 
 def load_links(path: Path, now: datetime) -> tuple[LinkView, ...]:
-    """The links of a path as they are now, whichever period the page shows."""
+    """Links at present, whatever the page's period."""
     return tuple(_view(use, now) for use in links_of_path(path, now)[:MOST_SHOWN])
 
 

@@ -1,7 +1,4 @@
-"""The chart of a path's request-response runs: latency from the median to the 95th percentile, and transactions/s.
-
-In: intervals of runs of a test, and the time axis. Out: Vega-Lite specs, as `monitor.web.charts.series` makes them.
-"""
+"""Charts of request-response runs, as Vega-Lite specs."""
 
 from __future__ import annotations
 
@@ -17,12 +14,11 @@ from monitor.web.charts.series import rounded
 
 
 def latency_chart(intervals: Sequence[ResponseInterval], window: TimeAxis) -> Spec:
-    """Median, 95th percentile and maximum of the latency in ms."""
+    """Median, 95th percentile and maximum in ms."""
     return filled(_latency_layout(), window, {"runs": _rows(intervals), **change_rows(window)})
 
 
 def rate_chart(intervals: Sequence[ResponseInterval], window: TimeAxis) -> Spec:
-    """Transactions/s."""
     return filled(_rate_layout(), window, {"runs": _rows(intervals), **change_rows(window)})
 
 

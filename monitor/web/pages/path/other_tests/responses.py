@@ -1,7 +1,4 @@
-"""Request and response on the path page: the newest runs of a path, and charts of their latency and rate.
-
-In: the path, the period and its time axis. Out: a `ResponsesView`; None for a path without a run in the period.
-"""
+"""Request-response runs of a path, and their charts."""
 
 from __future__ import annotations
 
@@ -20,8 +17,7 @@ LATEST_RUNS = 12
 
 @dataclass(frozen=True, slots=True)
 class ResponsesView:
-    """The newest runs, newest first; the headline and the charts are those of the newest run's test. The charts are
-    None where it has no transaction in the period."""
+    """Newest run first; headline and charts are of its test."""
 
     runs: tuple[Point, ...]
     headline: str
@@ -30,13 +26,13 @@ class ResponsesView:
 
     @property
     def measured_at(self) -> datetime | None:
-        """When the run of the headline began; None where none of them has a latency."""
+        """Return None without any latency."""
         measured = newest_measured(self.runs)
         return None if measured is None else measured.at
 
 
 def load_responses(path_id: int, since: datetime, until: datetime, window: TimeAxis) -> ResponsesView | None:
-    """Load the period."""
+    """Return None without runs."""
     runs = tuple(newest_of_kind("request-response", path_id, since, until, LATEST_RUNS))
     if not runs:
         return None
@@ -59,7 +55,6 @@ def load_responses(path_id: int, since: datetime, until: datetime, window: TimeA
 
 
 def headline(runs: tuple[Point, ...]) -> str:
-    """The newest latency in a sentence."""
     measured = newest_measured(runs)
     if measured is None:
         return "No transaction completed in the latest runs"
@@ -70,5 +65,4 @@ def headline(runs: tuple[Point, ...]) -> str:
 
 
 def newest_measured(runs: tuple[Point, ...]) -> Point | None:
-    """The newest run with a latency."""
     return next((run for run in runs if run.median_ms is not None), None)

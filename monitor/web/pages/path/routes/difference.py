@@ -1,8 +1,4 @@
-"""Two routes of a path side by side: in blocks of AS, and hop by hop.
-
-In: the rows of two routes and the names of addresses. Out: a `RouteComparison`, the earlier route first. A silent hop
-or an unknown AS agrees with every other.
-"""
+"""Two routes side by side: a silent hop or an unknown AS agrees with every other."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ Ttls = tuple[int, int] | None
 
 @dataclass(frozen=True, slots=True)
 class AsBlock:
-    """Consecutive AS of both routes as text, empty if unknown or absent, with their hops."""
+    """AS as text, empty if unknown or absent."""
 
     kind: BlockKind
     before: str
@@ -32,7 +28,7 @@ class AsBlock:
 
 @dataclass(frozen=True, slots=True)
 class HopPair:
-    """A hop of each route; TTL None where the other route has more hops, address None if unknown."""
+    """TTL is None on the shorter route, address None if unknown."""
 
     kind: BlockKind
     before_ttl: int | None
@@ -43,7 +39,7 @@ class HopPair:
 
 @dataclass(frozen=True, slots=True)
 class RouteComparison:
-    """Two routes. `as_blocks` is empty where no AS is known."""
+    """The earlier route first; `as_blocks` is empty if no AS is known."""
 
     before: RouteRow
     after: RouteRow
@@ -53,7 +49,6 @@ class RouteComparison:
 
 
 def compare_routes(rows: Sequence[RouteRow], names: Mapping[str, HopName]) -> RouteComparison | None:
-    """The comparison of two routes of the same path; None for any other rows."""
     if len(rows) != 2 or rows[0].path_id != rows[1].path_id:
         return None
     before, after = sorted(rows, key=lambda row: (row.number, row.id))

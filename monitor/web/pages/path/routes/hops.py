@@ -1,8 +1,7 @@
-"""The hops of a route as a table like mtr's: router, name, AS, loss and RTT of each, from the traces along it.
+"""Hops of a route as a table like mtr's.
 
-In: a route's row, its traces, and the names of addresses. Out: a `HopTable`. Routers reply to expired probes when they
-have time; so the loss at a hop that does not go on to the hops after it is marked as the router's own rate limit, and a
-silent hop is unknown.
+Routers answer expired probes when they have time: loss at a hop that does not continue behind it is marked as the
+router's rate limit.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ NO_NAMES = HopName()
 
 @dataclass(frozen=True, slots=True)
 class NamedAddress:
-    """An address with its names."""
-
     address: str
     name: HopName
 
@@ -36,19 +33,16 @@ class NamedAddress:
 
 @dataclass(frozen=True, slots=True)
 class HopRow:
-    """A hop. `router` is None where no router is known; `others` are routers of other flows at this TTL; `error` is the
-    ICMP error with which a trace ended here. `figures` is None without a probe."""
-
     ttl: int
-    router: NamedAddress | None
+    router: NamedAddress | None  # None if unknown
     is_destination: bool
-    figures: HopFigures | None
+    figures: HopFigures | None  # None without a probe
     last_ms: float | None
     min_ms: float | None
     max_ms: float | None
     mpls: str
-    others: tuple[NamedAddress, ...]
-    error: str | None
+    others: tuple[NamedAddress, ...]  # routers of other flows at this TTL
+    error: str | None  # ICMP error with which a trace ended here
 
     @property
     def is_limited(self) -> bool:
@@ -56,14 +50,13 @@ class HopRow:
 
     @property
     def loss(self) -> str:
-        """Empty where nothing was probed, and where the hop never replied: that says nothing."""
+        """Loss, empty without probes or any reply: that says nothing."""
         if self.figures is None or self.figures.is_silent:
             return ""
         return "0" if not self.figures.lost else figures.percent(self.figures.lost / self.figures.sent)
 
     @property
     def loss_ground(self) -> str:
-        """The counts behind the loss, and the interval that holds it with 95%."""
         if self.figures is None:
             return ""
         low, high = figures.percent(self.figures.loss_low), figures.percent(self.figures.loss_high)
@@ -77,7 +70,7 @@ class HopRow:
 
 @dataclass(frozen=True, slots=True)
 class HopTable:
-    """The hops of a route, from `traces` traces between `since` and `until`, None without a trace."""
+    """`since` and `until` are None without a trace."""
 
     row: RouteRow
     hops: tuple[HopRow, ...]
@@ -87,18 +80,17 @@ class HopTable:
 
     @property
     def end(self) -> datetime | None:
-        """The end of a half-open period with all its traces."""
         return None if self.until is None else self.until + SHORTEST
 
     @property
     def limited_ttls(self) -> str:
-        """The hops with a rate limit: "hop 2", "hops 2, 5"."""
+        """`hop 2`, `hops 2, 5`."""
         ttls = [str(hop.ttl) for hop in self.hops if hop.is_limited]
         return f"hop{'' if len(ttls) == 1 else 's'} {', '.join(ttls)}" if ttls else ""
 
 
 def hop_table(row: RouteRow, traces: Sequence[StoredTrace], names: Mapping[str, HopName]) -> HopTable:
-    """The table of a route; `traces` are all those along it, oldest first."""
+    """`traces` are all along the route, oldest first."""
     all_figures = hop_figures([[hop.rtts_ms for hop in trace.hops] for trace in traces])
     count = max(len(row.route.hops), len(all_figures))
     rows = []
@@ -111,7 +103,6 @@ def hop_table(row: RouteRow, traces: Sequence[StoredTrace], names: Mapping[str, 
 
 
 def addresses_of(traces: Iterable[StoredTrace]) -> set[str]:
-    """All addresses that the table of these traces shows."""
     hops = [hop for trace in traces for hop in trace.hops]
     return {address for hop in hops for address in (hop.address, *hop.others) if address is not None}
 

@@ -1,8 +1,4 @@
-"""The routes of a path and of its reverse path over the shown time, with the query that selects each.
-
-In: periods of routes, names of hops, and the routes that the address selects (`route=…`, at most two). Out: a
-`RouteRow` for each route, newest first, those of the path before those of the reverse path.
-"""
+"""Routes of a path, then of its reverse, newest first, with selecting queries."""
 
 from __future__ import annotations
 
@@ -20,13 +16,13 @@ from monitor.web.pages.routes.parts import UNKNOWN_HOPS
 
 LARGEST_ID = 2**63 - 1
 MOST_SELECTED = 2
+# Colours of routes; the label of each band has its number too.
 PALETTE = 6
-"""Colours of routes; the label of each band has its number too."""
 
 
 @dataclass(frozen=True, slots=True)
 class RouteRow:
-    """A route in the list. `query` selects it, or drops it from the selection; `action` says which."""
+    """`query` selects or drops the route, as `action` says."""
 
     id: int
     path_id: int
@@ -52,7 +48,6 @@ class RouteRow:
 
     @property
     def hops_text(self) -> str:
-        """12 hops, 2 unknown."""
         hops, silent = len(self.route.hops), self.route.hops.count(None)
         text = f"{hops} hop{'' if hops == 1 else 's'}"
         text += f", {silent} unknown" if silent else ""
@@ -60,12 +55,11 @@ class RouteRow:
 
 
 def route_style(number: int, is_reverse: bool) -> str:
-    """The class of a route's colour; both directions begin at different colours."""
+    """Directions begin at different colours."""
     return f"route-{(number - 1 + (PALETTE // 2 if is_reverse else 0)) % PALETTE}"
 
 
 def selected_ids(request: HttpRequest) -> list[int]:
-    """The routes that the address selects."""
     given = list(dict.fromkeys(request.GET.getlist("route")))
     for text in given:
         if not (text.isascii() and text.isdigit() and len(text) <= 19 and 1 <= int(text) <= LARGEST_ID):
@@ -82,7 +76,6 @@ def route_rows(
     selected: Sequence[int],
     names: Mapping[str, HopName],
 ) -> list[RouteRow]:
-    """A row for each route of these periods."""
     by_route = sorted(periods, key=lambda period: (period.route_id, period.since))
     rows = []
     for route_id, group in groupby(by_route, key=lambda period: period.route_id):
@@ -109,8 +102,7 @@ def route_rows(
 
 
 def as_path(hops: Iterable[str | None], names: Mapping[str, HopName]) -> str:
-    """The AS along a route: AS 20965 GEANT → (unknown) → AS 513 CERN, with silent hops between two. Empty if no AS is
-    known."""
+    """AS 20965 GEANT → (unknown) → AS 513 CERN, with silent hops between two. Empty if no AS is known."""
     texts: list[str] = []
     is_after_gap = False
     for hop in hops:
@@ -125,7 +117,7 @@ def as_path(hops: Iterable[str | None], names: Mapping[str, HopName]) -> str:
 
 
 def toggled(request: HttpRequest, selected: Sequence[int], route_id: int) -> str:
-    """The address with this route added to the selection, or dropped from it; a third replaces the second."""
+    """Select or drop the route; a third replaces the second."""
     if route_id in selected:
         left = [other for other in selected if other != route_id]
     else:
@@ -134,7 +126,6 @@ def toggled(request: HttpRequest, selected: Sequence[int], route_id: int) -> str
 
 
 def with_routes(request: HttpRequest, route_ids: Iterable[int]) -> str:
-    """The address with these routes selected and their tab open."""
     query: QueryDict = request.GET.copy()
     query["tab"] = "routes"
     query.setlist("route", [str(route_id) for route_id in route_ids])

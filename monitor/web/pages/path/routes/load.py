@@ -1,8 +1,4 @@
-"""The data of routes on the path page: strip, list, tables of hops, comparison of two routes.
-
-In: the request and the path's view. Out: a `PathRoutesView`, whose `rows` are empty for a path without a route in the
-time shown. Shown in detail are the selected routes, or else the newest of each direction.
-"""
+"""Load routes of the path page: details are of selected routes, else each direction's newest."""
 
 from __future__ import annotations
 
@@ -27,40 +23,36 @@ from monitor.web.pages.path.routes.listing import RouteRow, route_rows, selected
 from monitor.web.request import times
 from probes.trace.spec import FlowEffect
 
+# Longest time of traces in a table of hops: the newest day along the route.
 LONGEST_TABLE = timedelta(days=1)
-"""Longest time whose traces are in a table of hops: the newest day along the route."""
+# A route is shown for this long after its newest trace.
 HOLD = timedelta(minutes=30)
-"""A route is shown for this long after its newest trace."""
+# Longest time shown in which gaps between traces are looked for; in a longer one they would hardly be visible.
 LONGEST_GAPS = timedelta(days=35)
-"""Longest time shown in which gaps between traces are looked for; in a longer one they would hardly be visible."""
+# Lanes of a direction; flows with the most traces first.
 MOST_LANES = 3
-"""Lanes of a direction; flows with the most traces first."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowLine:
-    """Whether load balancing changes RTT or loss in a direction, by the trace that began `at`; `text` is None if that
-    has not been measured. `grounds` has the statistics."""
+    """Whether load balancing changes RTT or loss."""
 
     direction: str
-    text: str | None
-    grounds: str = ""
+    text: str | None  # None if not measured
+    grounds: str = ""  # statistics
     at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PathRoutesView:
-    """The data of the templates. `hidden_flows` are those without a lane; `sources` is the origin of the names of AS,
-    with its date."""
-
     strip: SafeString
     rows: tuple[RouteRow, ...]
     tables: tuple[HopTable, ...]
     comparison: RouteComparison | None
     has_as: bool
     has_selection: bool
-    hidden_flows: int
-    sources: tuple[str, ...]
+    hidden_flows: int  # flows without a lane
+    sources: tuple[str, ...]  # origin of the AS names, with date
     balancing: tuple[FlowLine, ...] = ()
 
     @property
@@ -69,7 +61,7 @@ class PathRoutesView:
 
 
 def load_routes(request: HttpRequest, view: PathView) -> PathRoutesView:
-    """The routes of a path and of its reverse path. Raises `Http404` for a selection that is none."""
+    """Raises `Http404` for an invalid selection."""
     selected = selected_ids(request)
     path_ids = [view.path.pk] + ([] if view.reverse_path_id is None else [view.reverse_path_id])
     window = TimeAxis(view.charts.begins_at or view.since, view.until)
@@ -101,7 +93,6 @@ def load_routes(request: HttpRequest, view: PathView) -> PathRoutesView:
 
 
 def _balancing(path_ids: Sequence[int], traced: Collection[int], until: datetime) -> tuple[FlowLine, ...]:
-    """A line for each direction that has routes."""
     newest = newest_flow_effects(path_ids, until)
     lines = []
     for path_id in path_ids:
@@ -115,7 +106,6 @@ def _balancing(path_ids: Sequence[int], traced: Collection[int], until: datetime
 
 
 def _grounds(effect: FlowEffect) -> str:
-    """The statistics with the values above which flows differ."""
     tests = [
         (name, value, critical)
         for name, value, critical in (
@@ -128,7 +118,6 @@ def _grounds(effect: FlowEffect) -> str:
 
 
 def _detailed(periods: Sequence[RoutePeriod], path_ids: Sequence[int], selected: Sequence[int]) -> list[RoutePeriod]:
-    """The newest period of each selected route, or of each direction."""
     newest = sorted(periods, key=lambda period: period.last_at, reverse=True)
     if selected:
         return [next(period for period in newest if period.route_id == route_id) for route_id in selected]
@@ -137,7 +126,6 @@ def _detailed(periods: Sequence[RoutePeriod], path_ids: Sequence[int], selected:
 
 
 def _traces(period: RoutePeriod, window: TimeAxis) -> list[StoredTrace]:
-    """The traces along the route of a period, of the newest day of it that is shown."""
     until = min(period.last_at + SHORTEST, window.until)
     since = max(window.since, until - LONGEST_TABLE)
     if since >= until:
@@ -153,7 +141,6 @@ def _lanes(
     window: TimeAxis,
     gaps: Sequence[TraceGap],
 ) -> tuple[list[Lane], int]:
-    """A lane for each flow, those of the path first; flows that follow each other share a lane."""
     lanes, hidden = [], 0
     for path_id in path_ids:
         by_flow = defaultdict(list)
@@ -185,7 +172,6 @@ def _overlap(lane: Sequence[RoutePeriod], of_flow: Sequence[RoutePeriod]) -> boo
 
 
 def _bands(period: RoutePeriod, row: RouteRow, window: TimeAxis, gaps: Sequence[TraceGap]) -> Iterator[RouteBand]:
-    """The bands of a period, each up to a gap between its traces."""
     flow, since = (period.path_id, period.protocol, period.flow), period.since
     for gap in gaps:
         if (gap.path_id, gap.protocol, gap.flow) == flow and since <= gap.since and gap.until <= period.last_at:
