@@ -27,6 +27,7 @@ from monitor.alerts.evidence import ending, titles
 from monitor.alerts.incidents import lasting_state, levels, lifecycle, queries, quiet
 from monitor.alerts.incidents.lifecycle import REOPEN_S
 from monitor.alerts.incidents.own_present import (
+    is_still_bad,
     load_present,
     over_since,
     own_present,
@@ -357,7 +358,8 @@ def _reason_for_end(row: IncidentPath, present: PresentPath | None, snapshot: Sn
     if wait_s is None or (reason is not None and reason.endswith(NEW_NORMAL)):
         return reason
     over_at = normal_since(row)
-    if over_at is None or (snapshot.now - over_at).total_seconds() < wait_s:
+    # Else the incident would be reopened at the next look, by the path's condition.
+    if over_at is None or is_still_bad(row, present) or (snapshot.now - over_at).total_seconds() < wait_s:
         return None
     return f"{path}: {NORMAL_SINCE} {over_at:%Y-%m-%d %H:%M:%S} UTC"
 

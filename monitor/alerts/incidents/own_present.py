@@ -106,6 +106,12 @@ def _only(path: PresentPath, since_s: Mapping[Signal, float]) -> PresentPath | N
     return replace(path, condition=condition, tracks=tracks)
 
 
+def is_still_bad(row: IncidentPath, path: PresentPath | None) -> bool:
+    """Whether a track of the finding's signal is in trouble, of a packet size or a way too: so the path is told."""
+    own = None if path is None else _only(path, {signal_of(row): row.since.timestamp()})
+    return own is not None and own.condition.is_trouble
+
+
 def is_over(own: Sequence[PresentPath]) -> bool:
     """Whether all these paths are normal again: the incident waits to be resolved."""
     return bool(own) and all(path.condition in CALM and _has_ended(path) for path in own)
