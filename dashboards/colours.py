@@ -93,7 +93,8 @@ def limits(*steps: tuple[float | None, str], below: str = TEXT) -> list[DynamicC
 
 
 def without_a_figure() -> list[ValueMapping]:
-    """Map null to "no data" and NaN (no path) to a dash: Grafana colours both like zero."""
+    """Map null to "no data" and NaN (no path) to a dash."""
+    # Grafana colours both like zero.
     return [
         _special(SpecialValueMatch.NULL, "no data", NO_DATA),
         _special(SpecialValueMatch.NA_N, "–", NO_PATH),

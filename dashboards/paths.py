@@ -178,7 +178,7 @@ def throughput_tests() -> Table:
 
 
 def _visible_points() -> Properties:
-    """Estimates and lower bounds alternate, and a single hour draws no line."""
+    # Estimates and lower bounds alternate, and a single hour draws no line.
     return [DynamicConfigValue("custom.showPoints", VisibilityMode.ALWAYS)]
 
 

@@ -16,20 +16,20 @@ Builders = Mapping[str, Callable[[], object]]
 
 
 def text(built: object) -> str:
-    """Sorted keys keep diffs small."""
+    """Encode as JSON for Grafana."""
     content = json.loads(JSONEncoder().encode(built))
     _drop_defaults(content)
+    # Sorted keys keep diffs small.
     return json.dumps(content, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
 
 
 def _drop_defaults(content: dict[str, Any]) -> None:
-    """Drop SDK defaults that Grafana misreads, in place.
-
-    Grafana 11 tells variables apart by `id`; `repeatDirection` without `repeat` makes panels as wide as the dashboard.
-    """
+    """Drop SDK defaults that Grafana misreads, in place."""
+    # Grafana 11 tells variables apart by `id`, which the SDK sets alike.
     for variable in content.get("templating", {}).get("list", []):
         del variable["id"]
     for panel in content.get("panels", []):
+        # Without `repeat` it makes a panel as wide as the dashboard.
         if "repeat" not in panel:
             del panel["repeatDirection"]
 

@@ -81,7 +81,8 @@ def _bare_table(title: str, description: str, text: str, *, height: int, span: i
 
 
 def _set_custom(panel: Table, custom: dict[str, object]) -> None:
-    """Set the defaults' `custom`, which the SDK cannot write otherwise."""
+    """Set the defaults' `custom`."""
+    # The SDK cannot write it otherwise.
     config = panel.build().field_config
     assert config is not None
     assert config.defaults is not None

@@ -85,7 +85,8 @@ class UserPreferences(models.Model):
 
 
 def token_digest(token: str) -> str:
-    """Hex SHA-256. Tokens are 256 random bits, so a slow hash would add nothing."""
+    """Hex SHA-256 of a token."""
+    # Tokens are 256 random bits, so a slow hash would add nothing.
     return hashlib.sha256(token.encode()).hexdigest()
 
 

@@ -98,9 +98,10 @@ def finish(request: HttpRequest) -> User:
 
 
 def _refusal(error: str) -> SignOnError:
-    """Anybody can forge the error's description, so only its code is shown."""
+    """The provider's refusal by its code."""
     if error == "access_denied":
         return Denied("The login service refused the login, or you did.")
+    # Anybody can forge a link with another description, so it is not shown.
     reason = error if error in ERROR_CODES else "its reason is none of OpenID Connect"
     return SignOnError(f"The login service refused the login: {reason}.")
 

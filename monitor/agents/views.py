@@ -91,7 +91,8 @@ def on_demand_pings(request: HttpRequest, site: AgentSite) -> HttpResponse:
 
 @contextmanager
 def _single_upload(site: AgentSite) -> Iterator[None]:
-    """Allow one upload per site, so that a slow site occupies one thread."""
+    """Allow one upload per site at a time."""
+    # A slow site then occupies a single thread.
     with _sending_lock:
         if site.pk in _sending:
             raise RequestRefused(503, f"{site.name} is sending already; try again", retry_after_s=RETRY_AFTER_S)

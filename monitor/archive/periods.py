@@ -39,6 +39,7 @@ def cover(since: datetime, until: datetime, now: datetime | None = None) -> list
     end = end_of("hour", until)
     if until - since <= LONGEST_IN_HOURS:
         return [TierStretch("hour", start_of("hour", since), end)]
+    # The newest hours never come from a longer summary, which is merged minutes after them.
     newest = until if now is None else max(until, now)
     first, last = start_of("day", since), start_of("day", min(until, newest - SETTLED_AFTER["day"]))
     return _without_empty(*_days(first, last, newest), TierStretch("hour", last, end))

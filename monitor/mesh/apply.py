@@ -172,6 +172,7 @@ class _Application:
             return
         changed = [change.name for change in self.changes.select("changed", "test")]
         hosts = [change.name for change in self.changes.select("changed", "host")]
+        # On-demand slots stay unless their path is retired; the outcomes are records of slots without budget or room.
         planned = Q(request=None) & (
             Q(measurement__retired_at__isnull=False)
             | Q(measurement__test__name__in=changed)

@@ -108,6 +108,8 @@ def _one_time_key(slot: Slot) -> str:
     measurement = slot.measurement
     if not MESH_KINDS[measurement.test.kind].hourly_keys:
         return salted_hmac("soundings.throughput.slot", str(slot.pk), algorithm="sha256").hexdigest()
+    # The same secret all hour and for both directions: agents of any version then derive one key pair for all these
+    # slots.
     first, second = sorted((measurement.path.source.site_id, measurement.path.destination.site_id))
     hour = slot.starts_at.astimezone(UTC).strftime("%Y-%m-%dT%H")
     return salted_hmac("soundings.throughput.hour", f"{first} {second} {hour}", algorithm="sha256").hexdigest()

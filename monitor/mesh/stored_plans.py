@@ -38,6 +38,7 @@ LEFT JOIN site_plan
 """
 
 # Waits for another builder and removes its marks, without waiting for uncommitted changes or for the disk.
+# Not waiting for the disk is safe: a version lost in a crash is built again.
 TAKE_TURN = """
 WITH taken AS (
     DELETE FROM plan_change WHERE (site_id, xact) IN (

@@ -60,8 +60,9 @@ def of_addresses(addresses: Iterable[str]) -> dict[str, HopName]:
 
 
 def _host_names(addresses: list[str]) -> dict[str, str]:
-    """Sends an array: thousands of parameters take longer."""
+    """Reverse names by address, where known."""
     with connection.cursor() as cursor:
+        # An array, since thousands of parameters take longer to send.
         cursor.execute(_HOST_NAMES, [addresses])
         return dict(cursor.fetchall())
 

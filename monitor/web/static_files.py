@@ -70,7 +70,7 @@ def _folder() -> Path:
 
 
 def _write(place: Path, content: bytes) -> None:
-    """Write compressed variants first: a present file is complete."""
+    """Write a file and its compressed variants."""
     if place.exists():
         return
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -78,5 +78,6 @@ def _write(place: Path, content: bytes) -> None:
         whole = Path(workshop) / place.name
         whole.write_bytes(content)
         variants = Compressor(quiet=True).compress(str(whole))
+        # The file goes last: where it is present, all of it is.
         for path in (*variants, str(whole)):
             Path(path).replace(place.with_name(Path(path).name))

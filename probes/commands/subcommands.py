@@ -30,6 +30,7 @@ def add_subcommand(
         help=summary,
         description=f"{summary[:1].upper()}{summary[1:]}.",
         epilog=None if exit_status is None else f"Exit status: {exit_status}.",
+        # A script with `--no-r` would change its meaning with a later option.
         allow_abbrev=False,
         **options,
     )

@@ -92,6 +92,7 @@ class _Loss:
         last_turn = max((reply.turn for reply in body), default=before)
         last = max((reply.counter for reply in body), default=-1)
         forward_before, covered_turn = self.forward, last_turn
+        # A closing packet's counter decides the packets before it.
         if closing and (body or before < 0):
             counter, turn = min((reply.counter, reply.turn) for reply in closing)
             self._add_tail(counter - last - 1, last_turn + 1, sent, turn, answered)

@@ -89,6 +89,7 @@ class DatagramFilter:
         try:
             while not self._ended.is_set():
                 has_client, bound = self._filter_new_sockets(process, filtered)
+                # Each stream has its socket: no more will come.
                 if bound >= self._streams:
                     return
                 self._ended.wait(FAST_POLL_S if has_client else POLL_S)

@@ -141,6 +141,7 @@ def clear_since(
     own, beside = np.split(np.arange(len(every)), [len(every) - len(others)])
     at_most = 0.0 if is_outage else EXCLUDED_NATS
     clear = np.zeros(len(others), dtype=np.bool_)
+    # The snapshot's windows begin at fixed times and may hold an earlier trouble.
     for since_s in {first_s, max(first_s, now_s - NEWEST_PACKETS.total_seconds())}:
         clear |= suspicion.loss_factors(_counts_since(since_s, bursts, every, snapshot), own, beside) <= at_most
     return {path_id for path_id, is_clear in zip(others, clear.tolist(), strict=True) if is_clear}

@@ -82,6 +82,7 @@ def figures(
     counted = every.where(every.during_test == 0)
     sent, lost = _total(counted.sent), _total(counted.sent - counted.received)
     small = smallest(counted)
+    # Some packets of the first burst may have been sent before the onset, which may be another path's.
     if is_since_onset and len(small.at_s) >= LEAST_BURSTS:
         small = small.where(small.at_s > small.at_s.min())
     of_packet, of_burst = np.zeros(small.rtts_ms.size, np.int64), np.zeros(len(small.rtts_ms), np.int64)
@@ -132,6 +133,7 @@ def floor_ms(bursts: BurstColumns) -> float | None:
     """The 10th percentile of burst minimum RTTs, or the second lowest of few; None without replies."""
     minima_ms = burst_figures(bursts.rtts_ms)["minimum"]
     minima_ms = minima_ms[~np.isnan(minima_ms)]
+    # A single early packet must not decide, and a queue that empties at times must show.
     return float(np.quantile(minima_ms, FLOOR_SHARE, method="higher")) if len(minima_ms) else None
 
 

@@ -236,6 +236,7 @@ def _reopen(cause: str, findings: Sequence[RuleFinding], now: datetime, because:
     try:
         with transaction.atomic():
             ordered = _free(findings)
+            # Another symptom is another incident: the first one's begin, cause and texts would be wrong.
             incident = _locked(lately & Q(rule=ordered[0].rule)) if ordered else None
             if incident is None:
                 return False

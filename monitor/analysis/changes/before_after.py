@@ -79,6 +79,7 @@ def _matched(hours: HourCounts, at_s: float, now_s: float) -> tuple[NDArray[np.b
     length = days * DAY_HOURS or max(whole_after, 0)
     after = (number >= first_after) & (number < first_after + length)
     before = (number < last_before) & (number >= last_before - DAYS_BEFORE * DAY_HOURS)
+    # Less than a day is compared with the same hours of the days before, because of the daily pattern.
     if not days:
         times_of_day = {(first_after + hour) % DAY_HOURS for hour in range(length)}
         before &= np.isin(number % DAY_HOURS, list(times_of_day))

@@ -199,6 +199,7 @@ def _add(connection: TcpConnection, tcp: _TcpPacket, at_ns: int) -> bool:
     """Whether it was added: a copy is not."""
     direction = _direction_of(connection, tcp)
     other = connection.other(direction)
+    # Linux answers a SYN with identification 0 too, but sends none again within a second.
     key, is_sure = (tcp.ip_id, tcp.header, tcp.payload_bytes), bool(tcp.ip_id or tcp.flags & SYN)
     if direction.recent.is_copy(key, is_sure, at_ns, len(direction.segments)):
         return False

@@ -140,6 +140,7 @@ def _mirrored(pairs: np.ndarray, likelihood: Floats, other: float) -> Floats:
 
 def _likelihoods(hops: Sequence[HopCounts]) -> tuple[Floats, float]:
     """Scaled likelihoods: loss from each link, and replies by another way."""
+    # The destination counts in each likelihood, so loss that does not go on to the end does not blame a router.
     tables = [_hop_likelihood(hop, is_end=place == len(hops) - 1) for place, hop in enumerate(hops)]
     before = np.log(np.array([table[0] for table in tables]))
     beyond = np.log(np.array([table[1] for table in tables]))
@@ -156,6 +157,7 @@ def _likelihoods(hops: Sequence[HopCounts]) -> tuple[Floats, float]:
 def _hop_likelihood(hop: HopCounts, *, is_end: bool) -> tuple[float, Floats]:
     """Likelihood of a hop's counts before the link, and beyond by LOSS_RATIOS."""
     limits, weights = (np.zeros(1), np.ones(1)) if is_end else (LIMITS, LIMIT_WEIGHTS)
+    # A router that limits replies shows it before the trouble already.
     if hop.sent_before and not is_end:
         weights = weights * (_binomial(hop.lost_before, hop.sent_before, _either(BASE_RATIOS, limits)) @ BASE_WEIGHTS)
         weights = weights / weights.sum()

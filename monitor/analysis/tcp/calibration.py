@@ -59,6 +59,7 @@ class Calibration:
 
 def stretches(days: Iterable[MeasuredDay]) -> list[MeasuredDay]:
     """Join days in order until each stretch has 10 lost pings; the rest joins the last."""
+    # In order, so that no day is selected for its loss.
     joined: list[list[MeasuredDay]] = [[]]
     for day in days:
         if sum(part.lost for part in joined[-1]) >= LEAST_LOST:
@@ -81,6 +82,7 @@ def calibrate(
         return None
     seen = _Seen(tested, control, streams, mss_bytes)
     factors = seen.factors()
+    # A sum of absolute errors is minimal where one of them is zero.
     candidates = np.append(factors, 1.0)
     errors = seen.log_errors(candidates)
     sizes = np.abs(errors)

@@ -95,6 +95,7 @@ def _rtt_factor(tested_bps: float, then: PathPings, now: PathPings, kind: Transf
     if kind.window_bytes is None:
         return math.sqrt(factor)
     by_window_bps = kind.streams * float(window_limit_bps(kind.window_bytes, then.rtt_ms))
+    # Tests from 0.7 of the window limit on are limited by the window.
     return factor if tested_bps >= ATTAINED_LOW * by_window_bps else 1.0
 
 

@@ -140,6 +140,7 @@ def _despite_loss(limit: LimitEstimate, seen: _Seen) -> LimitEstimate:
     assert high_bps is not None
     low_bps *= 1.0 - ratio
     if ratio > BBR_UNHARMED_RATIO:
+        # The sender may react to so much loss after all.
         low_bps = min(low_bps, seen.by_loss_bps(seen.rtt.median_ms, ratio))
     return LimitEstimate(
         limit.name, limit.sign, limit.throughput_bps * (1.0 - ratio), low_bps, high_bps * (1.0 - ratio)
@@ -182,6 +183,7 @@ def _least(limits: tuple[LimitEstimate, ...], *, complete: bool) -> Least:
         return None, None, None, None, None
     least = min(caps, key=lambda limit: limit.throughput_bps)
     rate_bps, high_bps = least.throughput_bps, min(cap.high_bps for cap in caps if cap.high_bps is not None)
+    # A floor above the others shows that loss does not bind; below them it leaves open which limit binds.
     if floor is not None and floor < rate_bps:
         if complete:
             return None, Sign.BETWEEN, floor, high_bps, None

@@ -174,6 +174,7 @@ class _Replay:
             low, high = (_widened(end, moved, changes) for end in (low, high))
         middle = uncorrected + moved
         newest = self.rates[basis[-1]] - middle
+        # With too few errors, or a newest test off by a factor of three, the next test may be like the newest.
         if len(self._errors) < LEAST_ERRORS or abs(newest) > UNLIKE_LOG:
             low, high = min(low, newest), max(high, newest)
         if number < len(self.rates):
@@ -215,6 +216,7 @@ def _differences(states: Sequence[PathPings]) -> dict[PathDifference, Bools]:
     with np.errstate(invalid="ignore"):
         more = low[:, None] > high
         route = np.abs(ttls[:, None] - ttls) > 0
+    # Another RTT alone is no difference: selecting tests by it made forecasts worse.
     return {PathDifference.LOSS: more | more.T, PathDifference.ROUTE: route}
 
 

@@ -87,6 +87,7 @@ def heavy_loss(signs: Signs, recording: Recording) -> TransferFinding | None:
     """Loss that explains the rate, or a fall, by itself. BBR's 10 to 30% loss with a raised RTT is a queue's instead,
     unless far below the usual rate."""
     usual_bps = recording.usual_bps
+    # With the RTT mostly at its minimum, loss is not a bottleneck's.
     is_unusual = usual_bps is None and signs.resent_ratio >= SUSTAINED_LOSS and not is_raised(signs)
     if (signs.loss_events < LEAST_LOSS_EVENTS and not is_unusual) or signs.duplicate_ratio >= DUPLICATES:
         return None

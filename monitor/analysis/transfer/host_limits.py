@@ -126,6 +126,7 @@ def starved(finding: TransferFinding, signs: Signs, recording: Recording) -> Tra
     half of the time, unchanged if hardly, else undetermined."""
     if recording.asked_bps is not None:
         return finding
+    # BBR's steady rate is a bottleneck's or the host's: a full core leaves open which.
     if finding.verdict is Verdict.BOTTLENECK_QUEUE and (recording.congestion_control or "").startswith("bbr"):
         full = next((text for end in END_NAMES if (text := _full_of_others(recording, end)) is not None), None)
         return finding if full is None else _not_told(signs, full)

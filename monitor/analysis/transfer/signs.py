@@ -113,6 +113,8 @@ def read_signs(
 def _after_overshoot(series: IntervalSeries, slow_start_end_s: float, *, ends_with_loss: bool) -> Bools:
     """Intervals after the repair of slow start's losses, which may take seconds."""
     first = int(series.lossy.argmax())
+    # Segments retransmitted within an RTT after slow start were sent in it; their bursts raise the RTT on an idle link
+    # too.
     if ends_with_loss and series.lossy.any() and _is_of_start(series, first, slow_start_end_s):
         slow_start_end_s = float(series.end_s[first])
     after = series.start_s >= slow_start_end_s - 1e-6

@@ -113,6 +113,7 @@ def fit_drained_bucket(series: IntervalSeries, mss_bytes: int) -> TokenBucket | 
     first, last = spell
     dropping_s = float(series.end_s[last] - series.start_s[first])
     rtt_s = series.base_rtt_s
+    # The repair of an overshoot takes a few RTTs at most.
     if dropping_s < max(DROPPING_S, DROPPING_RTTS * rtt_s):
         return None
     times_s = np.append(series.start_s, series.end_s[-1])
@@ -123,6 +124,8 @@ def fit_drained_bucket(series: IntervalSeries, mss_bytes: int) -> TokenBucket | 
     resent = float(series.retransmits[first : last + 1].sum())
     dropped_ratio = resent / (resent + passed_bytes / mss_bytes)
     deviation_ratio = _deviation_of_thirds(times_s, until, first, last)
+    # Independent loss of this share would leave a window of a few segments; a full queue passes nothing faster than its
+    # link.
     is_policer = (
         dropped_ratio >= DROPPED
         and rate * rtt_s / mss_bytes >= BEYOND_LOSS * float(reno_window(dropped_ratio))

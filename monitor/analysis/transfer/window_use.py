@@ -79,6 +79,7 @@ def _first_cut(series: IntervalSeries, slow_start_end_s: float) -> int:
     for index in loss_starts(series):
         before = series.cwnd_bytes[max(0, index - 1)]
         least = np.fmin.reduce(series.cwnd_bytes[index : index + 2])
+        # A window that doubled and halved within one interval hardly shows the cut at the interval's ends.
         ends_start = series.start_s[index] <= slow_start_end_s + 1e-6 and least < before
         if series.start_s[index] < slow_start_end_s - 1e-6 or ends_start or least < CUT * before:
             return index

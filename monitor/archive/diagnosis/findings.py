@@ -206,8 +206,10 @@ def _host_state(inventory: HostInventory | None, load: HostLoad | None) -> HostS
 def _delivered_bytes(run: ThroughputRun, transfer: Transfer) -> int | None:
     """Bytes received or acknowledged, including the omitted part."""
     acknowledged_bytes = None if transfer.kernel is None else transfer.kernel.acknowledged_bytes
+    # The kernel's counters are sampled shortly before the end, so the tool's total is better where nothing was omitted.
     if run.received_bytes is None or transfer.sent is None or (transfer.omitted_s and acknowledged_bytes is not None):
         return acknowledged_bytes
+    # The tool's total leaves out the omitted part, in which at most the bytes written were received.
     omitted = [end_s <= transfer.omitted_s for end_s in transfer.sent.end_s]
     return run.received_bytes + sum(itertools.compress(transfer.sent.sent_bytes, omitted))
 

@@ -100,6 +100,7 @@ def microseconds(at: datetime) -> int:
 
 def pack(results: Sequence[Delivered]) -> Rows:
     """Encode results, all valid bursts, as rows in order."""
+    # Numbers are packed by NumPy, since psycopg calls a dumper for each value and each array element.
     bursts: list[Burst] = [delivered.result for delivered in results]  # type: ignore[misc]
     columns = {
         "path_id": np.array([delivered.path_id for delivered in results], np.int64),

@@ -128,6 +128,8 @@ def _record_empty(site_id: int, arrival: ParsedBatch, now: datetime, last: SqlSt
         return False
     fields = _batch_fields(site_id, arrival, now, SortedResults())
     parts = [SqlStatement(statement("record_batch"), fields), *account_statements(site_id, account, now)]
+    # No other delivery depends on an empty batch, so it needs no lock; after a crash the next delivery repeats its
+    # account.
     with single_statement():
         run_together(*parts, *([] if last is None else [last]), SqlStatement(WITHOUT_WAITING, {}))
     return True
@@ -266,6 +268,8 @@ def _load_context(scope: CheckContext, path_ids: set[int], slot_ids: set[int]) -
 
 def _take_turn(site_id: int) -> None:
     """Take the per-site advisory lock; set lock and statement timeouts."""
+    # A concurrent delivery of the same site must see this batch's refusals. Deliveries of different sites share only
+    # slot rows.
     run_prepared(
         statement("take_turn"),
         {"site_id": site_id, "lock_timeout": f"{LOCK_TIMEOUT_S}s", "statement_timeout": f"{STATEMENT_TIMEOUT_S}s"},
@@ -277,6 +281,7 @@ def _keep_to_earlier_refusals(site_id: int, arrival: ParsedBatch, results: Sorte
     numbers = results.sequences()
     if not len(numbers):
         return
+    # By range: a list of thousands of numbers is slow, and a batch is contiguous in its spool.
     earlier = run_prepared(
         statement("earlier_refusals"),
         {
@@ -354,10 +359,12 @@ def _record_days(site_id: int, arrival: ParsedBatch, results: SortedResults, now
 
 def _days(results: SortedResults, now: datetime) -> tuple[Integers, Integers]:
     """Sequence numbers, and each result's day since 2000."""
+    # Implausible numbers have no place in the ledger.
     refused = np.array([sequence for sequence in results.reasons if 0 <= sequence <= LARGEST_SEQUENCE], np.int64)
     ran = np.array([(run.sequence, microseconds(run.result.started_at)) for run in results.runs], np.int64)
     run_sequences, runs_us = ran.reshape(-1, 2).T
     started_us = np.concatenate([results.bursts.measured_us, runs_us])
+    # A refused result has no trusted time: it counts on the first accepted day, or today.
     refused_us = np.full(len(refused), started_us[0] if len(started_us) else microseconds(now))
     sequences = np.concatenate([results.bursts.sequence, run_sequences, refused])
     return sequences, np.concatenate([started_us, refused_us]) // DAY_US

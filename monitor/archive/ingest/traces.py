@@ -100,6 +100,7 @@ def _copy(rows: Iterable[Mapping[str, Any]]) -> None:
 
 def _copied(value: str | float | datetime | None) -> str:
     """Encode a value in COPY's text format."""
+    # As text, since psycopg would look up how to write each value.
     if value is None:
         return "\\N"
     if isinstance(value, str):

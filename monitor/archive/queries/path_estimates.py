@@ -83,6 +83,7 @@ def path_estimate(
     background = backgrounds([(summary.path_id, until)])[summary.path_id, until]
     pings_since = None if present is None else present[0].since
     rtt = _round_trip(summary, since, until) if present is None else present[1]
+    # Forward loss alone, where counted: acknowledgements are cumulative, so their loss costs little.
     loss = _loss(summary, since, until) if present is None else _present_loss(summary.path_id, present[0], until)
     transfer = TransferSettings(
         window_bytes=max((test.peer_window_bytes for test in measured if test.peer_window_bytes), default=None),

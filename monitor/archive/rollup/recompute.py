@@ -99,6 +99,7 @@ class RecomputeProgress:
 
 def hour_patience(paths: int) -> timedelta:
     """Age at which hour marks are processed, limiting recomputation to a fifth of a core for any number of paths."""
+    # Each cycle reopens the running hour of its path, which is then computed from all its bursts so far.
     wait = paths * PATIENCE_A_PATH
     return wait if wait >= SHORTEST_PATIENCE else timedelta()
 
@@ -152,6 +153,7 @@ def recompute(
     while day < until:
         following = next_start("day", day)
         bounds = {"since": max(day, start_of("hour", since)), "until": min(following, end_of("hour", until))}
+        # Hours without raw results stay unchanged, since their data were deleted.
         _execute("mark_hours_with_raw", **parameters, **bounds)
         yield RecomputeProgress("days searched", 1)
         day = following

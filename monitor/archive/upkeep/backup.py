@@ -165,6 +165,7 @@ def _require_room_for(file: Path, backup: BackupContents, into: Server) -> None:
             f"{file}: is from PostgreSQL {backup.server_major}, this server is {into.version}; "
             f"restore it into {backup.server_major} or later"
         )
+    # TimescaleDB's catalogue is part of the backup.
     wanted = backup.timescaledb
     if wanted is None or wanted == into.timescaledb:
         return

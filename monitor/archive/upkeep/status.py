@@ -33,6 +33,7 @@ class SiteCompleteness:
 
     site: str
     delivered: int
+    # A result for which the agent's disk had no room has no number, so it is not missing.
     missing: int
     dropped: int  # the agent's count since its spool was created
 

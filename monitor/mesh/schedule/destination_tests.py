@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from monitor.mesh.plan_rows import PlannedPath
 
 # A plan has tests of this window and both neighbours: results of a cycle take a window at most.
+# By whole windows, so that the plan changes only where a slot is planned late or another window begins.
 WINDOW_S = 600
 # An agent's clock may be ahead by this much (`probes.site.runner.slot.CLOCKS_APART_S`): its tests begin earlier.
 AHEAD_S = 1

@@ -132,10 +132,11 @@ def _add_peeringdb(rows: dict[str, list[Row]], ranges: RangeList) -> None:
 
 
 def _names_by_lan(rows: dict[str, list[Row]]) -> dict[Any, str]:
-    """PeeringDB numbers a LAN as its exchange; members have the name."""
+    """Exchange name by LAN."""
     exchanges = {row.get("id"): str(row["name"]) for row in rows["ix"] if row.get("name")}
     exchange_of = {row.get("id"): row.get("ix_id") for row in rows["ixlan"]}
     of_members = {row.get("ixlan_id"): str(row["name"]) for row in rows["netixlan"] if row.get("name")}
     lans = {row.get("ixlan_id") for table in ("ixpfx", "netixlan") for row in rows[table]}
+    # PeeringDB gives a LAN without a row the number of its exchange; members have the name too.
     names = {lan: exchanges.get(exchange_of.get(lan, lan)) or of_members.get(lan) for lan in lans}
     return {lan: name for lan, name in names.items() if name}

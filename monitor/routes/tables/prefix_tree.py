@@ -110,11 +110,12 @@ def _is_ipv4(prefix: int, high: Prefixes, low: Prefixes) -> NDArray[np.bool_]:
 
 
 def _split(ipv4_prefix: int, leaves: _Leaves) -> tuple[Starts, Starts]:
-    """Leaves cover the address space, so each ends at the next start."""
+    """Sorted starts and entries of both families."""
     high, low, entries = np.concatenate(leaves.high), np.concatenate(leaves.low), np.concatenate(leaves.entries)
     order = np.lexsort((low, high))
     high, low, entries = high[order], low[order], entries[order]
     is_ipv4 = _is_ipv4(ipv4_prefix, high, low)
+    # Leaves cover the address space, so each ends at the next start.
     ipv4_starts, ipv4_entries = low[is_ipv4] & np.uint64(0xFFFFFFFF), entries[is_ipv4]
     changes = _changes(ipv4_entries)
     ipv4 = ipv4_starts[changes].astype(np.uint32), ipv4_entries[changes].astype(np.uint32)

@@ -59,9 +59,9 @@ def _layout_of(spec: Spec) -> str:
 
 
 def _with_a_sign_for_its_tooltip(layer: Spec) -> Spec:
-    """Set a constant, so that Vega calls for a tooltip."""
     if "tooltip" not in layer.get("encoding", {}):
         return layer
+    # Vega calls for a tooltip only where a layer has one.
     return {**layer, "encoding": {**layer["encoding"], "tooltip": {"value": "…"}}}
 
 

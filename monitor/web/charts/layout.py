@@ -149,8 +149,8 @@ def filled(layout: Spec, window: TimeAxis, datasets: dict[str, list[Row]]) -> Sp
 
 
 def _shift(spec: Spec, zone: ChartZone) -> None:
-    """Shift times by the zone's offset, since Vega draws only UTC and browser time; charts.js subtracts it in
-    addresses."""
+    """Shift all times of a chart by its zone's offset."""
+    # Vega draws only UTC and browser time; charts.js subtracts the offset in addresses.
     spec["usermeta"] = {"offset_ms": zone.offset_ms, "zone": zone.label}
     for parameter in spec["params"]:
         parameter["value"] += zone.offset_ms

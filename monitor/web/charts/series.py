@@ -232,8 +232,8 @@ def loss_text(point: SeriesPoint) -> str:
 
 
 @lru_cache(maxsize=4096)
+# Cached, since most bursts of a day have the same counts.
 def _loss_words(lost: int, sent: int) -> str:
-    """Cached, since most bursts of a day have the same counts."""
     return f"{lost if lost > 0 else 'none'} of {sent} lost: {figures.loss(lost, sent)}"
 
 
@@ -276,7 +276,7 @@ def _extent(point: SeriesPoint, step_s: int) -> Row:
 
 
 def rounded(value: float | None) -> float | None:
-    """Five significant digits: more than a chart shows, half the bytes."""
+    # Five significant digits are more than a chart shows, and half the bytes.
     return None if value is None else float(f"{value:.5g}")
 
 

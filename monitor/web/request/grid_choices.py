@@ -121,7 +121,8 @@ def _loaded(choices: Choices, now: datetime) -> Grid:
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """Pause garbage collection, a third of the time of loading 90,000 paths."""
+    """Pause garbage collection."""
+    # It takes a third of the time of loading 90,000 paths.
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -37,6 +37,7 @@ def message_bytes(echo_format: echo.EchoFormat, largest_bytes: int, error_bytes:
     """
     if echo_format.ip_header:
         return max(icmp_errors.LONGEST_BYTES, icmp_errors.MOST_BYTES - echo.MIN_PACKET_BYTES + largest_bytes)
+    # Over raw IPv6 the kernel verifies the checksum and reports truncated lengths.
     if echo_format.errors_among_replies:
         return max(icmp_errors.MOST_BYTES, error_bytes)
     return echo.ICMP_HEADER_BYTES + largest_bytes + 1

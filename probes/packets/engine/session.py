@@ -219,6 +219,7 @@ def run_sessions(
     Sessions above `CORE_PACKETS_PER_S` get threads, and no `after_step`.
     """
     if len(sessions) > 1 and sum(session.packets_per_s for session in sessions) > CORE_PACKETS_PER_S:
+        # Threads let the kernel send and receive in parallel.
         with ThreadPoolExecutor(len(sessions)) as threads:
             for future in [threads.submit(_run_in_turn, [session], deadline, timeout_s) for session in sessions]:
                 future.result()

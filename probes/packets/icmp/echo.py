@@ -119,6 +119,7 @@ class EchoFormat:
         fields["number"] = numbers
         sums = self._constant_sum + (numbers >> 16) + (numbers & 0xFFFF) + sequences + tail_sums
         fields["balance"] = ALL_ONES - internet_checksum(ALL_ONES - flows + internet_checksum(sums))
+        # IPv6: the kernel's sum is constant for a pair of addresses, since everything else adds up to the flow.
         if self.family == 4:
             fields["checksum"] = flows
 

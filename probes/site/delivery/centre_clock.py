@@ -103,6 +103,7 @@ class CentreClock:
 
     def utc_now(self) -> datetime:
         """Our clock's time, or the centre's where ours is surely wrong."""
+        # With a clock an hour ahead, all slots of the next hour would be missed.
         return datetime.fromtimestamp(self._wall_s() - (self.off_s() or 0.0), UTC)
 
 

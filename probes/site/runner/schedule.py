@@ -47,6 +47,7 @@ class Aligned(BaseSchedule):
 
     def is_due(self, last_run_at: datetime) -> tuple[bool, float]:
         """Whether it has not run in this interval, and seconds until due, for the same moment."""
+        # Read once: a boundary between two readings would skip an interval.
         now = self.now()
         state: tuple[bool, float] = schedstate(self.number(now) != self.number(last_run_at), self._until_next_s(now))
         return state

@@ -154,6 +154,7 @@ class Slots:
                 if error.outcome is Outcome.TOOL_FAILURE and late > LATE and left_s < CLOCKS_APART_S:
                     detail = f"started {late.total_seconds():.1f} s late, its slot ended before it finished: {error}"
                     raise ProbeError(detail, outcome=Outcome.MISSED) from error
+                # The server may be busy, or not listen yet because clocks differ.
                 if error.outcome not in COME_AGAIN or left_s < _needed_s(slot) + TRY_AGAIN_S:
                     raise
             self._pause.wait(TRY_AGAIN_S)

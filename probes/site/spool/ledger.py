@@ -108,6 +108,7 @@ def claim(connection: sqlite3.Connection, cycle: Cycle, *, is_first: bool) -> ra
     row = connection.execute(
         "SELECT newest, taken FROM test WHERE name = ? AND every_s = ?", (cycle.test, cycle.every_s)
     ).fetchone()
+    # The clock may have been set back while the agent was down: numbers then recur.
     if row == (cycle.number, True) or (not is_first and row is not None and cycle.number < row[0]):
         return None
     _set_newest(connection, cycle, taken=True)

@@ -8,6 +8,7 @@ SUFFIX = "_bidir_reverse"
 
 
 def one_direction(report: Json, reverse: bool) -> Json:
+    # Before 3.17 only the streams' names show that a test is bidirectional.
     if f"sum_received{SUFFIX}" not in report["end"]:
         return report
     start, served = report["start"], report.get("server_output_json")

@@ -279,6 +279,7 @@ def _level_since_end(newest: Floats, before: float, after: float) -> float:
     """The median of the bursts after the last that is not back, or of all."""
     is_back = _is_back(newest, before, after)
     since_end = newest[len(newest) - int(np.argmin(is_back[::-1])) :] if not is_back.all() else newest
+    # A median of bursts before and after the end may lie where no burst was.
     values = since_end if len(since_end) else newest[is_back]
     return float(np.median(values if len(values) else newest))
 

@@ -113,6 +113,7 @@ def onset_of_untracked(row: IncidentPath, until: datetime) -> Beginning:
         return Beginning(row.since, before[-1].at, row.since, str(row.path), TESTS) if before else by_rule
     if by is None or (DIRECTION in row.figures and isinstance(by, BurstLevel)):
         return by_rule  # the RTTs of pings need not show a change of a one-way delay
+    # Later bursts tell nothing about the onset, and bursts after the end blur it.
     until = min(until, row.added_at)
     searched = max(LEAST_SEARCH, min(row.added_at - row.since, LONGEST_RAW))
     since = min(max(row.since - searched, until - LONGEST_RAW), until)

@@ -60,6 +60,7 @@ def _sent_before_outage(bursts: BurstColumns, spacing: Spacing, lost_s: float, b
     is_sent = number < bursts.sent[:, np.newaxis]
     missing = np.maximum(spacing.packets - bursts.sent, 0.0)[:, np.newaxis]
     begins_s = bursts.at_s[:, np.newaxis]
+    # Packets set aside make a packet's own time uncertain.
     sent_s = begins_s + (number + missing / 2.0) * spacing.most_s
     latest_s = begins_s + (number + missing) * spacing.most_s + spacing.slack_s
     is_answered = is_sent & ~np.isnan(bursts.rtts_ms) & (sent_s < lost_s)

@@ -60,6 +60,7 @@ class LostOrder:
         """
         sent, answered = self.sent + self.loaded_sent, self.received + self.loaded_received
         is_none, has_other = self.received == 0.0, self.loaded_received > 0.0
+        # All answered packets come before the first lost one; with `is_back`, after the last.
         is_cut = np.where(is_none, has_other, self.received == self.last_reply + 1.0)
         is_back = np.where(is_none, has_other, self.sent - self.received == self.first_reply)
         is_loaded = (self.loaded_sent > 0.0) & (answered < sent)

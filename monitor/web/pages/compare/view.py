@@ -135,10 +135,10 @@ def _metrics(request: HttpRequest) -> tuple[ComparedMetric, ...]:
 
 
 def _load(path_id: int, packet_bytes: int, shown: ShownPeriod) -> PathData:
-    """Loss is pooled later, when the common time axis is known."""
     series = path_series(path_id, packet_bytes, shown.since, shown.until)
     return PathData(
         series=series,
+        # Pooled later, when the common time axis is known.
         pooled=series,
         hours=hours_of(series, shown.since, shown.until),
         tests=throughput_series(path_id, shown.since, shown.until),

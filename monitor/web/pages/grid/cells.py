@@ -120,8 +120,9 @@ def _is_set_aside(grid: Grid, path: PathFigures) -> bool:
 
 
 def _classed(metric: Metric, path: PathFigures) -> float:
-    """Figure that decides the band: of a loss the proven part, so that 1 lost of 10 is not 10%."""
+    """Figure that decides the band."""
     value = path.value or 0.0
+    # The proven part of a loss, so that 1 lost of 10 is not 10%.
     return value if metric is not Metric.LOSS or path.proven_loss_ratio is None else path.proven_loss_ratio
 
 
@@ -273,8 +274,8 @@ def _of_level(now: LossSegment, at: datetime) -> str:
 
 
 def _none_lost(path: PathFigures) -> str:
-    """STAMP packets of the same time may be lost: then only round trips had no loss."""
     of_stamp = path.directions
+    # STAMP packets of the same time may be lost: then only round trips had no loss.
     is_lossy = of_stamp is not None and (of_stamp.forward_lost or of_stamp.reverse_lost or of_stamp.undecided)
     return "no round trip lost" if is_lossy else "no loss"
 

@@ -96,8 +96,9 @@ def setting_text(name: str, value: str | None) -> str:
 
 
 def _or_unknown(name: str, settings: dict[str, str]) -> str:
-    """Plain setting, to compare and copy; quantities other than sysctls have units."""
+    """A setting, with units unless it is a sysctl."""
     value = settings.get(name, UNKNOWN)
+    # Sysctls stay as they are, to compare and copy.
     return value if name.startswith("net.") or value == UNKNOWN else setting_text(name, value)
 
 

@@ -191,9 +191,10 @@ def load_chart(path_id: int, shown: ShownPeriod, packet_bytes: int | None) -> Ch
 
 
 def _newest_at(series: Series, until: datetime) -> datetime | None:
-    """Newest burst, not the last step, which only begins before it."""
+    """Time of the newest burst; None without points."""
     if not series.points:
         return None
+    # The last step only begins before the newest burst.
     since, step = series.points[-1].at, timedelta(seconds=series.step_s)
     end = min(since + step, until + timedelta(microseconds=1))
     begin = max(since, end - timedelta(hours=1))

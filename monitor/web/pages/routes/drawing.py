@@ -265,6 +265,7 @@ def _shape(key: LinkKey, placed: GraphLayout) -> str:
 
 
 def _port(box: Box, toward: Box) -> float:
-    """Height where a line leaves, so that lines part at once."""
+    """Height where a line leaves a box."""
     most = max(0.0, box.height / 2 - 6)
+    # Slightly toward its end, so that lines part at once.
     return box.y + max(-most, min(most, (toward.y - box.y) * 0.12))

@@ -109,7 +109,8 @@ def load_routes(at: datetime, wanted: RouteFilter, opened: Collection[str]) -> M
 
 
 def _paths(at: datetime, site: str | None) -> _Paths:
-    """Uses lists, not joins: a mesh has few hosts and many paths."""
+    """Paths in use at a moment, of a site or all."""
+    # Lists, not joins: a mesh has few hosts and many paths.
     rows = Site.objects.values_list("id", "name", "region")
     site_of = {site_id: name for site_id, name, _ in rows}
     host_site = {host_id: site_of[site_id] for host_id, site_id in Host.objects.values_list("id", "site_id")}

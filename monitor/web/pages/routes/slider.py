@@ -93,7 +93,7 @@ def slider(at: datetime | None, since: datetime, until: datetime, steps: list[Ch
 
 
 def _whole_second(at: datetime) -> datetime:
-    """Rounded up, so that the change has happened by then."""
+    # Rounded up, so that the change has happened by then.
     return at if at.microsecond == 0 else at.replace(microsecond=0) + timedelta(seconds=1)
 
 

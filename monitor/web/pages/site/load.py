@@ -94,12 +94,13 @@ def load_site(name: str, shown: ShownPeriod, packet_bytes: int | None, now: date
 
 
 def _links(site: Site, paths: Sequence[Path], now: datetime) -> tuple[SiteLink, ...]:
-    """Links that a site's agent reads; a shared interface is listed with its first path."""
+    """Links that a site's agent reads."""
     own = {path.pk: path for path in paths if path.source.site == site}
     links: dict[tuple[object, ...], SiteLink] = {}
     for use in link_uses(list(own), {}, now):
         path, read = own[use.path_id], use.newest
         place = (use.path_id, use.test) if read is None else (path.source.pk, read.router, read.interface)
+        # An interface that several paths share is listed with the first.
         links.setdefault(place, SiteLink(path, use))
     return tuple(links.values())
 

@@ -211,7 +211,7 @@ def _period(since: datetime | None, first_day: datetime) -> str:
 
 
 def _floored_percent(ratio: float) -> str:
-    """Rounded down, so that no incident rounds to 100%."""
+    # Rounded down, so that no incident rounds to 100%.
     return "100%" if ratio >= 1.0 else f"{int(ratio * 10_000) / 100:.2f}%"
 
 

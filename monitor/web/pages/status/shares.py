@@ -113,7 +113,8 @@ def _shares(
 
 
 def _load_earlier(days: Sequence[datetime], hours: Sequence[datetime], now: datetime) -> _Earlier:
-    """All but the last two days and hours: their results may be on their way."""
+    """All but the last two days and hours."""
+    # Results of these may still be on their way.
     day, hour = days[-2], max(hours[0], hours[-1] - timedelta(hours=1))
     hourly = measured_shares(UptimeStep.HOUR, hours[0], hour, now) if hours[0] < hour else []
     return _Earlier(now, day, hour, measured_since(), measured_shares(UptimeStep.DAY, days[0], day, now), hourly)
@@ -125,9 +126,10 @@ def forget() -> None:
 
 
 def _current_shares(site_ids: Sequence[int], now: datetime) -> dict[int, float]:
-    """Current-data share of sites in their first hour: only whole hours count plans."""
+    """Share of paths with current data, of sites in their first hour."""
     if not site_ids:
         return {}
+    # Only whole hours have counts of planned measurements.
     sources = dict(Path.objects.filter(source__site__in=site_ids, retired_at=None).values_list("id", "source__site_id"))
     states: dict[int, list[PathState]] = defaultdict(list)
     for path_id, condition in conditions_at(now, sources).items():

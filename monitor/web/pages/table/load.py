@@ -157,8 +157,9 @@ def _lacks_since(query: TableQuery, read_at: datetime, now: datetime) -> datetim
 
 
 def _measure(metric: Metric, cells: Iterable[TableCell]) -> MetricFormat:
-    """Format with bands over the cells. Estimates have none: lower bounds cannot be told from them."""
+    """The metric's format, with bands over the cells."""
     measure = measure_of(metric)
+    # Lower bounds, which are in no band, cannot be told from estimates here.
     if metric is Metric.ESTIMATE:
         return measure
     return measure.over((cell.value for cell in cells), lower_is_worse=metric.lower_is_worse)
@@ -306,6 +307,6 @@ def _row(
 def _cell(
     measure: MetricFormat, value: float, loss_bound_ratio: float, paths: int = 0, has_outage: bool = False
 ) -> TableCellView:
-    """A loss of 0 is shown as its upper bound, as everywhere."""
+    # A loss of 0 is shown as its upper bound, as everywhere.
     text = shown.loss_bound(loss_bound_ratio) if loss_bound_ratio > 0 else measure.words(value)
     return TableCellView(measure.style(value) + " outage" * has_outage, text, paths, has_outage)
