@@ -100,7 +100,7 @@ def build() -> dict[str, Any]:
 
 
 def _provisioned(rule: GrafanaRule) -> dict[str, Any]:
-    """Query A returns labelled numbers by row; C compares them with the threshold."""
+    # Query A returns labelled numbers by row; C compares them with the threshold.
     query = SqlQuery("A", sql(rule.query), "table")
     threshold = {
         "refId": "C",

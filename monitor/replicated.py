@@ -1,7 +1,7 @@
 """Transactions that a standby must have before a delivery is acknowledged (SOUNDINGS_ACKNOWLEDGE=standby).
 
 PostgreSQL's wait (`synchronous_commit = remote_apply`) has no timeout: `WAIT_S` cancels it, and the agent delivers
-again. It does not wait for transactions that wrote nothing, so each writes an empty WAL message.
+again.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ DATA_DIR = environment.data_folder()
 
 
 def _secret_key() -> str:
-    """Without a configured key it is random: sessions end with the process."""
+    # Without a configured key it is random: sessions end with the process.
     given = environment.read("SOUNDINGS_SECRET_KEY")
     kept = DATA_DIR / "secret_key"
     if given or not kept.exists():

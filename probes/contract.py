@@ -274,7 +274,7 @@ class CycleKind(Kind):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotKind(Kind):
-    """A kind whose tests fill their path, each in a slot with both hosts to itself."""
+    """A kind of tests that fill their path, each in a slot with both hosts to itself."""
 
     schedule: ClassVar[Literal["cycle", "slot"]] = "slot"
 

@@ -70,7 +70,8 @@ def _close_tree(path: Path) -> None:
 
 
 def _close(path: Path) -> bool:
-    """Remove others' permissions; False for symbolic links, other users' or vanished files."""
+    """Remove others' permissions; False if impossible."""
+    # Symbolic links, other users' and vanished files are left alone.
     with contextlib.suppress(FileNotFoundError):
         status = path.lstat()
         if stat.S_ISLNK(status.st_mode) or status.st_uid != os.geteuid():

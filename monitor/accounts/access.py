@@ -1,7 +1,6 @@
 """Access control for pages and the users' API: login, role, token or shared link.
 
-A request with a token is judged by the token alone, also where reading is open; SOUNDINGS_PUBLIC_STATUS=1 opens only
-the status page. Not here: agents (`monitor.agents.authentication`).
+A token alone judges its request, also where reading is open; SOUNDINGS_PUBLIC_STATUS=1 opens only the status page.
 """
 
 from __future__ import annotations
@@ -120,7 +119,7 @@ def _limit(request: HttpRequest) -> HttpResponse | None:
 
 
 def _bearer_token(request: HttpRequest) -> str | None:
-    """Bearer token, or None: other schemes, such as Basic, belong to a proxy."""
+    # Bearer token, or None: other schemes, such as Basic, belong to a proxy.
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else None
 
@@ -156,7 +155,7 @@ def _refuse_token(request: HttpRequest, token: str, action: Action) -> HttpRespo
 
 
 def _csrf_placeholder(request: HttpRequest) -> HttpResponse:
-    """Never called: stands for a view that is not exempt from CSRF checks."""
+    # Never called: stands for a view that is not exempt from CSRF checks.
     raise NotImplementedError
 
 

@@ -44,7 +44,7 @@ def client_network(request: HttpRequest) -> str:
 
 
 def _is_trusted_proxy(address: str) -> bool:
-    """Clients of our Unix socket are trusted."""
+    # Clients of our Unix socket are trusted.
     parsed = _parse_address(address)
     if parsed is None:
         return not address

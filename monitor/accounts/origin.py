@@ -62,7 +62,7 @@ def _table_rows() -> Iterator[list[str]]:
 
 
 def _written(end: tuple[object, ...]) -> set[str]:
-    """Both spellings in /proc/net/tcp and tcp6: an IPv6 socket can have IPv4 addresses."""
+    # Both spellings in /proc/net/tcp and tcp6: an IPv6 socket can have IPv4 addresses.
     parsed = ipaddress.ip_address(str(end[0]).partition("%")[0])
     address = getattr(parsed, "ipv4_mapped", None) or parsed
     forms = {address.packed, bytes(10) + b"\xff\xff" + address.packed} if address.version == 4 else {address.packed}

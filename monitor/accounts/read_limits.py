@@ -1,7 +1,6 @@
-"""Limits of a reader, enforced by PostgreSQL.
+"""Limits of a reader, enforced by PostgreSQL's row-level security and the views of `limited_role`.
 
-During a limited request the connection has the role `LIMITED` of `monitor.stack.access`; row-level security (migration
-`0002_squashed_0006_read_policies`) and the views of `limited_role` hide other sites. All else runs as the tables'
+During a limited request the connection has the role `LIMITED` of `monitor.stack.access`; all else runs as the tables'
 owner, who sees all rows.
 """
 

@@ -1,7 +1,6 @@
 """Single sign-on by OpenID Connect: authorization code flow with PKCE, state and nonce, by Authlib.
 
-ID tokens are checked by OpenID Connect Core, section 3.1.3.7: signature, issuer, audience, times and nonce. Metadata
-and keys are fetched at each login, so that new keys are known at once.
+ID tokens are checked by OpenID Connect Core, section 3.1.3.7. Metadata and keys are fetched at each login.
 """
 
 from __future__ import annotations
@@ -165,7 +164,8 @@ def _groups(claim: Any) -> list[str]:
 
 
 def _set_grant(user: User, grant: Grant) -> None:
-    """Replace role and limit; losing a role ends the sessions in all browsers."""
+    """Replace role and limit."""
+    # Losing a role ends the sessions in all browsers.
     taken = {str(role) for role in roles_of(user)} - {grant.role}
     give_role(user, None if grant.role is None else Role(grant.role))
     if taken:

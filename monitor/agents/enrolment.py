@@ -137,5 +137,5 @@ def _note_wrong_code(address: str) -> None:
 
 
 def _counter(address: str) -> str:
-    """Redis counter of wrong codes; it limits load, code length prevents guessing."""
+    # Redis counter of wrong codes; it limits load, code length prevents guessing.
     return f"wrong-enrolment-codes-{token_digest(address)}"

@@ -1,7 +1,6 @@
 """Bind a site's token to the agent that uses it first, by its latest start (`probes.site.identity`).
 
-Two agents never deliver as the same site. A moved data folder's later start takes over; a new folder needs a new token
-(`manage.py site rotate`).
+A moved data folder's later start takes over; a new folder needs a new token (`manage.py site rotate`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Agent API: plan, results, on-demand pings, without login. docs/api.md has the requests and statuses.
 
 Besides, 409 where another agent holds the token (`monitor.agents.holders`), and POST /api/agent/on-demand-pings: an
-OnDemandPingReport as JSON to 200 {}; 410 where that run is over. Nothing is queued here: a refused agent keeps its
-results and retries.
+OnDemandPingReport to 200 {}; 410 where that run is over.
 """
 
 from __future__ import annotations

@@ -52,9 +52,8 @@ def clustering(bursts: ArrayLike, lossy: ArrayLike, sent: ArrayLike, lost: Array
 def dispersion(parts: Iterable[tuple[Floats, Floats]]) -> float:
     """Variance of the packets lost by a burst over independent losses, at least 1: divide counts by it.
 
-    `parts` have packets sent and lost by burst. Mean square successive difference (von Neumann, "Distribution of the
-    ratio of the mean square successive difference to the variance", 1941) of bursts or pairs of neighbours; 1 below
-    LEAST_FREEDOM.
+    `parts` have packets sent and lost by burst. Mean square successive difference (von Neumann 1941) of bursts or pairs
+    of neighbours; 1 below LEAST_FREEDOM.
     """
     arrays = list(parts)
     return max(1.0, *(_dispersion(arrays, neighbours) for neighbours in (1, 2)))

@@ -1,8 +1,7 @@
 """Daily congestion: hours of the day in which a path's minimum RTT is above its base, on most days, as a full queue
-raises the minimum.
+raises it.
 
-Time series latency probes: M. Luckie et al., "Challenges in Inferring Internet Interdomain Congestion", IMC 2014; A.
-Dhamdhere et al., "Inferring Persistent Interdomain Congestion", SIGCOMM 2018.
+M. Luckie et al., IMC 2014; A. Dhamdhere et al., "Inferring Persistent Interdomain Congestion", SIGCOMM 2018.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The direction in which a path loses packets, and of a step in its delay, without synchronised clocks.
 
-Counted losses (RFC 8762) are tested against the usual loss and equal loss in both directions (conditional test of two
-binomials, Przyborowski and Wilenski, Biometrika 31, 1940). A network step changes the RTT as much as a one-way delay; a
+Losses (RFC 8762) are tested by Przyborowski and Wilenski's conditional test (1940). A network step changes the RTT; a
 clock step changes both delays with opposite signs and the RTT not at all.
 """
 
@@ -242,6 +241,6 @@ def _change(before_ms: Sequence[float], after_ms: Sequence[float]) -> tuple[floa
 
 
 def _median_error(values_ms: Floats) -> float:
-    """Standard error sqrt(pi / 2) times the mean's, from 1.4826 MAD."""
+    # Standard error sqrt(pi / 2) times the mean's, from 1.4826 MAD.
     deviation_ms = 1.4826 * np.median(np.abs(values_ms - np.median(values_ms)))
     return float(1.2533 * deviation_ms / np.sqrt(len(values_ms)))

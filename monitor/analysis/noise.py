@@ -1,8 +1,8 @@
 """Test for changes beyond a path's noise, days of a period against days before: shape (paths, days), NaN or 0 sent
 without data.
 
-The larger p-value counts of Mann and Whitney's exact rank test and Student's t with the days' dispersion and
-correlation (quasi-likelihood: P. McCullagh and J. Nelder, "Generalized Linear Models", 2nd ed., 1989, section 4.5).
+The larger p-value of Mann and Whitney's exact rank test and Student's t with quasi-likelihood (P. McCullagh and J.
+Nelder, 1989, section 4.5) counts.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def apply(document: MeshDocument, now: datetime) -> MeshChanges:
 
 
 def _analyze() -> None:
-    """Update statistics: without them large meshes take minutes until autovacuum."""
+    # Update statistics: without them large meshes take minutes until autovacuum.
     tables = ", ".join(model._meta.db_table for model in (Site, Host, Path, Measurement, MeasurementPeriod))
     with connection.cursor() as cursor:
         cursor.execute(f"ANALYZE {tables}")

@@ -104,7 +104,7 @@ def _peak(level: LostPackets, troubles: Sequence[LostPackets]) -> float | None:
 def with_levels(
     metric: Metric, packet_bytes: int, figures: tuple[PathFigures, ...], *, is_smallest_size: bool
 ) -> tuple[PathFigures, ...]:
-    """The figures of now with their tracks' levels; without a track or packets those of the window. RTTs are of the
+    """The figures of now with their tracks' levels, or the window's without a track or packets. RTTs are of the
     smallest packets."""
     if metric is Metric.THROUGHPUT:
         return figures
@@ -125,7 +125,7 @@ def _loss_level(path: PathFigures, track: Track | None) -> LostPackets | None:
 
 
 def _proven(levels: Sequence[LostPackets | None], conditions: Sequence[Condition | None]) -> list[float]:
-    """Loss in trouble, else the lower 95% bound: 1 of 10 is not 10%."""
+    # Loss in trouble, else the lower 95% bound: 1 of 10 is not 10%.
     ratios = [0.0 if level is None else level.ratio for level in levels]
     rows = [
         (row, level.lost / level.together, level.sent / level.together)
@@ -162,7 +162,7 @@ def _with_rtt(path: PathFigures, track: Track | None) -> PathFigures:
 
 
 def _in_condition(metric: Metric, path: PathFigures, condition: Condition | None) -> PathFigures:
-    """The path in its condition's state: older packets may fill the window."""
+    # The path in its condition's state: older packets may fill the window.
     if condition is Condition.NOT_PERMITTED and path.state is not FigureState.NO_DATA:
         return replace(path, state=FigureState.NOT_MEASURED, value=None, value_measured=None, proven_loss_ratio=None)
     if condition is not Condition.DEAD or not path.sent:

@@ -131,7 +131,7 @@ def _schedule(schedule: TestSchedule) -> str:
 def _told_by_incidents(
     path_id: int, since: datetime, until: datetime, incidents: Iterable[Incident]
 ) -> Iterator[TtlChange]:
-    """At most one change per incident; from merged incidents once."""
+    # At most one change per incident; from merged incidents once.
     seen: set[TtlChange] = set()
     for incident in incidents:
         ttl_rows = (_ttl_change(row) for row in incident.paths.all() if row.path_id == path_id)

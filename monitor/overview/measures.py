@@ -104,7 +104,7 @@ STEP_STYLES = {
 
 
 def _steps(write: Callable[[float], str], ends: tuple[float, ...], *, lower_is_worse: bool) -> tuple[Band, ...]:
-    """The worst band is darkest; a single band has no end to name."""
+    # The worst band is darkest; a single band has no end to name.
     if not ends:
         return (Band(INFINITE, "step-0", "all about the same"),)
     styles = [f"step-{step}" for step in STEP_STYLES[len(ends) + 1]]

@@ -104,7 +104,7 @@ def _paths_of(incidents: Iterable[Incident]) -> set[int]:
 
 
 def _tally(counts: Sequence[ConditionCount], measured: int) -> Tally:
-    """Counts of paths: in lasting (part 1) or over (part 2) incidents, else by condition."""
+    # Counts of paths: in lasting (part 1) or over (part 2) incidents, else by condition.
     numbers: Counter[str] = Counter()
     for count in counts:
         is_trouble = count.condition.is_trouble

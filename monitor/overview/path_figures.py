@@ -201,7 +201,7 @@ def figures_now(asked: PathsNow) -> tuple[PathFigures, ...]:
 
 
 def _rate_now_bps(tests: NewestThroughput) -> float | None:
-    """An earlier test's rate would hide a failure."""
+    # An earlier test's rate would hide a failure.
     return tests.throughput_bps if tests.latest_outcome == Outcome.MEASURED else None
 
 

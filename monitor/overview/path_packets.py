@@ -48,7 +48,7 @@ def with_directions_now(
 
 
 def _with_counts(figures: tuple[PathFigures, ...], counts: Mapping[int, DirectionLosses]) -> tuple[PathFigures, ...]:
-    """None for a path that is down: earlier counts say nothing."""
+    # None for a path that is down: earlier counts say nothing.
     return tuple(
         replace(path, directions=counts[path.path_id])
         if path.path_id in counts and path.state is not FigureState.TOTAL_LOSS and counts[path.path_id].sent

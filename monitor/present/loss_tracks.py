@@ -262,8 +262,8 @@ class LossTracks:
 
 
 def as_told(condition: Condition, segments: tuple[LossSegment, ...]) -> tuple[LossSegment, ...]:
-    """The segments of a track as its condition tells them: a newest loss that is no trouble is clean, and goes on with
-    the clean segment before it. On its own it would be too high: packets that happened to be lost together begin it."""
+    """The segments of a track as its condition tells them: a newest loss that is no trouble joins the clean segment
+    before it."""
     *earlier, newest = segments
     if condition not in (Condition.NORMAL, Condition.AWAITED) or newest.state != LOSSY:
         return segments

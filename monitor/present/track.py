@@ -1,5 +1,5 @@
 """The condition of a path, and its tracks: segments of one signal, direction and packet size, newest last. `conditions`
-alone decides, by the first matching row of `_RULES`."""
+alone decides, by the first of its rules that holds."""
 
 from __future__ import annotations
 

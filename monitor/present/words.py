@@ -56,7 +56,7 @@ def begun(paths: Sequence[PresentPath]) -> datetime | None:
 
 
 def _worst_paths(paths: Iterable[PresentPath]) -> tuple[Condition | None, list[PresentPath]]:
-    """The worst condition of these paths that is a trouble, and the paths whose trouble has the same words."""
+    """The worst condition of these paths that is a trouble, and the paths that have this trouble in the same words."""
     troubled = [path for path in paths if path.condition.is_trouble]
     worst = max((path.condition for path in troubled), default=None)
     # A path whose loss is about at its limit is bad at one look and suspect at the next: the figure would jump.
@@ -176,8 +176,8 @@ def _loss_over(place: str, tracks: Sequence[Track], at: datetime | None) -> str:
 
 
 def _worst(tracks: Iterable[Track]) -> str:
-    """The worst loss of the troubles of these tracks, by the least that its packets prove; of several tracks their
-    packets together, as while it lasts: the highest of two alike is too high by chance."""
+    """The worst loss of the troubles of these tracks, by the least that its packets prove; several tracks are
+    pooled."""
     losses = [[of.lost for of in track.trouble if isinstance(of, LossSegment) and of.lost.lost] for track in tracks]
     worst = [max(of_track, key=lambda lost: lost.interval[0]) for of_track in losses if of_track]
     return lost_text(summed(worst)) if worst else "packets"

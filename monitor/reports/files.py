@@ -139,7 +139,7 @@ def _store(week: str, contents: dict[str, bytes], now: datetime) -> None:
 
 
 def _write(target: Path, content: bytes) -> None:
-    """Write a file readable only by its owner: reports name sites and troubles."""
+    # Write a file readable only by its owner: reports name sites and troubles.
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f".{target.name}.part")
     try:

@@ -40,7 +40,7 @@ def prepare(superuser_url: str, application_url: str) -> bool:
 
 
 def _rename_superuser(superuser_url: str, superuser: str, name: str) -> bool:
-    """Rename an earlier release's superuser; returns whether there was any."""
+    # Rename an earlier release's superuser; returns whether there was any.
     try:
         psycopg.connect(superuser_url).close()
     except psycopg.OperationalError as error:

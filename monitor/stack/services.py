@@ -277,7 +277,7 @@ class Stack:
         )
 
     def _with_redis(self, has_heartbeat: Callable[[], bool]) -> Callable[[], bool]:
-        """Treat the process as alive while Redis is down, which it waits for."""
+        # Treat the process as alive while Redis is down, which it waits for.
         url = self.environment.get("SOUNDINGS_REDIS_URL") or os.environ["SOUNDINGS_REDIS_URL"]
         return lambda: has_heartbeat() or not health.redis_answers(url)
 

@@ -32,7 +32,7 @@ def on_starting(server: _Any) -> None:
 
 
 def when_ready(server: _Any) -> None:
-    """Before the workers are forked."""
+    # Before the workers are forked.
     from monitor.web import warm  # Django is set up by now
 
     warm.prepare()

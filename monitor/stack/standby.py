@@ -57,7 +57,7 @@ def make_standby(superuser_url: str, folder: Path) -> None:
 
 
 def _wait_for_standby_in_deliveries(primary: psycopg.Connection) -> None:
-    """Let only transactions wait that ask: others would hang without the standby."""
+    # Let only transactions wait that ask: others would hang without the standby.
     database = sql.Identifier(primary.info.dbname)
     primary.execute(sql.SQL("ALTER DATABASE {} SET synchronous_commit = 'local'").format(database))
     primary.execute("ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (*)'")

@@ -1,7 +1,7 @@
 """gunicorn worker that gives a thread only to completely received requests, so slow senders hold sockets, not threads.
 
-Bodies above `FORM_BYTES` need permission by headers, above `HELD_BODY_BYTES` a small pool. Deadlines and limits of
-connections (total, address, token) apply, except to trusted proxies and Unix sockets.
+Bodies above `FORM_BYTES` need permission by headers. Limits of connections apply, except to trusted proxies and Unix
+sockets.
 """
 
 from __future__ import annotations
@@ -319,7 +319,7 @@ class Worker(gthread.ThreadWorker):
             self.poller.unregister(conn.sock)
 
     def _dispatch(self, conn: Connection, pool: futures.ThreadPoolExecutor, *, is_cut: bool = False) -> None:
-        """Dispatch a request; if cut, the connection closes after the answer."""
+        # Dispatch a request; if cut, the connection closes after the answer.
         incoming = self._stop_waiting(conn)
         assert incoming is not None
         conn.is_cut = is_cut
@@ -357,7 +357,7 @@ class Worker(gthread.ThreadWorker):
         conn.close()
 
     def _address_of(self, client: Any) -> str | None:
-        """IPv4 or IPv6 /64; None for Unix sockets and trusted proxies."""
+        # IPv4 or IPv6 /64; None for Unix sockets and trusted proxies.
         if not isinstance(client, tuple) or "*" in self.cfg.forwarded_allow_ips:
             return None
         address = ipaddress.ip_address(client[0].partition("%")[0])
@@ -368,7 +368,7 @@ class Worker(gthread.ThreadWorker):
 
 
 def _shut(conn: Any) -> None:
-    """Shut down receiving: the reader sees end of file and can respond."""
+    # Shut down receiving: the reader sees end of file and can respond.
     # Not the shutdown of a TLS socket, which would end the encryption of the answer too.
     with contextlib.suppress(OSError):
         socket.socket.shutdown(conn.sock, socket.SHUT_RD)

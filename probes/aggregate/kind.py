@@ -1,7 +1,7 @@
-"""The kind `aggregate`: a throughput test whose pairs of hosts send at the same time.
+"""The kind `aggregate`: a throughput test of several pairs of hosts at the same time, otherwise as its members' kind
+(`probes.kinds`).
 
-Everything but the names of its slots and results is that of the kind that its members run, which `probes.kinds` gives.
-The limit `throughput.max_parallel_tests` bounds how many members run here at once.
+The limit `throughput.max_parallel_tests` bounds the members that run here at once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class MemberProbe:
 
 
 def aggregate_of(single: SlotKind) -> SlotKind:
-    """The kind whose members are tests of the kind `single`."""
+    """The kind with members that are tests of the kind `single`."""
     report_of_single = single.report
     assert report_of_single is not None
 

@@ -1,9 +1,7 @@
-"""Sends the packet pairs and trains of a capacity measurement in sequence.
+"""Sends the packet pairs and trains of a capacity measurement in sequence and returns `EchoTrain`s.
 
-Takes an open channel, the address and the packet size; returns `EchoTrain`s. `probes.packets` sends and timestamps.
-
-The load on the far end is bounded: `PACKETS` echo requests in total, at most `LONG` back to back (the initial window of
-TCP, RFC 6928), in random order with random pauses.
+The load on the far end is bounded: `PACKETS` requests in total, at most `LONG` back to back (TCP's initial window, RFC
+6928).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Estimates the bottleneck capacity of a path from trains of echo requests. No I/O.
 
-Packet pair: Jacobson 1988; Bolot 1993; Carter and Crovella 1996. Minimum sum of RTTs: CapProbe (Kapoor, Chen, Lao,
-Gerla and Sanadidi, SIGCOMM 2004). Trains: Dovrolis, Ramanathan and Moore, "Packet-dispersion techniques and a
-capacity-estimation methodology", 2004.
+Minimum sum of RTTs: CapProbe (Kapoor and others, SIGCOMM 2004). Trains: Dovrolis, Ramanathan and Moore,
+"Packet-dispersion techniques and a capacity-estimation methodology", 2004.
 """
 
 from __future__ import annotations
@@ -190,10 +189,8 @@ def _check_per_packet(kinds: _TrainsByPurpose) -> Estimate | None:
 
 
 def _combine(kinds: _TrainsByPurpose) -> Estimate:
-    """Combine pairs and trains.
-
-    A token bucket passes pairs at line rate; cross traffic within a train makes its gaps differ.
-    """
+    # Combine pairs and trains. A token bucket passes pairs at line rate; cross traffic within a train makes its gaps
+    # differ.
     candidates = _candidates(kinds)
     settled = [rates for rates in candidates if rates.settled]
     medians_bps = [rates.median_bps for rates in settled]
@@ -241,7 +238,7 @@ def _rates(kind: str, trains: Sequence[EchoTrain]) -> _GapRates | None:
 
 
 def _check_rate_limit(result: Estimate, kinds: _TrainsByPurpose) -> Estimate:
-    """Detect ICMP rate limiting: trains lose their tail but not their head."""
+    # Detect ICMP rate limiting: trains lose their tail but not their head.
     heads = np.array([train.answered[0] for train in (*kinds.pairs, *kinds.long, *kinds.small)])
     tails = np.concatenate([train.answered[len(train) // 2 :] for train in (*kinds.long, *kinds.small)])
     head_share, tail_share = float(heads.mean()), float(tails.mean())

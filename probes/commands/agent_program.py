@@ -43,7 +43,7 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
 def _add_commands(
     parser: argparse.ArgumentParser, complete: list[str]
 ) -> argparse._SubParsersAction[argparse.ArgumentParser]:
-    """Measurements get options only if in `complete`, since each loads its module."""
+    # Measurements get options only if in `complete`, since each loads its module.
     parser.set_defaults(data=site.DATA, centre=None, token_file=None, limits=None, allow_plain_http=False)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     run = add_subcommand(commands, "run", "run the agent until it is told to stop")

@@ -25,7 +25,7 @@ def add_commands(
     complete: Collection[str],
     without: Collection[str] = (),
 ) -> None:
-    """Add all commands but those of `without`. Only those in `complete` get their options."""
+    """Add all commands except `without`. Only the commands in `complete` get their options."""
     for name, (module_name, summary) in COMMANDS.items():
         if name in without:
             continue

@@ -86,7 +86,7 @@ def _cut(text: str) -> str:
 def _parse_all(
     parser: argparse.ArgumentParser, parse: Any, arguments: Sequence[str], namespace: Any = None
 ) -> tuple[argparse.Namespace, list[str]]:
-    """Parse everything: argparse would report the rest with the outermost usage."""
+    # Parse everything: argparse would report the rest with the outermost usage.
     parsed, unknown = parse(arguments, namespace)
     if unknown:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{_suggestion(parser, unknown)}")

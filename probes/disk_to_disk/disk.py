@@ -32,7 +32,7 @@ class StepTimeout(ProbeError):
 
 @cache
 def _libc() -> ctypes.CDLL:
-    """Load system calls that Python lacks; not every system has them."""
+    # Load system calls that Python lacks; not every system has them.
     library = ctypes.CDLL(None, use_errno=True)
     library.mmap.restype = ctypes.c_void_p
     library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *(3 * [ctypes.c_int]), ctypes.c_long]

@@ -23,7 +23,7 @@ def _far_end() -> FarEnd:
 
 
 def _forbids(limits: Any, spec: DiskToDiskSpec) -> str | None:
-    """Free space is checked last, in permitted folders only."""
+    # Free space is checked last, in permitted folders only.
     from probes.disk_to_disk.scratch import free_bytes
 
     disk: DiskLimits = limits.disk

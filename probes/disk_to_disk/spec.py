@@ -21,23 +21,19 @@ STEPS = 6
 
 
 class DiskToDiskSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Transfer of a file from a disk at `source` to a disk at `address`, and a memory-to-memory transfer on that path.
-
-    Each of the two transfers takes at most `duration_s`. The sender listens on `port` for the receiver; with the tool
-    `iperf3` the receiver then listens on it for the sender's streams. `one_time_key` is a secret shared by the two
-    ends. `peer_iperf3` is as in `probes.transfers.spec`. The folders are not set here: each site sets its own.
-    """
+    """Transfer of a file from a disk at `source` to a disk at `address`, and a memory-to-memory transfer on that
+    path."""
 
     address: str
     source: str
     family: Literal[4, 6] = 4
-    port: int = 5201
+    port: int = 5201  # the sender's; with `iperf3` then the receiver's, for the streams
     tool: Tool = "fetch"
     file_bytes: int = 500_000_000
-    duration_s: int = 10
+    duration_s: int = 10  # maximum of each of the two transfers
     streams: int = 4
-    one_time_key: str | None = None
-    peer_iperf3: str | None = None
+    one_time_key: str | None = None  # secret shared by the two ends
+    peer_iperf3: str | None = None  # as in `probes.transfers.spec`
 
     @property
     def length_s(self) -> float:

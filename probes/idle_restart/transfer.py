@@ -1,7 +1,6 @@
 """Measures how long after a pause a TCP rate is back (slow start after idle), by TCP_INFO.
 
-With net.ipv4.tcp_slow_start_after_idle = 1, the default, each retransmission timeout of pause halves the congestion
-window, down to the initial window (RFC 2861, RFC 5681 section 4.1).
+Each retransmission timeout of pause halves the congestion window (RFC 2861, RFC 5681 section 4.1).
 """
 
 from __future__ import annotations
@@ -127,7 +126,7 @@ def evaluate(
 
 
 def _send(sender: socket.socket, duration_s: float) -> list[TransferSample]:
-    """Send as fast as possible; the first sample precedes the first byte."""
+    # Send as fast as possible; the first sample precedes the first byte.
     began = time.monotonic()
     samples = [TransferSample(0.0, counters_of(sender))]
     while (at_s := time.monotonic() - began) < duration_s:

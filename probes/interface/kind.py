@@ -34,7 +34,7 @@ def _probe() -> Probe[PolledSpec, tuple[InterfaceRun, ...]]:
 
 
 def _targets(task: InterfaceTask) -> tuple[Target, ...]:
-    """With a router, packets go to its address only."""
+    # With a router, packets go to its address only.
     router = task.spec.router
     if router is None:
         return targets_of_spec(task)

@@ -54,7 +54,7 @@ class SnmpLimits(msgspec.Struct, frozen=True, kw_only=True):
     hours: Hours = ALL_DAY
 
     def router(self, address: str) -> SnmpRouter | None:
-        """Return the first table whose networks contain an address."""
+        """Return the first table with a network that contains the address."""
         return next((router for router in self.routers if router.contains(address)), None)
 
     def forbids_router(self, address: str) -> str | None:

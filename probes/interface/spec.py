@@ -22,7 +22,7 @@ class InterfaceTarget(PacketTarget, frozen=True, kw_only=True):
 
 
 class InterfaceSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Read the counters of the interface by which packets to each target leave this host; with `router`, those of its
+    """Read the counters of the interface by which packets to each target leave this host; with `router`, of its
     `interface` over SNMP."""
 
     targets: tuple[InterfaceTarget, ...]

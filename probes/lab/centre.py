@@ -73,7 +73,7 @@ def _forward_until_the_end(
 
 
 def _close_all_but(*open_fds: int) -> None:
-    """Close inherited descriptors, which would keep namespaces and devices alive."""
+    # Close inherited descriptors, which would keep namespaces and devices alive.
     edges = [2, *sorted(open_fds), os.sysconf("SC_OPEN_MAX")]
     for before, after in itertools.pairwise(edges):
         # closerange() would take an empty range as all descriptors.

@@ -280,7 +280,8 @@ def _check_stamp_sites(document: _Document) -> None:
 
 
 def _path_settings(document: _Document, routed: Collection[tuple[str, str]]) -> dict[tuple[str, str], PathSettings]:
-    """Settings of every ordered pair; a path with a route has no delay of its own."""
+    """Settings of every ordered pair."""
+    # A path with a route has no delay of its own.
     sites = {site.name: site for site in document.site}
     pairs = [(a, b) for a in sites for b in sites if a != b]
     settings = {pair: explicit_settings(document.default) for pair in pairs}

@@ -1,9 +1,7 @@
 """PingER bursts: takes a `PingSpec`, returns a `Burst` for each target and packet size, each with an outcome.
 
-A name that does not resolve, a missing privilege, no route and total loss are different outcomes. A request that the
-kernel refuses counts neither as sent nor as lost: if no request of a burst was sent, the burst has the outcome of the
-first refusal; if some were sent, it is `measured`, and `detail` says how many are missing. `probes.packets.cycle` sends
-the requests.
+A request that the kernel refuses counts neither as sent nor as lost; if none was sent, the burst has the outcome of the
+first refusal.
 """
 
 from __future__ import annotations
@@ -67,8 +65,8 @@ def measure(
 ) -> tuple[Burst, ...]:
     """Measure all targets at once; return a burst for each target and size, in order.
 
-    Batches and kernel timestamps need 64-bit Linux, `plain` sockets not. `progress` gets the replies so far. Raises
-    ProbeError only for an invalid spec.
+    Unless `plain`, it needs 64-bit Linux. `progress` gets the replies so far. Raises ProbeError only for an invalid
+    spec.
     """
     return measure_all(spec, deadline, plain=plain, load_periods=load_periods, progress=progress).all()
 
@@ -142,7 +140,7 @@ def summary(burst: Burst) -> dict[str, float | None]:
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
-    """Interpolate linearly; for few numbers NumPy takes twenty times as long."""
+    # Interpolate linearly; for few numbers NumPy takes twenty times as long.
     place, between = divmod(share * (len(ordered) - 1), 1)
     low = ordered[int(place)]
     return low + between * (ordered[min(int(place) + 1, len(ordered) - 1)] - low)
@@ -186,7 +184,8 @@ class PlainIcmpProbe:
 
 
 def _socket_problems(spec: PingSpec, open_channel: Callable[..., Channel]) -> Iterator[str]:
-    """Why no socket opens; a missing family is a target's outcome instead."""
+    """Why no socket opens."""
+    # A missing family is a target's outcome instead.
     for family in sorted({target.family for target in spec.targets}):
         try:
             open_channel(family, dont_fragment=spec.dont_fragment).close()

@@ -1,7 +1,6 @@
-"""Bursts as columns: those of a cycle that have no more to tell than numbers, as arrays, without an object for each.
+"""Bursts as columns, without an object for each: `BurstArrays` has the bursts that consist of numbers alone.
 
-`BurstArrays` come from a cycle (`probes.packets.cycle`) or from a message (`probes.site.spool.blocks`). `PingResults`
-are all bursts of a cycle: in columns, and the others as `Burst`.
+`PingResults` has all bursts of a cycle: these in columns, the others as `Burst`.
 """
 
 from __future__ import annotations

@@ -88,7 +88,8 @@ class PingCycle:
         load_periods: LoadPeriods | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """`load_periods` is called after sending; `progress` gets the replies so far, several times a second."""
+        """`progress` gets the replies so far."""
+        # `load_periods` is called after sending, `progress` several times a second.
         self._spec = spec
         self._plain = plain
         self._load_periods = load_periods
@@ -235,7 +236,7 @@ class PingCycle:
         return sent_under_load(results, rows, loads)
 
     def _check_rate(self, shared: _SharedSocket, counts: BurstCounts, deadline: Deadline) -> None:
-        """Detect targets whose loss grows with our rate, among partial losses."""
+        """Detect targets with a loss that grows with our rate, among partial losses."""
         spec = self._spec
         suspects = [row for row in range(len(shared.rows)) if 0 < sum(counts.received[row]) < sum(counts.sent[row])]
         longest_s = rate_limit.longest_s(spec.spacing_s, spec.timeout_s, spec.min_spacing_s)

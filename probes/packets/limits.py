@@ -15,14 +15,14 @@ from probes.toml.keys import meaning
 
 
 class Paced(Protocol):
-    """A spec whose packets to an address are `spacing_s` apart."""
+    """A spec of packets to an address that are `spacing_s` apart."""
 
     @property
     def spacing_s(self) -> float: ...
 
 
 class PacketLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """The keys of a section for a kind whose cycles send packets at an even rate."""
+    """The keys of a section for a kind with cycles that send packets at an even rate."""
 
     section: ClassVar[str]
 

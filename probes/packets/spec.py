@@ -38,31 +38,20 @@ class PingTarget(PacketTarget, frozen=True, kw_only=True):
 
 
 class PingSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A ping cycle: `count` echo requests per target and packet size, `spacing_s` apart.
-
-    With the `pattern` "burst", as in PingER, each request follows the one before after `spacing_s`, size after size.
-    With "even", the sizes take turns, and each request is sent at a random time near the beginning of its part of
-    `spacing_s` (`probes.packets.engine.even`), so that repeated cycles have no pause between them. Even cycles neither
-    prime nor check for rate limits: their own rate is low, and a check would disturb the cycle that follows. A burst
-    leaves the key out, as before there were others.
-
-    `packet_bytes` are sizes of ICMP payload. A reply later than `timeout_s` after its request counts as lost, and as
-    late if it arrives within another `late_s`. As in PingER, an uncounted request of `priming_bytes` goes first, to
-    fill ARP and flow caches along the path; None sends none. With `dont_fragment`, a request larger than the path MTU
-    is refused or answered with an ICMP error, never fragmented. With `check_rate_limit`, a target with partial loss is
-    sent more requests at a higher rate, to detect rate limiting, but never less than `min_spacing_s` apart.
-    """
+    """A ping cycle: `count` echo requests per target and packet size, `spacing_s` apart."""
 
     targets: tuple[PingTarget, ...]
-    packet_bytes: tuple[int, ...] = (100, 1000)
+    packet_bytes: tuple[int, ...] = (100, 1000)  # of ICMP payload
     count: int = 10
     spacing_s: float = 1.0
-    timeout_s: float = 2.0
-    late_s: float = 1.0
-    priming_bytes: int | None = 56
-    dont_fragment: bool = False
-    check_rate_limit: bool = True
-    min_spacing_s: float = 0.02
+    timeout_s: float = 2.0  # later replies count as lost
+    late_s: float = 1.0  # and as late within this time after it
+    priming_bytes: int | None = 56  # size of a first, uncounted request, which fills ARP and flow caches; None: none
+    dont_fragment: bool = False  # requests above the path MTU are refused, or answered with an ICMP error
+    check_rate_limit: bool = True  # send a target with partial loss more requests, faster
+    min_spacing_s: float = 0.02  # of this check
+    # "even": the sizes take turns, at random times, without pause between cycles, priming or check
+    # (`probes.packets.engine.even`). Left out for "burst": size after size, as in PingER.
     pattern: Pattern | msgspec.UnsetType = msgspec.UNSET
 
     @property
@@ -117,23 +106,8 @@ Stamp = Literal["hardware", "kernel", "user"]
 class Burst(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="ping", tag_field="kind"):
     """A PingER measurement: `sent` echo requests of the same size to the same target.
 
-    `rtts_ms` has an entry for each request sent, in the order of sending, None if no reply came in time;
-    `sent` is its length, `received` the number of entries that are not None. When the outcome is not
-    `measured`, nothing was sent, `rtts_ms` is empty and `detail` gives the reason.
-
-    `late` counts lost requests with a reply after the timeout. `ttl` is the remaining TTL of the first reply in time,
-    `ttl_changes` the number of later replies whose TTL differs from the reply before. `stamp` is the least accurate
-    source of timestamps among the RTTs; `stamps_lost` counts RTTs that had to use the program's clock because a kernel
-    timestamp was missing. `clock_source` is the kernel's clock source. `waited` counts requests delayed by a full send
-    buffer. `path_mtu_bytes` is set if a request exceeded the path MTU. `rate_limited`: whether loss grows with our own
-    rate; None if not checked or undetermined. `flow` is that of all its requests (`probes.packets.flow`), as in the
-    traces of the path; agents of earlier versions do not report it. `source_address` is the local address of the
-    requests.
-
-    `loaded_rtts_ms` are the requests sent while a throughput test of ours ran from or to this host. They are left out
-    of all other fields, so that `sent` counts the others; None if there are none. If all requests of the burst were
-    sent so, `loaded_rtts_ms` is empty, the other fields are theirs, and the burst is delivered with `during_test`, as
-    by agents that do not tell packets apart.
+    Requests sent under load, `loaded_rtts_ms`, are left out of all other fields. If all were, the other fields are
+    theirs, and the burst is delivered with `during_test`.
     """
 
     target: str
@@ -142,25 +116,28 @@ class Burst(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="ping", tag
     packet_bytes: PacketBytes
     started_at: Moment
     outcome: Outcome
-    sent: SmallCount = 0
-    received: SmallCount = 0
-    late: SmallCount = 0
+    sent: SmallCount = 0  # length of `rtts_ms`; 0 unless the outcome is `measured`
+    received: SmallCount = 0  # entries of `rtts_ms` that are not None
+    late: SmallCount = 0  # lost requests with a reply after the timeout
     duplicates: SmallCount = 0
     reordered: SmallCount = 0
+    # In the order of sending; None where no reply came in time.
     rtts_ms: Annotated[tuple[RttMs | None, ...], Meta(max_length=LARGEST_SMALLINT)] = ()
-    ttl: Octet | None = None
-    ttl_changes: SmallCount = 0
-    stamp: Stamp | None = None
-    stamps_lost: SmallCount = 0
-    clock_source: ShortText | None = None
-    waited: SmallCount = 0
+    ttl: Octet | None = None  # remaining TTL of the first reply in time
+    ttl_changes: SmallCount = 0  # later replies with another TTL than the reply before
+    stamp: Stamp | None = None  # least accurate source of timestamps among the RTTs
+    stamps_lost: SmallCount = 0  # RTTs by the program's clock for lack of a kernel timestamp
+    clock_source: ShortText | None = None  # the kernel's
+    waited: SmallCount = 0  # requests delayed by a full send buffer
     errors: Annotated[tuple[IcmpError, ...], Meta(max_length=MAX_ICMP_ERRORS)] = ()
-    path_mtu_bytes: PositiveCount | None = None
-    rate_limited: bool | None = None
+    path_mtu_bytes: PositiveCount | None = None  # set if a request exceeded it
+    rate_limited: bool | None = None  # whether loss grows with our rate; None if not checked or undetermined
+    # of all requests, as in the path's traces (`probes.packets.flow`); earlier agents report none
     flow: IcmpFlow | None = None
-    source_address: ShortText | None = None
+    source_address: ShortText | None = None  # of the requests
+    # Requests sent while a throughput test of ours ran from or to this host; None if there are none, empty if all were.
     loaded_rtts_ms: Annotated[tuple[RttMs | None, ...], Meta(max_length=LARGEST_SMALLINT)] | None = None
-    detail: Text | None = None
+    detail: Text | None = None  # the reason if not `measured`
 
     @property
     def is_under_load(self) -> bool:

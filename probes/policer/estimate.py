@@ -1,7 +1,6 @@
 """Distinguishes policer, shaper and link, with rate and burst, by UDP trains. No I/O.
 
-At most burst + rate × time passes; beyond, a policer drops, a shaper delays, a full queue drops after delay. To exclude
-other loss, trains at two rates must pass the same rate.
+At most burst + rate × time passes; beyond, a policer drops, a shaper delays, a full queue drops after delay.
 """
 
 from __future__ import annotations
@@ -131,7 +130,7 @@ def _from_first(trains: Sequence[UdpTrain], base_s: float, peak_bps: float) -> t
 
 
 def _second_train(first: TrainFit, peak_bps: float, train_bytes: int) -> TrainPlan:
-    """Slower than the first: so that a share that passes is no rate."""
+    # Slower than the first: so that a share that passes is no rate.
     rate_bps = OVER * 8.0 * first.rate
     wanted = max(FEW_PACKETS, LEAST_SUSTAINED_S * rate_bps / 8.0 / IP_BYTES)
     most = min(train_bytes / 2.0, LONGEST_TRAIN_S * rate_bps / 8.0) / IP_BYTES
@@ -207,7 +206,7 @@ def fit_train(train: UdpTrain, base_s: float, limit: TrainFit | None = None) -> 
 
 
 def _highest_rise_s(train: UdpTrain, base_s: float, fit: TrainFit) -> float:
-    """Maximum delay behind a policer's first drop: noise, below a queue's."""
+    # Maximum delay behind a policer's first drop: noise, below a queue's.
     early = train.delay_s[: max(1, int(np.argmin(train.passed)) // 2)]
     noise_s = float(np.nanmedian(early)) - base_s if train.passed[: len(early)].any() else 0.0
     return min(max(LEAST_DELAY_S, NOISE * noise_s), NOT_QUEUED * fit.burst_bytes / fit.rate)
@@ -297,7 +296,7 @@ def _waiting(waiting: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 
 def _waits_before(train: UdpTrain, delays_s: Floats, burst_bytes: float, rise_s: float) -> bool:
-    """Whether burst packets were delayed: then a queue precedes the limit."""
+    # Whether burst packets were delayed: then a queue precedes the limit.
     ahead = delays_s[: max(1, int(0.7 * burst_bytes / train.ip_bytes))]
     return float(np.median(ahead)) > max(LEAST_DELAY_S, 0.25 * rise_s)
 
@@ -358,7 +357,8 @@ def _burst_again(train: UdpTrain, base_s: float, limit: TrainFit) -> tuple[float
 def _with_burst(
     found: PolicerEstimate, first: TrainFit, again: tuple[float, float] | None, rate: float
 ) -> PolicerEstimate:
-    """Add a recurring burst; without, a shaper is a link of changed rate."""
+    """Add a recurring burst."""
+    # Without a burst, a shaper is a link of changed rate.
     if found.verdict is PolicerVerdict.LINK:
         return found
     middle = first.burst_bytes if again is None else (first.burst_bytes + sum(again) / 2.0) / 2.0

@@ -71,7 +71,7 @@ class PolicerSlot(TransferSlot, frozen=True, kw_only=True, tag="policer", tag_fi
 
 
 class PolicerRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="policer", tag_field="kind"):
-    """Result of a policer test. Rates and bytes are those of IP packets, headers included."""
+    """Result of a policer test. Rates and bytes count IP packets, headers included."""
 
     target: str
     address: ShortText | None

@@ -139,7 +139,7 @@ def read_kernel_clock() -> KernelClock | None:
 
 @cache
 def _adjtimex() -> Any:
-    """Cached: opening the C library costs many times the call."""
+    # Cached: opening the C library costs many times the call.
     return getattr(ctypes.CDLL(None), "adjtimex", None)
 
 

@@ -58,7 +58,7 @@ def supervise(data: Path, heartbeat: Path, centre: str, stop: threading.Event) -
 
 @contextlib.contextmanager
 def _metrics(given: list[str], data: Path) -> Iterator[None]:
-    """Serve the metrics if an address is given; loads the module on use."""
+    # Serve the metrics if an address is given; loads the module on use.
     if not given:
         yield
         return

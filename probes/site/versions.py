@@ -11,7 +11,7 @@ def is_older(version: str, than: str) -> bool:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Without final zeros, so that 1.0 equals 1.0.0; empty if unreadable."""
+    # Without final zeros, so that 1.0 equals 1.0.0; empty if unreadable.
     leading = re.match(r"\d{1,9}(\.\d{1,9})*", version)
     numbers = [int(number) for number in leading[0].split(".")] if leading else []
     while numbers and numbers[-1] == 0:

@@ -8,8 +8,8 @@
 
 The first three carry `Authorization: Bearer TOKEN` and `probes.site.identity`; 409: another agent holds the token.
 Requests name their protocol version, answers the supported versions (`Soundings-Protocols`; 426: none fits) and the
-centre's clock, in epoch seconds. Bodies are JSON, a Batch may be MessagePack; requests may be compressed by gzip or
-zstd. Times are aware, UTC.
+centre's clock, in epoch seconds. Bodies are JSON, a Batch may be MessagePack; gzip and zstd are accepted. Times are
+aware, UTC.
 """
 
 from __future__ import annotations
@@ -209,19 +209,18 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class BurstBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Measured bursts of a test as columns, to be delivered. `bursts` are records of `probes.packets.columns.RECORD`,
-    `rtts_ns` the RTTs of all their requests, burst after burst, as little-endian integers of 64 bits, -1 where lost;
-    the other columns have a text for each burst, or none at all. `first` is the sequence of the first burst, the others
-    have the numbers after it. The rest is that of `Delivered`. A burst with ICMP errors, packets under load or requests
-    that were not sent is a `Delivered` of its own."""
+    """Measured bursts of a test as columns, to be delivered; other fields as in `Delivered`.
 
-    first: SequenceNumber = 0
+    A burst with ICMP errors, packets under load or requests that were not sent is a `Delivered` itself.
+    """
+
+    first: SequenceNumber = 0  # of the first burst; the others follow
     test: TestName
     family: Literal[4, 6]
     clock_source: ShortText | None
-    bursts: bytes
-    rtts_ns: bytes
-    targets: tuple[str, ...]
+    bursts: bytes  # records of `probes.packets.columns.RECORD`
+    rtts_ns: bytes  # of all requests, burst after burst: little-endian int64, -1 where lost
+    targets: tuple[str, ...]  # this and the next columns: a text for each burst, or none at all
     addresses: tuple[ShortText, ...]
     source_addresses: tuple[ShortText | None, ...]
     details: tuple[str | None, ...] = ()

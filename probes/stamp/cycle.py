@@ -40,7 +40,7 @@ def no_reflector(port: int) -> str:
 
 
 def stopped_reflector(port: int, answered: int) -> str:
-    """Why a target whose reflector ran partly is not measured.
+    """Why a target with a reflector that ran partly is not measured.
 
     Few packets to closed ports are answered, so losses are unknown.
     """

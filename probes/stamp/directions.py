@@ -1,8 +1,7 @@
 """Loss, duplicates and reordering of each direction, from sequence numbers alone.
 
-A counter value that never came back is reverse loss; other unanswered packets are forward loss. Undecided: packets
-after the last reply, around a reflector restart, or before its possible start. A forward duplicate with a lost reply
-hides a forward loss.
+A counter value that never came back is reverse loss; other unanswered packets are forward loss, or undecided. A forward
+duplicate with a lost reply hides a forward loss.
 """
 
 from __future__ import annotations

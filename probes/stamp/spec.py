@@ -40,7 +40,7 @@ HopLimit = Annotated[int, Meta(ge=0, le=255)]
 
 
 class StampTarget(PacketTarget, frozen=True, kw_only=True):
-    """A reflector. The DSCP of the packets is that of the spec."""
+    """A reflector."""
 
     port: Port = STAMP_PORT
     key: SharedKey | None = None  # packets are authenticated both ways; without, open
@@ -48,23 +48,20 @@ class StampTarget(PacketTarget, frozen=True, kw_only=True):
 
 
 class StampSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A STAMP cycle: `count` packets per target, `spacing_s` apart, with `packet_bytes` of UDP payload; those with a
-    key are larger where the key needs more.
+    """A STAMP cycle: `count` packets per target, `spacing_s` apart.
 
-    A reply later than `timeout_s` after its packet counts as lost, and as late if it arrives within another `late_s`.
-    The `pattern` is that of `probes.packets.spec.PingSpec`. `dscp` is that of the packets, and of the replies where the
-    reflector follows it. After them, a target is sent one packet that is not counted, to be told when the last reply
-    left, or a few if the last packet went unanswered, to read the reflector's counter.
+    Uncounted closing packets follow, which tell when the last reply left and, if the last packet went unanswered, the
+    reflector's counter.
     """
 
     targets: tuple[StampTarget, ...]
-    packet_bytes: int = 200
+    packet_bytes: int = 200  # of UDP payload; more where a key needs it
     count: int = 10
     spacing_s: float = 1.0
-    timeout_s: float = 2.0
-    late_s: float = 1.0
-    dscp: int = 0
-    pattern: Pattern | msgspec.UnsetType = msgspec.UNSET
+    timeout_s: float = 2.0  # later replies count as lost
+    late_s: float = 1.0  # and as late within this time after it
+    dscp: int = 0  # of the packets, and of replies where the reflector follows it
+    pattern: Pattern | msgspec.UnsetType = msgspec.UNSET  # as `probes.packets.spec.PingSpec`
 
     @property
     def is_even(self) -> bool:
@@ -86,7 +83,7 @@ class StampTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StampPeer(msgspec.Struct, frozen=True, kw_only=True):
-    """A host whose packets our reflector answers."""
+    """A host that our reflector answers."""
 
     address: str  # address or name
     family: Literal[4, 6] = 4
@@ -132,30 +129,9 @@ class ClockBound(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defau
 class StampBurst(
     msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="stamp", tag_field="kind"
 ):
-    """A STAMP measurement of a path: `sent` packets to its reflector in a cycle.
+    """A STAMP measurement of a path: `sent` packets to its reflector in a cycle; round trips as in `Burst`.
 
-    The round trip, as in `probes.packets.spec.Burst`: `rtts_ms` has an entry for each packet sent, in the order of
-    sending, None if no reply came in time, each without the time that the packet spent in the reflector. `sent` is its
-    length, `received` the number of entries that are not None. `duplicates` counts further replies to a packet,
-    `reordered` replies that overtook, of both directions together. `loaded_rtts_ms` are packets sent while a throughput
-    test of ours ran, left out of all other fields, as in `Burst`. When the outcome is not `measured`, nothing was
-    measured and `detail` gives the reason: `refused` if the host answers that nothing listens on the port.
-
-    `is_stateful`: whether the reflector counts its replies; None if undetermined, as without replies. `reflected` is
-    the number of our packets that reached it, by its counter, duplicates included. Every packet without a reply was
-    lost forward, lost reverse, or is one of `undecided`: those whose direction cannot be told, such as those after the
-    last reply; without a counter, all. A late reply is a reply.
-
-    `offset_lo_ms` and `offset_hi_ms` bound the reflector's clock less our own: no delay is negative, and where both
-    clocks claim an error, their difference is within the sum. Both are None without timestamps of the reflector. So a
-    delay forward is within [raw - offset_hi_ms, raw - offset_lo_ms], a delay reverse within [raw + offset_lo_ms,
-    raw + offset_hi_ms] (`delay_interval_ms`); neither is ever negative.
-
-    `follow_ups` counts the replies whose true send time the reflector told later (RFC 8972, section 4.7).
-    `is_authenticated`: all replies carried a valid HMAC. `dscp` is that of our packets. `is_path_series` is copied from
-    the plan: the centre stores `path_burst` too. `packet_bytes` is that of the spec. `peer_packets` are packets of the
-    target's own tests that the reflector of our agent received since the cycle before, None if not known.
-    `source_address` is the local address of our packets.
+    Every packet without a reply was lost forward, lost reverse, or is `undecided`. A late reply is a reply.
     """
 
     target: str
@@ -163,34 +139,37 @@ class StampBurst(
     family: Literal[4, 6]
     packet_bytes: PacketBytes
     started_at: Moment
-    outcome: Outcome
+    outcome: Outcome  # `refused` if nothing listens on the port
     port: Port = STAMP_PORT
-    dscp: Dscp = 0
-    is_path_series: bool = False
+    dscp: Dscp = 0  # of our packets
+    is_path_series: bool = False  # from the plan: the centre stores `path_burst` too
     sent: SmallCount = 0
     received: SmallCount = 0
     late: SmallCount = 0
-    duplicates: SmallCount = 0
-    reordered: SmallCount = 0
+    duplicates: SmallCount = 0  # further replies to a packet
+    reordered: SmallCount = 0  # replies that overtook, of both directions together
+    # Without the time in the reflector; in the order of sending, None where no reply came in time.
     rtts_ms: Annotated[tuple[RttMs | None, ...], Meta(max_length=LARGEST_SMALLINT)] = ()
     loaded_rtts_ms: Annotated[tuple[RttMs | None, ...], Meta(max_length=LARGEST_SMALLINT)] | None = None
     stamp: Stamp | None = None
     stamps_lost: SmallCount = 0
     clock_source: ShortText | None = None
     waited: SmallCount = 0
-    is_stateful: bool | None = None
-    is_authenticated: bool = False
-    reflected: Count | None = None
-    undecided: SmallCount = 0
+    is_stateful: bool | None = None  # whether the reflector counts its replies; None if undetermined
+    is_authenticated: bool = False  # all replies carried a valid HMAC
+    reflected: Count | None = None  # our packets at the reflector, by its counter, duplicates included
+    undecided: SmallCount = 0  # lost in an unknown direction, as after the last reply; without a counter, all
     forward: StampDirection = StampDirection()
     reverse: StampDirection = StampDirection()
+    # Bounds of the reflector's clock less our own, None without its timestamps: no delay is negative, and clocks differ
+    # by no more than the errors that both claim.
     offset_lo_ms: Real | None = None
     offset_hi_ms: Real | None = None
     own_clock: ClockBound | None = None
     far_clock: ClockBound | None = None
-    follow_ups: SmallCount = 0
-    peer_packets: Count | None = None
-    source_address: ShortText | None = None
+    follow_ups: SmallCount = 0  # replies with a true send time told later (RFC 8972, section 4.7)
+    peer_packets: Count | None = None  # of the target's tests at our reflector since the cycle before; None if unknown
+    source_address: ShortText | None = None  # of our packets
     detail: Text | None = None
 
     @property

@@ -301,7 +301,7 @@ def _signal_group(child: Child, number: signal.Signals) -> None:
 
 
 def _kill_tree(child: Child) -> None:
-    """Kill the child, its group and all descendants, which may have own groups."""
+    # Kill the child, its group and all descendants, which may have own groups.
     if child.process is None:
         return
     below = descendants(child.process.pid)

@@ -51,7 +51,8 @@ def _forbids(limits: Any, spec: ThroughputSpec) -> str | None:
 
 
 def _permitted(spec: ThroughputSpec, limits: Any) -> ThroughputSpec:
-    """Reduce the capture to the limits; a test needs none."""
+    """Reduce the capture to the limits."""
+    # A test needs no capture.
     if isinstance(spec.capture_packets, msgspec.UnsetType):
         return spec
     most = int(limits.section("throughput").max_capture_packets)

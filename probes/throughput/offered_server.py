@@ -135,7 +135,7 @@ class OfferedServer:
         self._output_ended.set()
 
     def _count(self, line: str) -> None:
-        """Count an interval's bits, not the summary's."""
+        # Count an interval's bits, not the summary's.
         self._summary = self._summary or SUMMARY_LINE.match(line) is not None
         interval = INTERVAL_LINE.match(line)
         if interval is not None and not self._summary:

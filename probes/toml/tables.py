@@ -85,10 +85,7 @@ class _File:
 
 
 class Table:
-    """A table of a file. `values` has its valid keys, `elements` those of its lists by index.
-
-    `name` is the key `name`, for messages: `site "slac"`.
-    """
+    """A table of a file."""
 
     def __init__(
         self,
@@ -99,6 +96,7 @@ class Table:
         parent: Table | None = None,
     ) -> None:
         self._file, self._data, self._place, self._parent = file, data, place, parent
+        # Valid keys; elements of lists by index.
         self.values: dict[str, Any] = {}
         self.elements: dict[str, dict[int, Any]] = {}
         self._tables: dict[str, list[Table]] = {}
@@ -106,6 +104,7 @@ class Table:
         self._struct, self._keys = self._choose(variants)
         self._is_named = bool(place) and isinstance(place[-1], int) and "name" in self._keys
         name = data.get("name")
+        # For messages: `site "slac"`.
         self.name = name if self._is_named and isinstance(name, str) and name.strip() else ""
         misspelt = self._report_unknown_keys()
         for key in self._keys.values():

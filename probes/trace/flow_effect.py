@@ -83,6 +83,6 @@ def _homogeneity(losses: Sequence[int], sent: Sequence[int]) -> float:
 
 
 def _critical(freedom: int) -> float:
-    """Quantile of chi-squared (Wilson and Hilferty, PNAS 17, 1931)."""
+    # Quantile of chi-squared (Wilson and Hilferty, PNAS 17, 1931).
     part = 2 / (9 * freedom)
     return float(freedom * (1 - part + NORMAL_QUANTILE * math.sqrt(part)) ** 3)

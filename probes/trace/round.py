@@ -1,7 +1,6 @@
 """A round of traces: which probe goes out when, and where routes join. No I/O; times in seconds.
 
-Targets are not probed below a join with another's route (a stop set, as in Doubletree), which is checked up to
-`MOST_CHECKS` times at a router.
+Targets are not probed below a join with another's route (a stop set, as in Doubletree).
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class EarlierRoute:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """From `ttl` down, the route is that of another target."""
+    """From `ttl` down, the route is another target's."""
 
     rank: int
     ttl: int
@@ -214,7 +214,7 @@ class RouteSearch:
         return MOST_ATTEMPTS if loses else CONFIRM_PROBES
 
     def _packets_to_confirm(self) -> int:
-        """Beyond a target's limit, as many more as hops."""
+        # Beyond a target's limit, as many more as hops.
         if self._packets_left is None:
             return MOST_ATTEMPTS
         return max(0, self._packets_left + self._max_hops - sum(hop.sent for hop in self.hops.values()))

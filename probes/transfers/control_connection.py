@@ -1,9 +1,7 @@
-"""The control connection of a test: authenticated messages over a TCP connection between its two ends.
+"""The control connection of a test: authenticated messages over a TCP connection between its two ends, not encrypted.
 
-Both ends hold the one-time key of the slot. In the handshake the listening end sends a nonce; the connecting end
-answers with its own nonce and an HMAC over both, and the listening end answers with its HMAC. A recorded handshake
-therefore cannot be replayed. Every message then carries an HMAC with a session key, its direction and its sequence
-number. Nothing is encrypted: there is only test data. Data streams use the same handshake with the session key.
+Both ends prove in a handshake with nonces that they hold the slot's one-time key. Every message carries an HMAC with a
+session key, its direction and its sequence number.
 """
 
 from __future__ import annotations
@@ -130,6 +128,6 @@ def read_exactly(connection: socket.socket, count: int, deadline: Deadline) -> b
 
 
 def _mac(key: bytes, label: bytes, *parts: bytes) -> bytes:
-    """HMAC-SHA256 over length-prefixed parts: different lists never encode alike."""
+    # HMAC-SHA256 over length-prefixed parts: different lists never encode alike.
     message = b"".join(LENGTH.pack(len(part)) + part for part in (b"soundings disk-to-disk", label, *parts))
     return hmac.digest(key, message, hashlib.sha256)

@@ -143,7 +143,7 @@ class SocketReader:
         return HEADER.pack(HEADER.size + len(body), SOCK_DIAG_BY_FAMILY, flags, 0, 0) + body
 
     def _is_ours(self, number: bytes) -> bool:
-        """Whether port and peer match: systems may ignore a request's port."""
+        # Whether port and peer match: systems may ignore a request's port.
         source_port, destination_port = struct.unpack_from("!HH", number)
         address = number[PEER_OFFSET : PEER_OFFSET + len(self._peer.packed)]
         port = source_port if self._streams.from_port else destination_port

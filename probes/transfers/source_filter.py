@@ -1,7 +1,6 @@
-"""Restricts a child process's sockets to source addresses, with a socket filter (BPF).
+"""Restricts a child process's sockets to source addresses, with a socket filter (BPF) on a copy (pidfd_getfd(2)).
 
-Filters a copy of the listening socket (pidfd_getfd(2)) and polls for UDP sockets. If not permitted, the server stays
-open, and the caller must check the served client.
+If not permitted, the server stays open, and the caller must check the served client.
 """
 
 from __future__ import annotations

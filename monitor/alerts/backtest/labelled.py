@@ -155,7 +155,7 @@ def quiet_alarms(traces: Sequence[LabelledTrace], changes: Sequence[RaisedChange
 
 
 def _trace(file: Path, number: int) -> LabelledTrace:
-    """Samples keep their order; after a clock step back, the next counts a cycle later."""
+    # Samples keep their order; after a clock step back, the next counts a cycle later.
     try:
         series = read(file.read_text(encoding="utf-8").split("\n"))
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""`manage.py alerts dead-letters`: list, retry or drop notifications whose delivery failed ten times."""
+"""`manage.py alerts dead-letters`: list, retry or drop notifications that could not be delivered in ten attempts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Group findings on many paths by their common cause (`monitor.analysis.alarms.grouping`), so that each cause has a
 single incident.
 
-RTT or loss, throughput and missing data are separate; low throughput joins bad RTT or loss of its path. Causes join and
-merge lasting incidents.
+RTT or loss, throughput and missing data are separate; low throughput joins bad RTT or loss of its path.
 """
 
 from __future__ import annotations
@@ -304,7 +303,8 @@ def _is_outbound_alone(cause: Cause) -> bool:
 def _agent_trouble(
     trouble: Trouble, cause: Cause, findings: Sequence[RuleFinding], snapshot: Snapshot
 ) -> tuple[str, ...]:
-    """The agent's own trouble; not if the minimum RTT rose too, since a busy host delays only some packets."""
+    """The agent's own trouble."""
+    # Not if the minimum RTT rose too, since a busy host delays only some packets.
     if trouble is not Trouble.ROUND_TRIPS or not _is_outbound_alone(cause):
         return ()
     if any(_minimum_rose(finding.figures) for finding in findings):

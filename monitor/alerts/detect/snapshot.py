@@ -360,7 +360,7 @@ def _newest(times_s: Floats, paths: Mapping[int, MeasuredPath]) -> dict[int, flo
 
 
 def _zero_counts(name: str, column: Floats) -> Floats:
-    """Replace NaN by 0 in counts; other figures stay NaN."""
+    # Replace NaN by 0 in counts; other figures stay NaN.
     return np.nan_to_num(column) if name in COUNTS else column
 
 

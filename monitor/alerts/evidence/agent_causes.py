@@ -151,7 +151,7 @@ def _answers_pings(facts: Facts, agent: AgentFacts) -> str:
 
 
 def _is_cut_off(figures: PeriodFigures) -> bool:
-    """Whether pings went unanswered; the first may precede the inexact beginning."""
+    # Whether pings went unanswered; the first may precede the inexact beginning.
     return figures.bursts_all_lost >= LEAST_UNANSWERED and figures.received <= MOST_ANSWERED * figures.sent
 
 

@@ -1,7 +1,6 @@
 """Collect the facts of an incident from the archive: at most 23 queries, and a few more with traces or STAMP tests.
 
-Before is the day up to the earliest begin, after at most a day from the likeliest; only the gravest paths
-(`onsets.PATHS_IN_DETAIL`).
+The period before is the day up to the earliest begin, after at most a day from the likeliest.
 """
 
 from __future__ import annotations

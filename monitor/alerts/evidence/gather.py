@@ -107,7 +107,7 @@ def _is_in(facts: Facts, row: IncidentPath) -> bool:
 
 
 def _says_less(facts: Facts, earlier: Facts, incident: Incident) -> bool:
-    """Whether new facts name no cause any more: good bursts dilute an ending incident."""
+    # Whether new facts name no cause any more: good bursts dilute an ending incident.
     if {path.path_id for path in facts.paths} != {path.path_id for path in earlier.paths}:
         return False
     rules = [row.rule for row in gravest_first(incident.paths.all())]
@@ -124,7 +124,7 @@ def stored_facts(incident: Incident) -> Facts | None:
 
 
 def _kept_beginning(incident: Incident, earlier: Facts | None) -> Beginning | None:
-    """The beginning as first seen: later bursts would blur it."""
+    # The beginning as first seen: later bursts would blur it.
     if earlier is None or incident.reopenings or earlier.began is None or earlier.began.earliest is None:
         return None
     return earlier.began

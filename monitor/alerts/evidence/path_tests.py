@@ -129,12 +129,12 @@ def _most_bps(measured: Sequence[TestAround], failed: Sequence[TestAround]) -> f
 
 
 def _counting(tests: Sequence[TestAround]) -> list[TestAround]:
-    """Scheduled tests; tests on demand only without others."""
+    # Scheduled tests; tests on demand only without others.
     return [test for test in tests if not test.is_on_demand] or list(tests)
 
 
 def _losses(tests: Iterable[TestAround]) -> list[float | None]:
-    """Retransmitted shares, without tests that filled a queue: even BBR overflows it."""
+    # Retransmitted shares, without tests that filled a queue: even BBR overflows it.
     return [test.resent_ratio for test in tests if not test.has_queue]
 
 

@@ -181,7 +181,7 @@ def _notes(evidence: Evidence) -> Iterator[str]:
 
 
 def _without_result(test: HostTest, evidence: Evidence) -> str:
-    """State a test without a result, which may have been delivered since."""
+    # State a test without a result, which may have been delivered since.
     at = evidence.gathered_at
     if at is None:
         return "not delivered"

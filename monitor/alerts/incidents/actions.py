@@ -235,7 +235,7 @@ def _content(quiet: QuietPeriod) -> dict[str, object]:
 
 
 def _is_same(made: QuietPeriod, requested: QuietPeriod) -> bool:
-    """Whether requests are equal; start times of silences do not count."""
+    # Whether requests are equal; start times of silences do not count.
     ignored = {"starts_at"} if made.kind == QuietPeriod.Kind.SILENCE else set()
     before, again = _content(made), _content(requested)
     return made.kind == requested.kind and all(before[name] == again[name] for name in before.keys() - ignored)

@@ -1,7 +1,7 @@
 """The life cycle of an incident: pending, open, optionally acknowledged, resolved, possibly reopened.
 
-Conditional updates that count rows, and unique constraints, make concurrent evaluators safe; notifications and history
-are in the same transaction. An evaluation older than its cause's last change does nothing.
+Conditional updates and unique constraints make concurrent evaluators safe. An evaluation older than its cause's last
+change does nothing.
 """
 
 from __future__ import annotations
@@ -321,7 +321,7 @@ def _take(incident: Incident, rows: Sequence[IncidentPath], now: datetime) -> No
 
 
 def _locked(condition: Q) -> Incident | None:
-    """Lock the incident's row, so that no finding is added meanwhile."""
+    # Lock the incident's row, so that no finding is added meanwhile.
     incidents: QuerySet[Incident] = Incident.objects.select_for_update().filter(condition)
     return incidents.order_by("-pk").first()
 

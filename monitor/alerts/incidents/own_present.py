@@ -71,7 +71,7 @@ def shown_by_tracks(firing: Sequence[RuleFinding], present: Mapping[int, Present
 
 
 def _is_usual_again(present: PresentPath | None, rise: RuleFinding) -> bool:
-    """Whether the RTT track shows the rise as over; STAMP may use another route."""
+    # Whether the RTT track shows the rise as over; STAMP may use another route.
     track = None if present is None else present.track(Signal.RTT)
     if track is None:
         return False

@@ -1,7 +1,6 @@
 """Deliver queued notifications in a task of its own, to all channels in parallel, a single run at a time.
 
-Failures are retried ten times over four hours, then become dead letters. A message is repeated only if the process dies
-before storing the answer, or its channel reports a false error.
+Failures are retried ten times over four hours, then become dead letters.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`python -m monitor.alerts.notify.sender`: a separate process, so that hanging services or faulty plugins cannot block
 the worker.
 
-In: JSON with `url` and `messages` on standard input. Out: a line of JSON each, up to the first failure, without
-secrets. `webhook+https://` and `webhook+http://` are here (docs/alert-rules.md), other URLs Apprise's.
+Takes JSON with `url` and `messages` on standard input; prints a line of JSON each, up to the first failure, without
+secrets.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def _authorization(user: str | None, password: str | None) -> dict[str, str]:
-    """`user:password@` is Basic (RFC 7617), `:token@` Bearer (RFC 6750)."""
+    # `user:password@` is Basic (RFC 7617), `:token@` Bearer (RFC 6750).
     if password is None:
         return {}
     if not user:

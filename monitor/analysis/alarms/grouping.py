@@ -1,8 +1,8 @@
 """Find the fewest common causes of simultaneously bad paths: a site, a direction of a site, a host, a link, two
 regions.
 
-Causes and the normal paths against them have prices, log probabilities in units of NATS. Integer programming finds the
-cheapest set (on timeout the best so far); a cause must be cheaper by MARGIN than none and any rival.
+Causes and normal paths have prices, log probabilities in NATS. Integer programming finds the cheapest set; a cause must
+be cheaper by MARGIN than none and any rival.
 """
 
 from __future__ import annotations
@@ -287,7 +287,7 @@ def price(chosen: Sequence[Candidate], bad: frozenset[int], measured: frozenset[
 
 
 def _with_figures(facts: _Facts, chosen: list[Candidate], bad: frozenset[int]) -> list[Cause]:
-    """Each bad path is assigned to the largest cause; the rest to themselves."""
+    # Each bad path is assigned to the largest cause; the rest to themselves.
     left = set(bad)
     causes = []
     for candidate in sorted(

@@ -1,8 +1,7 @@
 """Exact Mann-Whitney test for a fall of a path's newest values; negate them for a rise. Shape (paths, values), newest
 last, padded with NaN in front.
 
-H. Mann and D. Whitney, "On a test of whether one of two random variables is stochastically larger than the other",
-1947; ties count against a fall.
+H. Mann and D. Whitney, 1947; ties count against a fall.
 """
 
 from __future__ import annotations

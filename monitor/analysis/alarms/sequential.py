@@ -1,9 +1,8 @@
 """Sequential test (e-detector) for events that have become more frequent, on the counts of windows that end now.
 
-Likelihood ratios of `RISE_RATIOS` with Jeffreys' prior (R. Krichevsky and V. Trofimov, IEEE Transactions on Information
-Theory 27, 1981), summed over all possible onsets: the average number of cycles to a false alarm is at least the
-threshold, however often evaluated (J. Shin, A. Ramdas and A. Rinaldo, "E-detectors", New England Journal of Statistics
-in Data Science 2, 2024, theorem 2.4; M. Pollak, Annals of Statistics 13, 1985).
+The average number of cycles to a false alarm is at least the threshold, however often evaluated (J. Shin, A. Ramdas and
+A. Rinaldo, "E-detectors", New England Journal of Statistics in Data Science 2, 2024, theorem 2.4; M. Pollak, Annals of
+Statistics 13, 1985).
 """
 
 from __future__ import annotations

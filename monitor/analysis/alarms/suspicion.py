@@ -140,7 +140,7 @@ def rtt_factors(samples: RttSamples, onset_s: float, rise_ms: float, rows: Ints)
 
 
 def _log_likelihood(events: Floats | Ints, trials: Floats | Ints, ratio: Floats | float) -> Floats:
-    """Of independent trials, without the binomial coefficient."""
+    # Of independent trials, without the binomial coefficient.
     share = np.clip(ratio, 1e-9, 1.0 - 1e-9)
     likelihood: Floats = events * np.log(share) + (trials - events) * np.log1p(-share)
     return likelihood

@@ -1,10 +1,7 @@
-"""Find changes in a series of RTTs (ms, NaN where lost) from the past alone. No state: replaying a stored series raises
-the same changes.
+"""Find changes in a series of RTTs (ms, NaN where lost) from the past alone, without state.
 
 Generalised likelihood-ratio test of two Laplace stretches against a single stretch, in the logarithm of the excess over
-the floor, averaged over four windows. D. V. Hinkley, "Inference about the change-point in a sequence of random
-variables" (Biometrika 57, 1970); M. Basseville and I. Nikiforov, "Detection of Abrupt Changes" (1993), section 2.4. The
-constants were set on labelled traces: docs/method/changes.md.
+the floor (M. Basseville and I. Nikiforov, "Detection of Abrupt Changes", 1993, section 2.4; docs/method/changes.md).
 """
 
 from __future__ import annotations

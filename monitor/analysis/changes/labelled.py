@@ -1,8 +1,7 @@
-"""Read RTT series with hand-labelled changes in the format of W. Shao et al., "One-to-one matching of RTT and path
-changes" (arXiv 1709.04819).
+"""Read RTT series with hand-labelled changes in the format of W. Shao et al. (arXiv 1709.04819).
 
-Head `epoch;rtt;cp`, then UTC time (`2016-10-13 01:48:56` or `14/10/2016 21:17`), RTT in ms with a decimal point or
-comma (0 or less: lost), and 1 on the first sample of a new segment.
+Head `epoch;rtt;cp`, then UTC time (`2016-10-13 01:48:56` or `14/10/2016 21:17`), RTT in ms (0 or less: lost), and 1 on
+the first sample of a new segment.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Whether a change of a one-way delay is the network's, and of this direction alone. Raw delays contain the clock
-offset, with opposite signs in the two directions.
+"""Whether a change of a one-way delay is the network's, and of this direction alone, in raw delays with the clock
+offset.
 
-Two exact rank tests (Mann and Whitney 1947), as for a proof of equivalence (D. Schuirmann, Journal of Pharmacokinetics
-and Biopharmaceutics 15, 1987): both directions together moved, the other did not by half as much.
+Two exact rank tests, as for a proof of equivalence (D. Schuirmann 1987): both directions together moved, the other did
+not by half as much.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Maximum-likelihood boundary of a detected change in a series, with its interval (Hinkley 1970).
 
-The interval has all boundaries within LIKELY_NATS of the best: D. Siegmund, "Confidence sets in change-point problems"
-(International Statistical Review 56, 1988). P(M <= x) of the random walk's maximum is at least (1 - exp(-x))**2, 0.95
-at 3.7 nats; tests/unit/analysis/test_changes_onset.py counts its coverage.
+The interval has all boundaries within LIKELY_NATS of the best (D. Siegmund, "Confidence sets in change-point problems",
+1988); tests/unit/analysis/test_changes_onset.py counts its coverage.
 """
 
 from __future__ import annotations

@@ -80,6 +80,6 @@ def _is_part(data: _Data, other: _Data) -> bool:
 
 
 def _is_joined(data: _Data, other: _Data) -> bool:
-    """The whole has the identification of its first part."""
+    # The whole has the identification of its first part.
     is_near = abs(data.at_ns - other.at_ns) <= LONGEST_APART_NS
     return is_near and (data.ip_id, data.begin) == (other.ip_id, other.begin) and data.end > other.end

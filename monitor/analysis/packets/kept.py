@@ -1,7 +1,7 @@
-"""The bytes of a transfer whose packets a capture has, where it has not all: its start, and stretches of it.
+"""The bytes of a transfer that a capture has completely: its start, and stretches of it.
 
-In: a connection and the `KeptPart`s of its capture, as `probes.transfers.spec.CapturedPart` says. Out: ranges of bytes
-of which each packet that carries them, and each ACK up to them, is in the capture, up to the highest ACK of each part.
+Takes a connection and the `KeptPart`s of its capture (`probes.transfers.spec.CapturedPart`); returns ranges of bytes,
+up to the highest ACK of each part.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ def _align(
     reached_after: bool,
     costs: _Costs,
 ) -> list[Column]:
-    """The cheapest alignment (Needleman and Wunsch 1970)."""
+    # The cheapest alignment (Needleman and Wunsch 1970).
     rows, width = len(before), len(after)
 
     def moves(i: int, j: int) -> list[tuple[int, int, int]]:

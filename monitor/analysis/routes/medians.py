@@ -1,6 +1,5 @@
-"""Medians with intervals, and intervals of proportions, by Wilson's score.
+"""Medians with intervals by ranks, and intervals of proportions by Wilson's score (JASA 22, 1927).
 
-Wilson, "Probable inference, the law of succession, and statistical inference" (JASA 22, 1927); medians by ranks as in
 Fontugne, Pelsser, Aben and Bush, "Pinpointing delay and forwarding anomalies" (IMC 2017, section 4.2); differences by
 Newcombe's method 10 (Statistics in Medicine 17, 1998).
 """

@@ -172,7 +172,7 @@ def _either(ratios: Floats, limits: Floats) -> Floats:
 
 
 def _binomial(lost: int, sent: int, ratios: Floats) -> Floats:
-    """Over its maximum, so that many packets do not underflow."""
+    # Over its maximum, so that many packets do not underflow.
     share = np.clip(ratios, 1e-9, 1.0 - 1e-9)
     best = lost / sent if sent else 0.0
     most = (lost * np.log(best) if lost else 0.0) + ((sent - lost) * np.log1p(-best) if lost < sent else 0.0)

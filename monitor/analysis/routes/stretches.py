@@ -73,5 +73,5 @@ def _covered(
 
 
 def _length(stretch: Stretch) -> tuple[int, int]:
-    """Fewest silent hops first."""
+    # Fewest silent hops first.
     return stretch.nodes.count(None), len(stretch.nodes)

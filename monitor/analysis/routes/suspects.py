@@ -82,7 +82,7 @@ def rank_suspects(paths: Sequence[MeshPath], crossings: PartCrossings, as_of: Ca
 
 
 def _suspected(paths: Sequence[MeshPath], crossings: PartCrossings, bad: frozenset[int]) -> list[Part]:
-    """At most MOST_PARTS: most bad paths, fewest others."""
+    # At most MOST_PARTS: most bad paths, fewest others.
     counts = {}
     for part, of_paths in crossings.of_part.items():
         of_bad = len(bad & of_paths.keys())
@@ -140,7 +140,7 @@ def _named_together(
 
 
 def _key(link: Part) -> tuple[str, ...]:
-    """The same for both directions of a link."""
+    # The same for both directions of a link.
     return link.ends if SILENT in link.ends else tuple(sorted(link.ends))
 
 

@@ -1,8 +1,7 @@
 """Follow the routes of each flow of a path through its traces: periods on one route, and the distinct routes.
 
-A trace is compared with its own flow alone; the map from flow to route is by Shao, Rougier, Paris, Devienne and Viste,
-"One-to-One Matching of RTT and Path Changes" (ITC 29, 2017, arXiv 1709.04819), with silent hops as unknown. Each hop
-has the time from which it is known, so past states can be restored.
+A trace is compared with its own flow alone, silent hops as unknown (Shao, Rougier, Paris, Devienne and Viste,
+"One-to-One Matching of RTT and Path Changes", ITC 29, 2017).
 """
 
 from __future__ import annotations
@@ -144,21 +143,18 @@ class Sightings:
 
 @dataclass(slots=True, eq=False)
 class FlowPeriod:
-    """A flow's uninterrupted time on a route, from `since`, its first trace there, to `until`, the first elsewhere.
-
-    `last_at` is the last trace there; once the period has ended, the last that contradicts the trace at `until`, as the
-    flow may have left before a trace that was silent where the routes differ. `shown` is what its own traces showed.
-    `undated` is the contradiction that ended the period, if none of the traces that were followed can date it.
-    """
+    """A flow's uninterrupted time on a route."""
 
     flow: Flow
-    since: datetime
+    since: datetime  # first trace there
+    # The last trace there; once ended, the last that contradicts the trace at `until`: the flow may have left before a
+    # trace that was silent where the routes differ.
     last_at: datetime
-    shown: KnownHops = field(default_factory=KnownHops)
-    until: datetime | None = None
+    shown: KnownHops = field(default_factory=KnownHops)  # by its own traces
+    until: datetime | None = None  # first trace elsewhere
     route: TimelineRoute | None = None
     sightings: Sightings = field(default_factory=Sightings)
-    undated: Contradiction | None = None
+    undated: Contradiction | None = None  # the contradiction that ended it, if no trace can date it
 
     def take(self, trace: RouteTrace) -> None:
         if not self.shown.knows(trace.route):

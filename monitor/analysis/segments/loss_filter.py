@@ -1,8 +1,7 @@
 """Follow the stretches of loss of many paths, burst by burst: probability above a limit, and level.
 
 The KEPT likeliest hypotheses of a path are kept (R. P. Adams and D. J. C. MacKay, "Bayesian online changepoint
-detection", 2007; P. Fearnhead and Z. Liu, "On-line inference for multiple changepoint problems", J. R. Statist. Soc. B
-69, 2007); with all of them probabilities are exact.
+detection", 2007; P. Fearnhead and Z. Liu, 2007).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Calibrate the loss that TCP sees against ping loss by the path's own tests, of a single kind and outside of the time
 to estimate.
 
-The factor minimises the mean |log(estimate/measured)| over stretches of 10 lost pings, with leave-one-out errors; the
-extremes of nine contain the next with 80% (Vovk and others, "Algorithmic Learning in a Random World" (2005)).
+The interval has the extremes of nine leave-one-out errors (Vovk and others, "Algorithmic Learning in a Random World"
+(2005)).
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Expected TCP throughput of a path, the binding limit (window, loss or capacity), and the changes that would raise it.
 
-Loss gives a rate (about), none lost a floor, all lost a ceiling, retransmits a floor; an unknown window or capacity
-only lowers the estimate. The 80% interval combines independent errors of RTT, loss (Clopper and Pearson), limits and
-calibration.
+The 80% interval combines independent errors of RTT, loss (Clopper and Pearson), limits and calibration.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Forecast of a path's next TCP throughput test from its earlier tests, never from later ones.
 
-Tests on a similar path since the last level shift (He, Dovrolis and Ammar, "On the predictability of large transfer TCP
-throughput", SIGCOMM 2005, section 5.2), else corrected ones; medians combined by inverse squared error (Bates and
-Granger, "The combination of forecasts", Operational Research Quarterly 20, 1969). The 80% interval is of earlier
-errors, 25% for few (Vazhkudai and Schopf, "Predicting sporadic grid data transfers" (2002)), wider after a change.
+Level shifts as by He, Dovrolis and Ammar (SIGCOMM 2005, section 5.2); medians combined by inverse squared error (Bates
+and Granger, Operational Research Quarterly 20, 1969); 25% error assumed with few tests (Vazhkudai and Schopf 2002).
 """
 
 from __future__ import annotations
@@ -231,7 +229,7 @@ def _shift(rates: Sequence[float]) -> int:
 
 
 def _trimmed(rates: Sequence[float]) -> list[float]:
-    """Sorted without extremes: an outlier neither makes nor hides a shift."""
+    # Sorted without extremes: an outlier neither makes nor hides a shift.
     ordered = sorted(rates)
     return ordered[1:-1] if len(ordered) > 2 * SHIFT_TESTS else ordered
 
@@ -246,7 +244,7 @@ def _spread(errors: Sequence[float]) -> tuple[float, float]:
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
-    """Weibull's plotting positions: of n errors and the next, each rank is equally likely."""
+    # Weibull's plotting positions: of n errors and the next, each rank is equally likely.
     place = min(max(share * (len(ordered) + 1) - 1, 0.0), len(ordered) - 1.0)
     below = min(int(place), len(ordered) - 2)
     return ordered[below] + (place - below) * (ordered[below + 1] - ordered[below])

@@ -1,9 +1,8 @@
 """Models of a TCP stream's throughput at a given loss (probability that a packet starts a loss event), window and RTT.
 Arrays broadcast; NaN where undefined.
 
-Sources: Mathis and others, "The macroscopic behavior of the TCP congestion avoidance algorithm" (1997); Padhye and
-others, "Modeling TCP throughput: a simple model and its empirical validation" (1998); RFC 9438 (CUBIC); RFC 3649
-(HighSpeed); Kelly, "Scalable TCP" (2003); RFC 8985 (RACK-TLP).
+Sources: Mathis and others (1997); Padhye and others (1998); RFC 9438 (CUBIC); RFC 3649 (HighSpeed); Kelly, "Scalable
+TCP" (2003); RFC 8985 (RACK-TLP).
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def pauses(series: IntervalSeries, mss_bytes: int) -> tuple[Pause, ...]:
 
 
 def _current_rtt_s(series: IntervalSeries, first: int, last: int) -> float:
-    """Maximum RTT around a period: ACKs come as late as the queue is."""
+    # Maximum RTT around a period: ACKs come as late as the queue is.
     around_ms = series.rtt_ms[max(0, first - 1) : last + 2]
     defined = around_ms[~np.isnan(around_ms)]
     return float(defined.max()) / 1000.0 if defined.size else series.base_rtt_s

@@ -173,7 +173,7 @@ def _others_ratio(host: HostState) -> float | None:
 
 
 def _mtu_advice(recording: Recording, end: str) -> list[str]:
-    """Larger packets cost less CPU time; the other end's interface must carry them."""
+    # Larger packets cost less CPU time; the other end's interface must carry them.
     host, other = recording.host(end), recording.host("sender" if end == "receiver" else "receiver")
     if host is None or other is None or host.mtu_bytes is None or other.mtu_bytes is None:
         return []

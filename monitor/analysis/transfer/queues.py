@@ -266,7 +266,7 @@ def queue_stands(signs: Signs) -> bool:
 
 
 def _fills_queue(signs: Signs) -> bool:
-    """For a queue that was never empty: RTT is window over rate."""
+    # For a queue that was never empty: RTT is window over rate.
     window = signs.window
     steady = window.fills_queue and window.fill_deviation_ratio <= QUEUE_DEVIATION
     return steady and _is_long(signs, window.filled_rtt_ms, QUEUE_UNSURE)

@@ -141,7 +141,7 @@ class Recording:
 
 
 def is_bbr(recording: Recording) -> bool:
-    """Whether the sender's congestion control is BBR, whose start does not end with a loss."""
+    """Whether the sender's congestion control is BBR, with a start that does not end with a loss."""
     return (recording.congestion_control or "").startswith("bbr")
 
 

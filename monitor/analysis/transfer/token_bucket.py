@@ -1,8 +1,7 @@
 """Detect a policer by the losses of a transfer: its rate and the depth of its bucket.
 
 Between losses the bucket goes from empty to empty, so the bytes that pass are its rate times the time (Flach and
-others, "An internet-wide analysis of traffic policing" (2016)); on long paths slow start keeps losing for dozens of
-RTTs. A full queue also raises the RTT: the caller checks that.
+others, "An internet-wide analysis of traffic policing" (2016)).
 """
 
 from __future__ import annotations

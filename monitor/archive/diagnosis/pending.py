@@ -107,7 +107,7 @@ def _diagnose(
 
 
 def _diagnose_run(run: ThroughputRun, background: Background, hosts: HostPair) -> RunDiagnosis | None:
-    """Store an exception as reason, to keep the queue moving."""
+    # Store an exception as reason, to keep the queue moving.
     try:
         return diagnose_run(run, background, hosts)
     except Exception as error:

@@ -228,7 +228,7 @@ def _with_cleaned_texts(how: Format, encoded: msgspec.Raw) -> bytes | None:
 
 
 def _anything(how: Format, encoded: msgspec.Raw) -> Any:
-    """Decode to dicts and lists; JSON may hold lone surrogates."""
+    # Decode to dicts and lists; JSON may hold lone surrogates.
     return (
         json.loads(bytes(encoded), parse_int=_number, parse_constant=_refuse)
         if how is JSON
@@ -288,6 +288,6 @@ def _encode_for_json(body: bytes) -> bytes | None:
 
 
 def _number(text: str) -> int | float:
-    """Integer where MessagePack can hold it, else a float."""
+    # Integer where MessagePack can hold it, else a float.
     value = int(text)
     return value if -(2**63) <= value < 2**64 else float(text)

@@ -1,7 +1,7 @@
-"""How the results of each kind are checked and stored: a registry by the name of the kind.
+"""How the results of each kind are checked and stored: a registry by kind, in the order in which a batch is stored.
 
-The order is that in which a batch is stored. The kinds of `monitor.archive.kinds` are all in it. `monitor.mesh.kinds`
-names their tables, `monitor.archive.retention_bounds` the retention of a table.
+`monitor.mesh.kinds` names the tables of `monitor.archive.kinds`, `monitor.archive.retention_bounds` the retention of a
+table.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ def _refuse_culprits(site_id: int, arrival: ParsedBatch, results: SortedResults,
 
 
 def _record_account(site_id: int, arrival: ParsedBatch, now: datetime, last: SqlStatement | None) -> None:
-    """Unstorable gaps do not fail the delivery."""
+    # Unstorable gaps do not fail the delivery.
     account = arrival.account()
     # The time of an account is within bounds: nothing that could fail alone.
     parts = account_statements(site_id, account, now)
@@ -321,7 +321,7 @@ def _batch_fields(site_id: int, arrival: ParsedBatch, now: datetime, results: So
 
 
 def _record_refused(site_id: int, arrival: ParsedBatch, results: SortedResults, now: datetime) -> None:
-    """Store in chunks: as JSON they can exceed the batch."""
+    # Store in chunks: as JSON they can exceed the batch.
     places = sorted(results.places.items())
     for first in range(0, len(places), REFUSED_AT_ONCE):
         rows = [

@@ -1,8 +1,7 @@
 """Store results in the tables of their kinds; existing rows are left unchanged.
 
-In: valid results, within the transaction of their batch. Out: rows in `burst`, `throughput_test` and the tables of
-`monitor.archive.kinds`, dirty marks for the hours of new bursts and tests, closed slots. `checks` validates results;
-`diagnosis` diagnoses throughput tests later.
+Takes valid results (`checks`), within the transaction of their batch; also marks the hours of new results and closes
+slots.
 """
 
 from __future__ import annotations

@@ -43,20 +43,14 @@ class ApiAnswer:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ResultKind:
-    """A kind that has a table of its own, a row for each result.
-
-    `contradiction(run)` is the reason to refuse a result, or None if its fields agree.
-    `computed(run)` are the columns that no field of the result is named after.
-    `slot_bytes` is the field with the bytes that a test moved, None for a kind without slots.
-    `not_shown` are columns that are stored alone.
-    """
+    """A kind that has a table of its own, a row for each result."""
 
     kind: Kind
     table: type[models.Model]
-    contradiction: Callable[[Any], str | None]
-    computed: Callable[[Any], dict[str, Any]] = lambda run: {}
-    slot_bytes: str | None = None
-    not_shown: tuple[str, ...] = ()
+    contradiction: Callable[[Any], str | None]  # reason to refuse a result; None if its fields agree
+    computed: Callable[[Any], dict[str, Any]] = lambda run: {}  # columns without a field of the result
+    slot_bytes: str | None = None  # field with the bytes that a test moved; None for a kind without slots
+    not_shown: tuple[str, ...] = ()  # columns that are stored alone
     answer: ApiAnswer
 
     @cached_property

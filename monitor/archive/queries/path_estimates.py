@@ -1,8 +1,7 @@
 """Estimate a path's TCP throughput and bottleneck: a forecast from its tests, and the model of `monitor.analysis.tcp`.
 
-Inputs: pings of the last half hour since the last change, forward loss where STAMP counts it, the largest window
-granted, the measured or best tested capacity, and a calibration by tests of the eight weeks before. On-demand tests
-only raise the capacity.
+Inputs: pings of the last half hour since the last change, the largest window granted, the measured or best tested
+capacity, and a calibration by tests of the eight weeks before.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def require_free_name(file: Path, *, force: bool = False) -> None:
 
 
 def _give_name(part: Path, file: Path, *, force: bool) -> None:
-    """Rename; without `force`, never replace a file created meanwhile."""
+    # Rename; without `force`, never replace a file created meanwhile.
     if not force:
         try:
             os.link(part, file)
@@ -209,7 +209,7 @@ def _dump() -> list[str]:
 
 
 def _target() -> str:
-    """Connection string without the password, which the process list would show."""
+    # Connection string without the password, which the process list would show.
     connection.ensure_connection()
     dsn: str = connection.connection.info.dsn
     return dsn

@@ -94,7 +94,7 @@ def _moved(since: datetime, before: datetime, deadline: Deadline) -> datetime:
 
 
 def _delete_by_day(table: str, oldest: datetime, before: datetime, deadline: Deadline) -> int:
-    """Delete a day per transaction: short, and progress survives interruptions."""
+    # Delete a day per transaction: short, and progress survives interruptions.
     deleted = 0
     since = start_of("day", oldest)
     while since < before and not deadline.passed:

@@ -28,7 +28,7 @@ class MeasurementEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SimultaneousRun:
-    """A test whose pairs of hosts, (source, destination), are measured at the same time."""
+    """A test of pairs of hosts, (source, destination), that are measured at the same time."""
 
     test: str
     pairs: tuple[tuple[str, str], ...]

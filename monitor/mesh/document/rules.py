@@ -104,7 +104,7 @@ def _measures_something(document: MeshDocument, group: GroupEntry, entries: Entr
 def _one_kind_of_bursts(
     document: MeshDocument, wanted: dict[expansion.MeasurementEntry, str], entries: Entries
 ) -> None:
-    """Pings and TCP handshakes are no single series."""
+    # Pings and TCP handshakes are no single series.
     tests = {
         test.name: test
         for test in document.tests
@@ -132,7 +132,7 @@ def _one_kind_of_bursts(
 def _packet_sizes_differ(
     document: MeshDocument, wanted: dict[expansion.MeasurementEntry, str], entries: Entries
 ) -> None:
-    """Bursts are identified by path and size, so sizes must differ."""
+    # Bursts are identified by path and size, so sizes must differ.
     standing_in = {test.name for test in document.tests if MESH_KINDS[test.kind].stands_in_for_pings}
     if len([test for test in document.tests if packet_sizes(test) and test.name not in standing_in]) < 2:
         return
@@ -229,7 +229,7 @@ def _busy_ratio(tests: dict[str, TestEntry], counts: Counter[str]) -> float:
 
 
 def _turns_fit(document: MeshDocument, wanted: dict[expansion.MeasurementEntry, str], entries: Entries) -> None:
-    """An agent measures capacities in sequence; they must fit the period."""
+    # An agent measures capacities in sequence; they must fit the period.
     site_of = {host.name: site.name for site in document.sites for host in site.hosts}
     for test in document.tests:
         turn_s = MESH_KINDS[test.kind].turn_s

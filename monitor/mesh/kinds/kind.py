@@ -157,8 +157,8 @@ def literal_or_none(address: str) -> str | None:
 def slot_maker(
     planned: type[msgspec.Struct], spec: type[msgspec.Struct]
 ) -> Callable[[Slot, PlannedSite, Mapping[str, str | None]], Any]:
-    """Returns the function `MeshKind.slot` of a kind whose tests the source of a path sends and reports. Both ends get
-    both addresses, and the secrets that `spec` has a field for."""
+    """Returns the function `MeshKind.slot` of a kind with tests that a path's source sends and reports, with both ends'
+    addresses and secrets."""
 
     def make(slot: Slot, site: PlannedSite, secrets: Mapping[str, str | None]) -> Any:
         of_test = msgspec.convert({**slot.parameters, **both_ends(slot), **secrets}, spec)

@@ -111,7 +111,7 @@ def _interfaces_are_apart(lasting: list[_PlannedServer], entries: Mapping[str, M
 def _kinds_have_their_own_port(
     lasting: list[_PlannedServer], servers: list[_PlannedServer], entries: Mapping[str, Mapping[str, Table]]
 ) -> None:
-    """A permanent server excludes other kinds from its port."""
+    # A permanent server excludes other kinds from its port.
     holders: dict[tuple[str, str | None, str, int], _PlannedServer] = {}
     for planned in lasting:
         holders.setdefault(planned.address, planned)

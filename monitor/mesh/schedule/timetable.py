@@ -173,7 +173,7 @@ def _place_level(
 
 
 def _in_rotation(jobs: Collection[Job]) -> list[Job]:
-    """Order jobs as in a round-robin tournament, so neighbours differ in hosts."""
+    # Order jobs as in a round-robin tournament, so neighbours differ in hosts.
     hosts = sorted({host for job in jobs for host in job.hosts})
     seat = {host: index for index, host in enumerate(hosts)}
 

@@ -104,6 +104,6 @@ def _first(incidents: Sequence[Incident]) -> str:
 
 
 def _ended(now: datetime) -> str:
-    """Title of the last recently ended incident, without an age, which would change."""
+    # Title of the last recently ended incident, without an age, which would change.
     ended = last_ended(now - RECENTLY_ENDED, now)
     return "" if ended is None else f"Last incident: {ended.title}."

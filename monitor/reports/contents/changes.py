@@ -79,7 +79,7 @@ def _matters(figure: ComparedFigure, now: float, before: float) -> bool:
 
 
 def _size(change: FigureChange) -> float:
-    """Comparable size: 0.1 percentage points of loss equal a factor of two."""
+    # Comparable size: 0.1 percentage points of loss equal a factor of two.
     if change.figure is ComparedFigure.LOSS:
         return abs(change.now - change.before) / 0.001
     return abs(math.log2(change.now / change.before))

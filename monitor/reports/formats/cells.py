@@ -80,7 +80,7 @@ def _loss(path: PathReport, report: Report, numbers: Numbers) -> TextCell:
 
 
 def _rating(path: PathReport) -> tuple[str, str]:
-    """Loss band and tone; unrated if the upper bound leaves the best band."""
+    # Loss band and tone; unrated if the upper bound leaves the best band.
     if path.lost == path.sent:
         return "all lost", "bad"
     if path.lost > 0:

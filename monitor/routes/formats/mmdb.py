@@ -1,7 +1,7 @@
 """Read MaxMind DB files with AS numbers, format version 2.0.
 
 A prefix tree, 16 zero bytes, values, a marker, metadata. A node has two records of 24, 28 or 32 bits: a node, nothing
-(the number of nodes), or an offset. IPv4 is below ::/96; aliases such as 2002::/16 are left out.
+(the number of nodes), or an offset.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Compile charts from Vega-Lite to Vega at the centre: a browser takes over half a second.
 
-Out: `{"vega": …, "tooltips": …, "datasets": …, "params": …, "usermeta": …}` for static/web/charts.js. Layouts are
-compiled once, in a separate process, and kept in the data folder. Layouts with `padding` have fixed margins: Vega would
-draw marks twice.
+Returns `{"vega": …, "tooltips": …, "datasets": …, "params": …, "usermeta": …}` for static/web/charts.js. Layouts are
+compiled once, in a separate process, and kept in the data folder.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def _step_row(point: SeriesPoint) -> Row | None:
 
 
 def _lossy_row(point: SeriesPoint, step_s: int) -> Row | None:
-    """Bar as high as the loss's square root, to show 1% beside 100%."""
+    # Bar as high as the loss's square root, to show 1% beside 100%.
     lost = point.sent - point.received
     if lost == 0:
         return None

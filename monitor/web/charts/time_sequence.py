@@ -44,7 +44,8 @@ def empty_chart() -> Spec:
 
 
 def _acks(plot: TimeSequence) -> Iterator[Row]:
-    """Acknowledged bytes. Lines break at packets not captured: their time of acknowledgement is unknown."""
+    """Acknowledged bytes."""
+    # Lines break at packets not captured: their time of acknowledgement is unknown.
     last: AckPoint | None = None
     for point in plot.acks:
         if last is not None and any(gap.begin < point.ack and last.ack < gap.end for gap in plot.missing):

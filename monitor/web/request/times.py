@@ -86,7 +86,7 @@ def span(since: datetime, until: datetime) -> str:
 
 
 def marked(at: datetime, text: str) -> SafeString:
-    """A script adds other zones."""
+    # A script adds other zones.
     return format_html('<time datetime="{}">{}</time>', at.isoformat(), text)
 
 
@@ -140,7 +140,8 @@ def _parts(text: str) -> list[_Part]:
 
 
 def _times(written: str, zone: tzinfo) -> list[_Part]:
-    """Convert a time or span; empty if invalid. A day is repeated only as before, or where it changes."""
+    """Convert a time or span; empty if invalid."""
+    # A day is repeated only as before, or where it changes.
     parts: list[_Part] = []
     done, day_utc, day_shown, label = 0, None, None, ""
     for match in _MOMENT.finditer(written):

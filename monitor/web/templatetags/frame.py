@@ -16,7 +16,7 @@ register = template.Library()
 
 @register.simple_tag(takes_context=True)
 def header_links(context: Context) -> navigation.Navigation:
-    """Error pages have no request."""
+    # Error pages have no request.
     request: HttpRequest | None = context.get("request")
     match = None if request is None else request.resolver_match
     name = None if match is None else match.url_name

@@ -56,7 +56,7 @@ def _phase(family: int, address: SocketAddress) -> float:
 
 
 class EvenSchedule:
-    """The send times of an even cycle, as `probes.packets.engine.schedule.Schedule` has those of bursts."""
+    """The send times of an even cycle, as `probes.packets.engine.schedule.Schedule` for bursts."""
 
     def __init__(self, start_ns: int, due_ns: Int64s, spacing_ns: int) -> None:
         """`due_ns` is ascending from `start_ns` on."""

@@ -190,10 +190,8 @@ class PacketTable:
         )
 
     def _with_hardware(self, round_trip_ns: Int64s, software: Bools) -> tuple[Int64s, Bools]:
-        """RTTs from hardware timestamps at both ends, and their mask.
-
-        A hardware RTT is slightly shorter than the software RTT; others mean two clocks.
-        """
+        """RTTs from hardware timestamps at both ends, and their mask."""
+        # A hardware RTT is slightly shorter than the software RTT; others mean two clocks.
         none = np.zeros(self.total, np.bool_)
         if len(self._hardware_ns) < 2:
             return round_trip_ns, none

@@ -1,11 +1,7 @@
-"""A portable ICMP socket on Python's `socket`: a `sendto` and a `recvfrom` per packet, on any system.
+"""A portable ICMP socket on Python's `socket`: a `sendto` and a `recvfrom` per packet, timed by this program's clock.
 
-The fallback for `probes.packets.icmp.channel` where the kernel has no batch calls or packet timestamps. RTTs are
-measured with this program's clock and include its scheduling delays.
-
-Systems differ in the messages they return: with or without IPv4 header (macOS includes it on datagram sockets too),
-with our identifier or the kernel's (Linux writes its own on datagram sockets). The code detects this from each message;
-it checks the system's name only for a socket option.
+The fallback for `probes.packets.icmp.channel`. Whether messages have an IPv4 header and our identifier is detected from
+each message.
 """
 
 from __future__ import annotations

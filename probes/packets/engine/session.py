@@ -1,12 +1,8 @@
-"""Sends the echo requests of a cycle in paced batches and times the replies with kernel timestamps.
+"""Sends the echo requests of a cycle in paced batches and times the replies.
 
-Takes sessions, each a socket with its targets; returns `EchoResults`, arrays of shape (targets, packets) with send
-times and replies. Names, privileges and PingER's bursts are the business of `probes.packets.burst`.
-
-An RTT runs from the kernel's send timestamp to its receive timestamp, so waking rarely and reading many timestamps at
-once costs no accuracy. No Python code runs per packet, except for packets that the kernel refuses. Over a channel
-without timestamps (`probes.packets.engine.plain`), an RTT runs from the send call to the receive call, and each reply
-wakes the loop; the same holds while kernel timestamps are not trusted.
+Takes sessions, each a socket with its targets; returns `EchoResults`, arrays of shape (targets, packets). An RTT runs
+from the kernel's send timestamp to its receive timestamp; without timestamps, or where they are not trusted, from the
+send call to the receive call.
 """
 
 from __future__ import annotations

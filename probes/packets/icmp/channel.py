@@ -1,8 +1,7 @@
-"""An ICMP socket with a packet filter and kernel timestamps.
+"""An ICMP socket with a packet filter and kernel timestamps, on 64-bit Linux.
 
-A raw socket if permitted, else an unprivileged datagram ICMP socket, else `NotPermitted` with the setting to change.
-A datagram socket uses its port as the ICMP identifier and strips the IP header from replies.
-64-bit Linux only; `probes.packets.engine.plain` is the fallback for other systems.
+A raw socket if permitted, else a datagram socket, which has its port as identifier and strips IP headers, else
+`NotPermitted` with the setting to change.
 """
 
 from __future__ import annotations
@@ -202,7 +201,7 @@ class Channel:
         raise OSError(errno.EADDRINUSE, "no free ICMP identifier")
 
     def _filter(self) -> None:
-        """Filter other ICMP traffic, which would fill the receive buffer."""
+        # Filter other ICMP traffic, which would fill the receive buffer.
         if not self.is_raw:
             return
         types = (echo.ECHO_REPLY[self.family], *icmp_errors.TYPES[self.family])

@@ -57,10 +57,9 @@ class StampClock:
     def to_monotonic(
         self, stamps_ns: Int64s, not_before_ns: Int64s, not_after_ns: int | Int64s
     ) -> tuple[Int64s, Bools]:
-        """Convert timestamps, and mark the trusted; others get the maximum.
+        """Convert timestamps, and mark the trusted between `not_before_ns` and `not_after_ns`; others get the maximum.
 
-        Trusted lie between `not_before_ns` and `not_after_ns`. If after a step old and new offset fit, the later time
-        counts, untrusted.
+        If after a step old and new offset fit, the later time counts, untrusted.
         """
         times_ns = stamps_ns - self.offset_ns
         trusted = _between(times_ns, not_before_ns, not_after_ns)

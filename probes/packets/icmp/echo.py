@@ -1,13 +1,9 @@
 """Encodes echo requests and decodes replies, a whole batch at once. No I/O.
 
-A request is the ICMP header, then the packet's number in the cycle (4 bytes), a secret (10 bytes), two bytes that give
-the message the checksum of its target's flow (`probes.packets.flow`), then padding:
-
     type 1 | code 1 | checksum 2 | identifier 2 | sequence 2 | number 4 | secret 10 | balance 2 | padding
 
-`packet_bytes` counts from the number on. A reply is ours if identifier, sequence, number, secret, length and
-source address all match a request that was sent. Sequences begin at a number that only the secret tells, since an
-error may quote no more than the header.
+`packet_bytes` counts from the number on; `balance` makes the checksum the flow's (`probes.packets.flow`). A reply must
+match a request in identifier, sequence, number, secret, length and source address.
 """
 
 from __future__ import annotations

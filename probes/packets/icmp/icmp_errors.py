@@ -202,7 +202,7 @@ def carries_mtu(family: int, icmp_type: Int64s, icmp_code: Int64s) -> Bools:
 
 
 def _mtu_bytes(family: int, data: Bytes, at: Int64s) -> Int64s:
-    """RFC 1191 section 4: the last 16 bits; RFC 4443 section 3.2: 32."""
+    # RFC 1191 section 4: the last 16 bits; RFC 4443 section 3.2: 32.
     width = 2 if family == 4 else 4
     octets = _columns(data, at + ICMP_HEADER_BYTES - width, width).astype(np.int64)
     places: Int64s = 256 ** np.arange(width - 1, -1, -1, dtype=np.int64)

@@ -215,7 +215,7 @@ class Centre:
     def _request_at(
         self, url: str, method: str, path: str, headers: dict[str, str], body: bytes | None
     ) -> tuple[int, bytes]:
-        """As `_request`, of one URL; follows no redirections, for the token's sake."""
+        # As `_request`, of one URL; follows no redirections, for the token's sake.
         connect_timeout_s = self._timeout_s if len(self.urls) == 1 else min(self._timeout_s, CONNECT_TIMEOUT_S)
         connection = self._connect(url, connect_timeout_s)
         end = _ExchangeDeadline(4 * self._timeout_s)

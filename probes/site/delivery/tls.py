@@ -15,7 +15,7 @@ def verifying_context() -> ssl.SSLContext:
 
 @lru_cache(maxsize=1)
 def _load_context(authorities: tuple[tuple[str | None, int | None], ...]) -> ssl.SSLContext:
-    """Cached by `authorities`, its files: parsing them takes 20 ms, twenty requests' time."""
+    # Cached by `authorities`, its files: parsing them takes 20 ms, twenty requests' time.
     return ssl.create_default_context()
 
 

@@ -42,7 +42,7 @@ def check_centre(site: SiteSetup) -> Iterator[CheckResult]:
 
 
 def _check_urls(centre: Centre) -> Iterator[CheckResult]:
-    """Check each URL by itself: the agent hides one while another answers."""
+    # Check each URL by itself: the agent hides one while another answers.
     for url in centre.urls:
         try:
             centre.check(url)
@@ -152,7 +152,7 @@ def _own_port(port: int) -> CheckResult:
 
 
 def _peer(title: str, family: int, address: tuple[object, ...]) -> CheckResult:
-    """A peer listens only during tests: its refusal shows an open way."""
+    # A peer listens only during tests: its refusal shows an open way.
     with socket.socket(FAMILY[family]) as client:
         client.settimeout(CONNECT_TIMEOUT_S)
         try:

@@ -99,7 +99,7 @@ def _forbids(networks: Networks, address: Address) -> str | None:
 
 @lru_cache(maxsize=16_384)
 def _forbidden(networks: Networks, address: Address) -> str | None:
-    """Cached rule by the networks, since each cycle repeats the addresses."""
+    # Cached rule by the networks, since each cycle repeats the addresses.
     for rule, never in NEVER:
         if is_within(address, never):
             return f"{rule}: {address} is {WHY_NEVER}"

@@ -52,7 +52,7 @@ class WatchedLimits:
             return self._limits
 
     def _check(self, file: Path | None) -> None:
-        """Take up a changed file once stable: an editor may still write it."""
+        # Take up a changed file once stable: an editor may still write it.
         before, self._seen = self._seen, _state(file)
         if self._seen != before or self._seen == self._taken:
             return

@@ -100,7 +100,7 @@ class Cycles:
         self._spool.put([msgspec.structs.replace(delivered, test=task.test) for delivered in results])
 
     def _measure_in_turn(self, kind: CycleKind, task: CycleTask, cycle: Cycle | None, turn: threading.Lock) -> None:
-        """In random order, lest two agents always meet at a far end."""
+        # In random order, lest two agents always meet at a far end.
         over_s = self._elapsed_s() + task.every_s
         targets = kind.targets(task)
         for target in random.sample(targets, len(targets)):
@@ -116,7 +116,7 @@ class Cycles:
             self._spool.put(results, cycle=cycle, more=True)
 
     def _measure(self, kind: CycleKind, task: CycleTask, targets: Sequence[Target]) -> list[ToDeliver]:
-        """An exception is the outcome of targets without another."""
+        # An exception is the outcome of targets without another.
         began_at = self._now()
         results: list[ToDeliver] = []
         without_result = list(targets)

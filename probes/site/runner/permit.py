@@ -120,7 +120,7 @@ class Permit:
             yield kind.permitted(msgspec.structs.replace(slot.spec, source=peer), self._limits), used
 
     def _forbids(self, kind: SlotKind, slot: Slot) -> str | None:
-        """Hours are checked at the slot's start, as servers start before."""
+        # Hours are checked at the slot's start, as servers start before.
         begins_at, spec = max(self._now(), slot.starts_at), slot.spec
         return (
             self._limits.forbids_length(spec)

@@ -141,7 +141,7 @@ class Slots:
             return msgspec.structs.replace(run, target=slot.spec.address)
 
     def _measure(self, kind: SlotKind, slot: Slot, spec: Any) -> Any:
-        """Started late and cut off is `missed`."""
+        # Started late and cut off is `missed`.
         probe = kind.probe()
         while True:
             late = self._late(slot)

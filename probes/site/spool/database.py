@@ -157,7 +157,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _close_to_others(path: Path) -> None:
-    """The file holds single-use keys; journals get its permissions."""
+    # The file holds single-use keys; journals get its permissions.
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o600)
     except OSError as error:

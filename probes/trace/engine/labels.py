@@ -45,7 +45,7 @@ def _is_sound(extensions: bytes) -> bool:
 
 
 def _entries(stack: bytes) -> tuple[MplsLabel, ...]:
-    """Label 20 bits, traffic class 3, bottom 1, TTL 8 (RFC 3032, section 2.1)."""
+    # Label 20 bits, traffic class 3, bottom 1, TTL 8 (RFC 3032, section 2.1).
     if len(stack) % ENTRY_BYTES:
         return ()
     labels = []

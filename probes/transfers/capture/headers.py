@@ -1,9 +1,7 @@
-"""A bounded capture of the TCP headers of a test, at either end: what tcpdump would keep, without it.
+"""A bounded capture of the TCP headers of a test, at either end, as pcap with stamps in nanoseconds. Needs CAP_NET_RAW.
 
-The kernel writes the packets of the test's peer and port into rings: the first packets into one, stretches of the
-transfer's bytes into the others (`probes.transfers.capture.selection`). After the test the rings are read: the
-connections with the most bytes are the test's data; packets are cut after their TCP header, so that no payload is kept,
-and written as pcap with stamps in nanoseconds. Needs CAP_NET_RAW.
+The kernel writes the packets of the test's peer and port into rings (`probes.transfers.capture.selection`), without
+payload. The connections with the most bytes are the test's data.
 """
 
 from __future__ import annotations
@@ -114,12 +112,12 @@ def _cut(ring: RingFrames, scale: float) -> RingFrames:
 
 
 def _interface_of(frames: list[Frame]) -> int | None:
-    """Interface with most packets: below VLANs and bridges packets repeat."""
+    # Interface with most packets: below VLANs and bridges packets repeat.
     return Counter(frame.interface for frame in frames).most_common(1)[0][0] if frames else None
 
 
 def _is_of_interface(frame: Frame, interface: int | None) -> bool:
-    """On the loopback each packet passes twice."""
+    # On the loopback each packet passes twice.
     if frame.interface != interface:
         return False
     return not (frame.is_outgoing and interface == socket.if_nametoindex("lo"))

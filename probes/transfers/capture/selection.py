@@ -1,10 +1,7 @@
 """Which packets of a test a ring of `probes.transfers.capture.ring` keeps: classic BPF on address, port and bytes.
 
-A fast test has more packets than a capture may keep. Beside a ring for its first packets there are rings for
-`Stretches` of each connection's bytes: data by its sequence number, ACKs by the number that they acknowledge. Numbers
-are the same at both ends, so both keep the same stretches without agreeing on them, with their retransmissions. The
-stretches of a ring are some of those of the ring before: the first has many of the test's beginning, the last a few of
-all of it.
+A fast test has more packets than a capture may keep. Beside a ring for its first packets, rings keep `Stretches` of
+each connection's bytes, by sequence and ACK numbers: both ends keep the same without agreeing on them.
 """
 
 from __future__ import annotations

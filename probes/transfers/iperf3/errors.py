@@ -1,8 +1,6 @@
-"""The failures of iperf3: the outcome of each of its error messages, whatever C library wrote its second half.
+"""The failures of iperf3: the outcome of each of its error messages, with the words of glibc, musl and the BSDs.
 
-iperf3 appends strerror(3) to its own text (iperf_error.c), and each C library has words of its own: those of glibc,
-musl and the BSDs are here. Nothing is translated:
-iperf3 runs in the locale C (`probes.transfers.iperf3.process`).
+iperf3 appends strerror(3) to its own text (iperf_error.c), in the locale C (`probes.transfers.iperf3.process`).
 """
 
 from __future__ import annotations

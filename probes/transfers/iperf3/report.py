@@ -75,7 +75,7 @@ def not_finished(output: bytes) -> ToolFailure:
 
 @unless_damaged
 def _transferred(report: Json) -> dict[str, Any]:
-    """A failed client's transfer; a sender counts unarrived bytes too."""
+    # A failed client's transfer; a sender counts unarrived bytes too.
     sums = [interval["sum"] for interval in report.get("intervals", [])]
     transferred_bytes = msgspec.convert(sum(part["bytes"] for part in sums), LargeCount)
     if not transferred_bytes:
@@ -143,7 +143,7 @@ def _to_run(report: Json, spec: ThroughputSpec, address: str, started_at: dateti
 
 @unless_damaged
 def _asked_bps(started: Json, spec: ThroughputSpec) -> float | None:
-    """Requested rate of all streams; reports have each stream's from 3.10 on."""
+    # Requested rate of all streams; reports have each stream's from 3.10 on.
     if spec.rate_bps is not None:
         return float(spec.rate_bps)
     of_stream = known(started.get("target_bitrate"), Amount)
@@ -304,7 +304,7 @@ def _omitted_bytes(report: Json, reverse: bool) -> int:
 
 @unless_damaged
 def _omitted_s(intervals: list[Json]) -> float:
-    """Length of the omitted part; iperf3 restarts at 0 after it."""
+    # Length of the omitted part; iperf3 restarts at 0 after it.
     return max((interval["sum"]["end"] for interval in intervals if interval["sum"]["omitted"]), default=0.0)
 
 
@@ -338,7 +338,7 @@ def _mean(streams: list[list[Json]], name: str) -> tuple[float, ...] | None:
 
 @unless_damaged
 def _mean_of_streams_ms(streams: list[list[Json]], name: str) -> tuple[float, ...] | None:
-    """Mean over streams per interval, from µs; 0 means no TCP_INFO."""
+    # Mean over streams per interval, from µs; 0 means no TCP_INFO.
     if not all(stream.get(name) for interval in streams for stream in interval):
         return None
     return tuple(round(sum(stream[name] for stream in interval) / len(interval) / 1000.0, 4) for interval in streams)

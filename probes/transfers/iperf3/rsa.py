@@ -35,13 +35,13 @@ class KeyPair:
         return self.p * self.q
 
     def private_pem(self) -> str:
-        """RSAPrivateKey of RFC 8017, appendix A.1.2."""
+        # RSAPrivateKey of RFC 8017, appendix A.1.2.
         d, p, q = self.private_exponent, self.p, self.q
         numbers = (0, self.modulus, EXPONENT, d, p, q, d % (p - 1), d % (q - 1), pow(q, -1, p))
         return _pem("RSA PRIVATE KEY", _sequence(*(_integer(number) for number in numbers)))
 
     def public_pem(self) -> str:
-        """SubjectPublicKeyInfo of RFC 5280, section 4.1."""
+        # SubjectPublicKeyInfo of RFC 5280, section 4.1.
         key = _sequence(_integer(self.modulus), _integer(EXPONENT))
         return _pem("PUBLIC KEY", _sequence(RSA_ENCRYPTION, _element(0x03, b"\0" + key)))
 
@@ -63,7 +63,7 @@ def _numbers(secret: str, bits: int) -> Iterator[int]:
 
 
 def _prime(numbers: Iterator[int], bits: int) -> int:
-    """Next probable prime; two high bits make products twice as long."""
+    # Next probable prime; two high bits make products twice as long.
     for number in numbers:
         candidate = number | 1 | 0b11 << bits - 2
         if math.gcd(candidate, SMALL_PRODUCT) > 1 or (candidate - 1) % EXPONENT == 0:

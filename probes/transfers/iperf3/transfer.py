@@ -1,8 +1,7 @@
 """Throughput with iperf3: a transfer to a peer that runs a single-use server.
 
 `run_client` takes a `ThroughputSpec` and returns a `ThroughputRun`; `serve` runs the server. A failed test has an
-outcome with a detail and no throughput, never 0 bit/s. `report` parses the output of iperf3. The caller
-(`probes.site.runner.slot`) decides when both ends run and for how long the server listens.
+outcome with a detail and no throughput, never 0 bit/s.
 """
 
 from __future__ import annotations

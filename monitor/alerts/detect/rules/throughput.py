@@ -159,7 +159,7 @@ def _change(ratio: float) -> str:
 
 
 def _middle(rates_bps: Floats) -> float:
-    """The median, of two middle rates the lower: a measured rate."""
+    # The median, of two middle rates the lower: a measured rate.
     ordered = np.sort(rates_bps[~np.isnan(rates_bps)])
     return float(ordered[(len(ordered) - 1) // 2])
 

@@ -212,7 +212,7 @@ def _as_superuser(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def _as_file(file: Path) -> Iterator[Path]:
-    """Copies standard input, since a backup is read twice."""
+    # Copies standard input, since a backup is read twice.
     if file != STANDARD:
         yield file
         return

@@ -1,7 +1,7 @@
 """Packets of other paths under the load of a test, beside those without: latency under load of whoever shares a link.
 
-In: path ids, and the period of the test. Out: counts and RTTs of each path and packet size. Agents mark the packets
-that they sent during our own tests (`probes.packets.burst_counts`).
+Returns counts and RTTs of each path and packet size. Agents mark the packets sent during our own tests
+(`probes.packets.burst_counts`).
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ def _own_url() -> str:
 
 
 def _agent_command() -> str:
-    """Agent command as here: by the installed program or from a clone."""
+    # Agent command as here: by the installed program or from a clone.
     return INSTALLED_AS if is_installed() else "python -m probes site"
 
 
@@ -178,7 +178,7 @@ def _holds_valid_token(path: Path, site: Site) -> bool:
 
 
 def _write_private(path: Path, token: str) -> None:
-    """Replace the file atomically; only the owner can ever read it."""
+    # Replace the file atomically; only the owner can ever read it.
     fresh = path.with_name(f".{path.name}.new")
     fresh.unlink(missing_ok=True)
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -342,7 +342,7 @@ def _of_tests(grid: Grid, path: PathFigures) -> Iterator[str]:
 
 
 def _by_direction(losses: DirectionLosses) -> str:
-    """Forward 20 of 300 lost, reverse 0 of 280, so below 1.1% (95%), by STAMP."""
+    # Forward 20 of 300 lost, reverse 0 of 280, so below 1.1% (95%), by STAMP.
     ways = (("forward", losses.forward), ("reverse", losses.reverse))
     if losses.undecided:
         told = [f"{name} {way.lost:,} of {way.sent:,} lost" for name, way in ways if way.sent]

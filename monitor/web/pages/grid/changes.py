@@ -58,5 +58,5 @@ def grid_cell(request: HttpRequest) -> HttpResponse:
 
 
 def _etag_of(request: HttpRequest) -> str:
-    """Version of `If-None-Match`; compression makes an ETag weak."""
+    # Version of `If-None-Match`; compression makes an ETag weak.
     return request.headers.get("If-None-Match", "").removeprefix("W/").strip('"')

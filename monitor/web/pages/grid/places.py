@@ -167,7 +167,7 @@ def cell_query(grid: Grid) -> dict[str, Any]:
 
 
 def _body_html(shown: PlaceGrid, measure: MetricFormat, numbers: Iterable[int]) -> SafeString:
-    """All names from the mesh are escaped here."""
+    # All names from the mesh are escaped here.
     names, kept, rows = shown.places.names, cell_query(shown.grid), []
     for source in numbers:
         cells = []

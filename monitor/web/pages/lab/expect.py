@@ -173,7 +173,7 @@ def _delay(rise_ms: float, rtt_ms: float, path: MeasuredPath, scope: RuleScope, 
 
 
 def _answered_bursts(path: MeasuredPath, at: datetime) -> int:
-    """Bursts before `at` for the RTT rule; beyond BEFORE not counted."""
+    # Bursts before `at` for the RTT rule; beyond BEFORE not counted.
     if path.packet_bytes is None:
         return 0
     since_s = at.timestamp() - (BEFORE + SPARE_CYCLES) * path.every_s

@@ -107,7 +107,7 @@ def direction_tiles(path: Path, of_period: DirectionFigures) -> tuple[DirectionT
 
 
 def _loss(name: str, lost: int, sent: int, undecided: int) -> DirectionTile:
-    """Losses of unknown direction are one's: the 95% interval spans none and all of them."""
+    # Losses of unknown direction are one's: the 95% interval spans none and all of them.
     ground = f"{lost:,} of {counted(sent, 'packet')}, by STAMP"
     if not undecided:
         return DirectionTile(name, figures.loss(lost, sent), ground)

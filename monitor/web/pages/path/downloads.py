@@ -1,10 +1,8 @@
 """CSV downloads of a path: intervals, bursts, directions, STAMP cycles, throughput tests, results of a kind, changes,
 and routes.
 
-A CSV has a column for each field of its record: `SeriesPoint`, `RawBurst`, `DirectionPoint`, `RawDirection`,
-`ThroughputPoint`, `ResultKind.point`, `PathChange`, `RoutePeriod`. Times are UTC, figures unrounded in the units of
-their names, outcomes in the words of the pages; unknown values are empty. The users' API has all but bursts and cycles
-as JSON, with the names of outcomes.
+A CSV has a column for each field of its record. Times are UTC, figures unrounded in the units of their names, outcomes
+in the words of the pages; unknown values are empty.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ def load_status(now: datetime) -> StatusView:
 
 
 def _state(state: MeshState) -> str:
-    """Sentence without the names in incident titles."""
+    # Sentence without the names in incident titles.
     tally, number = state.tally, len(state.incidents)
     of_all = f"of {count_of_paths(tally.paths)}"
     if state.unknown_since is not None:

@@ -141,7 +141,7 @@ def _current_shares(site_ids: Sequence[int], now: datetime) -> dict[int, float]:
 def _uptimes(
     days: Sequence[datetime], shares: StepShares, since_of: Mapping[int, datetime], now: datetime
 ) -> dict[int, float | None]:
-    """Mean share without incidents; unmeasured time is neither up nor down."""
+    # Mean share without incidents; unmeasured time is neither up nor down.
     row = {site_id: number for number, site_id in enumerate(since_of)}
     column = {at: number for number, at in enumerate(days)}
     incident, measured = np.zeros((len(row), len(column))), np.zeros((len(row), len(column)))

@@ -55,7 +55,7 @@ class RouteRow:
 
 
 def route_style(number: int, is_reverse: bool) -> str:
-    """Directions begin at different colours."""
+    # Directions begin at different colours.
     return f"route-{(number - 1 + (PALETTE // 2 if is_reverse else 0)) % PALETTE}"
 
 
