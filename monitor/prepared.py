@@ -40,7 +40,7 @@ def run_together(*statements: SqlStatement) -> Any:
 
 
 def run_prepared(sql: str, parameters: Mapping[str, Any], *, is_binary: bool = False) -> Any:
-    """Run a statement; return its open cursor. `is_binary` reads many times faster."""
+    """Run a statement; return its open cursor. `is_binary` reads numerous timestamps faster."""
     connection.ensure_connection()
     # Django's is None, with which nothing is prepared, whatever a cursor asks for.
     connection.connection.prepare_threshold = maxsize

@@ -57,14 +57,11 @@ class _Taken:
 
 
 class FollowedLoss:
-    """The tracks of loss of these paths; `tracks` has the row of each (path, size).
-
-    `newest_s`, `since_s`: start of a track's newest burst (-inf without), and of the first after a gap. `own_s`,
-    `failed_s`: newest during own tests, and not sent (`failures`).
-    """
+    """The tracks of loss of these paths."""
 
     def __init__(self, pings: Mapping[int, Pings]) -> None:
         chains = [(path, size) for path, of in sorted(pings.items()) for size in sorted(of.packet_bytes)]
+        # Rows by (path, size).
         self.tracks = {(path, ALL_SIZES): row for row, path in enumerate(sorted(pings))}
         for path, size in chains:
             if len(pings[path].packet_bytes) > 1:
@@ -72,8 +69,9 @@ class FollowedLoss:
         self.segments = LossSegments(len(self.tracks))
         for (path, _), row in self.tracks.items():
             self.segments.apart_s[:, row] = pings[path].every_s, pings[path].lasts_s
-        self.newest_s = np.full(len(self.tracks), -np.inf)
-        self.since_s = np.full(len(self.tracks), np.inf)
+        self.newest_s = np.full(len(self.tracks), -np.inf)  # start of the newest burst
+        self.since_s = np.full(len(self.tracks), np.inf)  # start of the first burst after a gap
+        # The newest during own tests; the newest that was not measured, and its result.
         self.own_s, self.failed_s, self.failures = np.full((3, len(self.tracks)), -np.inf)
         self._keys = np.array([path * _SIZES + size for path, size in chains], dtype=np.int64)
         self._path_id = self._keys // _SIZES

@@ -105,10 +105,8 @@ def write_report(
     path: Path | None = None,
     show: Callable[[str], None] = lambda _: None,
 ) -> list[Path]:
-    """Write a report to `path`, or as HTML and PDF to the default place, weeks also to the database; returns the files.
-
-    Raises OSError.
-    """
+    """Write a report to `path`, or as HTML and PDF to the default place, weekly mesh reports also to the database;
+    returns the files. Raises OSError."""
     scope, period = report.scope, report.period
     if path is not None:
         targets = {path: as_bytes(report, numbers, path.suffix)}

@@ -55,7 +55,7 @@ class DirectLink:
         return self._threads[end].submit(function, *arguments)
 
     def set_sysctl(self, end: int, name: str, value: str) -> None:
-        """Set a sysctl of an end. Raises `OSError` if not the namespace's."""
+        """Set a sysctl of an end. Raises `OSError` for a sysctl outside the namespace."""
         self.submit(end, Path("/proc/sys", name.replace(".", "/")).write_text, value).result()
 
     def set_mtu(self, end: int, mtu_bytes: int) -> None:
@@ -69,7 +69,7 @@ class DirectLink:
 
 
 def join_sites(number: int, ends: Sequence[SiteNamespace], mtu_bytes: int) -> None:
-    """Join two sites by a veth pair; leaves this process in the last's namespace. Raises `LabError`."""
+    """Join two sites by a veth pair; leaves this process in the last site's namespace. Raises `LabError`."""
     name = f"direct{number}"
     enter(ends[0].net_fd)
     _ip("link", "add", "name", name, "type", "veth", "peer", "name", name, "netns",

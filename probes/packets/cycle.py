@@ -88,8 +88,7 @@ class PingCycle:
         load_periods: LoadPeriods | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """`progress` gets the replies so far."""
-        # `load_periods` is called after sending, `progress` several times a second.
+        """`load_periods` is called after sending; `progress` gets the replies so far, several times a second."""
         self._spec = spec
         self._plain = plain
         self._load_periods = load_periods

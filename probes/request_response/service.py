@@ -41,7 +41,7 @@ class _Serving:
 
 
 class AnsweringService:
-    """Keeps servers running by the plan; `forbids(address)` is the limits' rule."""
+    """Keeps servers running by the plan; `forbids(address)` is the rule of limits.toml against an address."""
 
     def __init__(
         self,

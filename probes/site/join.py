@@ -147,7 +147,7 @@ def _open_private(path: Path) -> Path:
 
 
 def _write(fresh: Path, content: bytes, path: Path) -> None:
-    """Write and replace; under root the folder's owner gets the file."""
+    """Write `fresh` and rename it to `path`; under root the folder's owner gets the file."""
     with fresh.open("wb") as file:
         file.write(content)
         file.flush()

@@ -61,7 +61,7 @@ class StampSpec(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float = 2.0  # later replies count as lost
     late_s: float = 1.0  # and as late within this time after it
     dscp: int = 0  # of the packets, and of replies where the reflector follows it
-    pattern: Pattern | msgspec.UnsetType = msgspec.UNSET  # as `probes.packets.spec.PingSpec`
+    pattern: Pattern | msgspec.UnsetType = msgspec.UNSET  # as in `probes.packets.spec.PingSpec`
 
     @property
     def is_even(self) -> bool:

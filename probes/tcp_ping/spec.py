@@ -18,20 +18,15 @@ class TcpPingTarget(PacketTarget, frozen=True, kw_only=True):
 
 
 class TcpPingSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A tcp-ping cycle: `count` handshakes with each target, `spacing_s` apart, in the `pattern` of
-    `probes.packets.spec.PingSpec`.
-
-    SYN/ACK and RST are both replies. A handshake without either within `timeout_s` is lost. `packet_bytes` is
-    the series in which the results are stored.
-    """
+    """A tcp-ping cycle: `count` handshakes with each target, `spacing_s` apart. SYN/ACK and RST are both replies."""
 
     targets: tuple[TcpPingTarget, ...]
     port: int
     count: int = 10
     spacing_s: float = 1.0
-    timeout_s: float = LONGEST_TIMEOUT_S
-    packet_bytes: tuple[int, ...] = (SERIES_BYTES,)
-    pattern: Pattern | msgspec.UnsetType = msgspec.UNSET
+    timeout_s: float = LONGEST_TIMEOUT_S  # a handshake without a reply by then is lost
+    packet_bytes: tuple[int, ...] = (SERIES_BYTES,)  # series in which the results are stored
+    pattern: Pattern | msgspec.UnsetType = msgspec.UNSET  # as in `probes.packets.spec.PingSpec`
 
     @property
     def is_even(self) -> bool:

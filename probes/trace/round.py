@@ -188,7 +188,7 @@ class TraceRound:
         ]
 
     def _owner(self, rank: int) -> int | None:
-        """The target maybe joined at the lowest hop."""
+        """The target that this one may have joined at its lowest hop."""
         search = self.searches[rank]
         lowest = search.hops.get(search.low)
         answer = None if lowest is None else lowest.answers.get(0)

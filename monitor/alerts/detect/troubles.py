@@ -159,7 +159,7 @@ def _cut_later(lasting: Sequence[LastingIncident], lost_s: float) -> frozenset[K
 
 
 def settled_s(lasting: Sequence[LastingIncident], snapshot: Snapshot) -> dict[int, float]:
-    """Since when packets of a path show present loss."""
+    """By path, when its last loss incident ended or recovered: only later packets show present loss."""
     ends = [(key, at_s) for incident in lasting for key, at_s in incident.recovered_s.items()]
     at_s: dict[int, float] = {}
     for (path_id, rule), end_s in [*snapshot.ended_s.items(), *ends]:

@@ -89,8 +89,8 @@ def _usual_on_demand(tests: _Tests, now: datetime) -> set[int]:
 
 
 def low_tests(rates_bps: Floats, below_ratio: Floats) -> Ints:
-    """Count newest tests below this ratio of the earlier lowest, not judged by the rule; rows are paths, newest first,
-    NaN after."""
+    """Count each path's newest tests below this ratio of the lowest before them that the rule does not judge; rows are
+    paths, newest first, padded with NaN."""
     counts, low = (~np.isnan(rates_bps)).sum(axis=1), np.zeros(len(rates_bps), dtype=np.int64)
     highest = np.maximum.accumulate(rates_bps, axis=1)
     lowest = np.fmin.accumulate(rates_bps[:, ::-1], axis=1)[:, ::-1]

@@ -71,7 +71,7 @@ class BestSetting:
 
 @dataclass(frozen=True, slots=True)
 class BestSettings:
-    """Over the whole day, and in its parts."""
+    """Best settings over the whole day, and in its parts."""
 
     tests: int  # all
     settings: int

@@ -169,7 +169,7 @@ def _power_law(factor: float, exponent: float, loss_ratio: ArrayLike) -> Floats:
 
 
 def _timeouts_s(rto_s: Floats, loss: Floats) -> Floats:
-    """Time per packet of PFTK's timeouts, b = 1, retransmission lost too."""
+    """Seconds that PFTK's timeouts (b = 1) add to each packet, where the retransmission is lost too."""
     share = np.minimum(1.0, 3.0 * np.sqrt(3.0 * loss / 8.0))
     in_a_row = sum((2.0 ** (power - 1) * loss**power for power in range(1, 7)), start=np.ones_like(loss))
     result: Floats = rto_s * share * loss**2 * in_a_row

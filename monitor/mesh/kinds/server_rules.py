@@ -86,7 +86,7 @@ def _kinds_have_one_port(lasting: list[_PlannedServer], entries: Mapping[str, Ma
 
 
 def _interfaces_are_apart(lasting: list[_PlannedServer], entries: Mapping[str, Mapping[str, Table]]) -> None:
-    """Linux lets no TCP listener of an interface share another's wildcard port."""
+    # Linux lets no TCP listener of an interface share another's wildcard port.
     first: dict[tuple[object, bool], _PlannedServer] = {}
     reported = set()
     for planned in lasting:

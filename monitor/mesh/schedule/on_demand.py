@@ -250,7 +250,7 @@ def _paths(pairs: Sequence[tuple[str, str]]) -> list[Path]:
 
 
 def _with_ports(request: AggregateSettings, paths: Sequence[Path]) -> AggregateSettings:
-    """Choose the servers' first port. Raises `OnDemandError` if not free."""
+    """Choose the servers' first port. Raises `OnDemandError` if the given port is not free."""
     sites = list(dict.fromkeys(path.destination.site.name for path in paths))
     taken, protocol = lasting_servers(sites), request.settings.protocol
 

@@ -40,7 +40,7 @@ def lasting_servers(sites: Collection[str]) -> dict[PortKey, LastingServer]:
 
 
 def clash(site: str, port: int, protocol: str, taken: dict[PortKey, LastingServer]) -> str | None:
-    """Problem of an iperf3 server on this port, or None. UDP also needs TCP."""
+    """Problem of an iperf3 server on this port, or None. A UDP server also listens on TCP."""
     for transport in ("TCP", "UDP") if protocol == "udp" else ("TCP",):
         server = taken.get((site, transport, port))
         if server is not None:

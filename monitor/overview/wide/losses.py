@@ -178,7 +178,7 @@ def _ranking(metric: Metric, packet_bytes: int, now: datetime, *, is_judged: boo
 
 
 def _choose_by_tests(places: SitePlaces, now: datetime) -> _Chosen:
-    """Few paths have throughput tests, each taking a link for seconds."""
+    # All paths at once: few have throughput tests, each of which takes a link for seconds.
     grid = load_grid(Metric.THROUGHPUT, _period(Metric.THROUGHPUT), now, lasting=())
     number_of = {site.name: places.number_of[site.id] for site in (*grid.sources, *grid.destinations)}
     between: dict[tuple[int, int], list[PathFigures]] = defaultdict(list)

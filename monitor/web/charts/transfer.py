@@ -32,7 +32,7 @@ Rows = dict[str, list[Row]]
 
 @dataclass(frozen=True, slots=True)
 class TransferCharts:
-    """From top to bottom; None where no interval has the value."""
+    """Specs from top to bottom; None where no interval has the value."""
 
     rate: Spec
     windows: Spec | None

@@ -18,7 +18,7 @@ COOKIE_AGE_S = 365 * 86_400
 
 
 class PersonalPages:
-    """Middleware, after authentication."""
+    """Middleware that applies the reader's preferences, after authentication."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

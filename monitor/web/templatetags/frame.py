@@ -30,7 +30,7 @@ def login_address(request: HttpRequest) -> str:
 
 @register.simple_tag(takes_context=True)
 def share_address(context: Context) -> str | None:
-    """Return None where the page cannot be shared."""
+    """Address at which to share this page; None where it cannot be shared."""
     request: HttpRequest | None = context.get("request")
     match = None if request is None else request.resolver_match
     if request is None or match is None or match.url_name not in DATA_OF_PAGE or not request.user.is_authenticated:

@@ -252,12 +252,7 @@ class KernelReceiveBatch:
 
 
 class Controls:
-    """Parsed control messages; absent values are 0, -1 for `key` and `hop_limit`.
-
-    `read_ns` is monotonic. `traffic_class` (DSCP and ECN, or -1) and `local_address` (4-byte words of `in_pktinfo`,
-    `in6_pktinfo`) may be None. A nonzero `error_origin` marks a queued ICMP error, with MTU in `error_info`, sender in
-    `offender`.
-    """
+    """Parsed control messages; absent values are 0, -1 for `key` and `hop_limit`."""
 
     __slots__ = (
         "error_code", "error_info", "error_origin", "error_type", "extension_at", "hardware_ns", "hop_limit", "key",
@@ -265,19 +260,20 @@ class Controls:
     )  # fmt: skip
 
     def __init__(self, rows: int) -> None:
-        self.read_ns: Int64s | None = None
-        self.traffic_class: Int64s | None = None
+        self.read_ns: Int64s | None = None  # monotonic
+        self.traffic_class: Int64s | None = None  # DSCP and ECN, or -1
+        # 4-byte words of `in_pktinfo` or `in6_pktinfo`
         self.local_address: npt.NDArray[np.int32] | None = None
         self.stamp_ns: Int64s = np.zeros(rows, np.int64)
         self.hardware_ns: Int64s = np.zeros(rows, np.int64)
         self.key: Int64s = np.full(rows, -1, np.int64)
         self.hop_limit: Int64s = np.full(rows, -1, np.int64)
-        self.error_origin: Int64s = np.zeros(rows, np.int64)
+        self.error_origin: Int64s = np.zeros(rows, np.int64)  # nonzero for a queued ICMP error
         self.error_type: Int64s = np.zeros(rows, np.int64)
         self.error_code: Int64s = np.zeros(rows, np.int64)
-        self.error_info: Int64s = np.zeros(rows, np.int64)
+        self.error_info: Int64s = np.zeros(rows, np.int64)  # its MTU
         self.extension_at: Int64s = np.zeros(rows, np.int64)
-        self.offender: Bytes = np.zeros((rows, SOCKADDR_BYTES), np.uint8)
+        self.offender: Bytes = np.zeros((rows, SOCKADDR_BYTES), np.uint8)  # its sender
 
 
 # Selected rows of a batch, or all.

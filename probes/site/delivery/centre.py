@@ -111,11 +111,7 @@ class BadCertificate(CentreUnreachable):
 
 
 class Centre:
-    """The centre at `url`, else at `further_urls`; the token file is read at each request.
-
-    `refusal` is why the centre accepts nothing, `plan_told` the plan's version by the newest delivery; both may be
-    None.
-    """
+    """The centre at `url`, else at `further_urls`; the token file is read at each request."""
 
     def __init__(
         self,
@@ -132,8 +128,8 @@ class Centre:
             check_centre(given, allow_plain_http)
         self.urls = CentreUrls((url, *further_urls))
         self.clock = CentreClock() if clock is None else clock
-        self.refusal: DatedMessage | None = None
-        self.plan_told: tuple[str, float] | None = None
+        self.refusal: DatedMessage | None = None  # why the centre accepts nothing
+        self.plan_told: tuple[str, float] | None = None  # the plan's version by the newest delivery, and when
         self.protocol = LOWEST_PROTOCOL
         self._identity = identity
         self._token_file = token_file

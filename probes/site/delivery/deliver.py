@@ -209,7 +209,7 @@ class DeliveryLoop:
         )
 
     def _take_smaller(self, batch: Batch, *, is_stored: bool | None) -> None:
-        """Make new batches smaller, and this batch unless it is stored."""
+        """Make new batches smaller; halve this batch too if it is not stored or timed out before."""
         self._max_results = max(1, self._max_results // 2)
         if (is_stored is False or self._timed_out == batch.number) and len(batch.sequences) > 1:
             self._spool.halve_batch(batch.number, "it timed out")

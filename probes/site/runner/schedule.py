@@ -97,7 +97,7 @@ class PlanScheduler(Scheduler):
         return wait_s
 
     def adjust(self, n: float, drift: float = 0.0) -> float:
-        """Wake when an entry is due; Celery polls 10 ms before."""
+        """Wake when an entry is due; Celery would wake 10 ms before and poll."""
         return n + drift
 
     def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:

@@ -49,7 +49,7 @@ def correct_without_cycle(
 
 
 def correct_start(measured: Any, off_s: float | None, now_s: float) -> Any:
-    """Subtract the clock's error from a start that the centre would refuse, if nearer to now then."""
+    """Subtract the clock's error from a start that the centre would refuse, if that brings it nearer to now."""
     if off_s is None or abs(off_s) <= MAX_CLOCK_ERROR_S:
         return measured
     off = timedelta(seconds=off_s)

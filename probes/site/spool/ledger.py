@@ -48,7 +48,7 @@ class Cycle:
 
     @classmethod
     def at(cls, test: str, every_s: int, now: datetime, phase_s: float = 0.0) -> Cycle:
-        """The newest begun cycle; cycles begin `phase_s` after their time."""
+        """The newest cycle that has begun; cycles begin `phase_s` after their time."""
         return cls(test, every_s, math.floor((now.timestamp() - phase_s) / every_s))
 
     def moved(self, by_s: float) -> Cycle:

@@ -73,7 +73,7 @@ def client_credentials(secret: str | None, server: str | None) -> Iterator[Crede
 
 @contextmanager
 def server_credentials(secret: str | None, client: str | None) -> Iterator[Credentials]:
-    """`client` is the peer's iperf3 version, if known."""
+    """The server's credentials; `client` is the peer's iperf3 version, if known."""
     own = _own_version()
     padding = common_padding(_version(client), own)
     if secret is None or padding is None or not is_supported():

@@ -29,7 +29,7 @@ class StoredRoute:
 
 @dataclass(frozen=True, slots=True)
 class RoutePeriod:
-    """Period of a flow on a route, until its first trace on another, or None."""
+    """Period of a flow on a route, until its first trace on another."""
 
     path_id: int
     protocol: str

@@ -1,4 +1,4 @@
-"""Traces of a path with their hops: addresses of its route, None where the trace had no reply."""
+"""Traces of a path with their hops: addresses of their routes, None where the trace had no reply."""
 
 from __future__ import annotations
 

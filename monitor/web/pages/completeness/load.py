@@ -95,7 +95,7 @@ def load_completeness(length: int, now: datetime) -> CompletenessView:
 
 
 def cell_of(figures_of_day: tuple[SiteDay, SiteCoverage] | None, *, runs: bool) -> DayCell:
-    """`runs` is true for today."""
+    """The cell of a site's day; `runs` is true for today."""
     if figures_of_day is None:
         return NOTHING
     came, covered = figures_of_day

@@ -95,7 +95,7 @@ def hours_within(hours: Series, since: datetime) -> Series:
 
 
 def drawn_series(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> tuple[Series, list[datetime]]:
-    """Series without steps during throughput tests, with hardly other packets; and those steps, if bursts are shown."""
+    """Series without the steps that throughput tests fill almost wholly; and those steps, if bursts are shown."""
     series = path_series(path_id, packet_bytes, since, until)
     if until - since > LONGEST_RAW:
         return series, []

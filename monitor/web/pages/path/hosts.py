@@ -46,7 +46,7 @@ class ChangeRow:
 
 @dataclass(frozen=True, slots=True)
 class HostsView:
-    """Rows of name, sender, receiver."""
+    """Settings of both hosts, in rows of name, sender, receiver."""
 
     rows: tuple[tuple[str, str, str], ...]
     differing: frozenset[str]  # names of settings that the two do not share

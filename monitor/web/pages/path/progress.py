@@ -117,7 +117,7 @@ class PingsProgress(DirectionProgress):
 
 @dataclass(frozen=True, slots=True)
 class OnDemandProgress:
-    """Within the last hour, own direction first."""
+    """A path's newest on-demand runs within the last hour, own direction first."""
 
     directions: tuple[PingsProgress, ...]
     throughput: OnDemand | None

@@ -34,7 +34,7 @@ class HoursRow:
 
 @dataclass(frozen=True, slots=True)
 class SettingsView:
-    """Rows are empty with too few tests."""
+    """A scheduled sweep's results; rows are empty with too few tests."""
 
     scheduled: ScheduledSettings
     rates: tuple[RateRow, ...]

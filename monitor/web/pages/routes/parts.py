@@ -92,7 +92,7 @@ class Places:
 
 
 def chain(route: MeshRoute, ends: Ends, places: Places) -> Chain:
-    """A trace short of the destination ends in a gap."""
+    """The chain of a route; without a trace to the destination it ends in a gap."""
     hops = route.hops[:-1] if route.reached else route.hops
     owners = _owners(hops, ends, places.names)
     steps = [Step(places.sites[ends.source])]

@@ -57,7 +57,7 @@ class TableCellView:
 
 @dataclass(frozen=True, slots=True)
 class PairRow:
-    """`middle` and `worst` are over its ticks."""
+    """A pair; `middle` and `worst` are over its ticks."""
 
     source: str
     destination: str
