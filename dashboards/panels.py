@@ -93,7 +93,7 @@ def assemble(
 def variable(
     name: str, label: str, description: str, *, query: str | None = None, refresh: VariableRefresh = ON_LOAD
 ) -> dashboard_builder.QueryVariable:
-    """Single choice, filled from sql/variable_`query`.sql, by default `name`."""
+    """A single-choice variable, filled from sql/variable_`query`.sql, by default `name`."""
     return (
         dashboard_builder.QueryVariable(name)
         .label(label)

@@ -17,6 +17,7 @@ from psycopg.errors import TransactionResolutionUnknown
 
 PRIMARY, STANDBY = "primary", "standby"
 WAIT_S = 10.0
+# The empty message: PostgreSQL does not wait for a transaction that wrote nothing.
 BEGIN = """
     SELECT set_config('synchronous_commit', 'remote_apply', true), pg_logical_emit_message(true, 'soundings', '')
 """

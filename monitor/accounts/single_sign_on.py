@@ -191,6 +191,7 @@ def _client() -> Any:
         server_metadata_url=f"{oidc.issuer.rstrip('/')}/.well-known/openid-configuration",
         client_kwargs={"scope": oidc.scopes, "code_challenge_method": "S256", "default_timeout": TIMEOUT_S},
     )
+    # At each login, so that new keys are known at once.
     metadata = client.load_server_metadata()
     if metadata.get("issuer") != oidc.issuer:
         raise ValueError(f"its issuer is {metadata.get('issuer')!r}, and SOUNDINGS_OIDC_ISSUER is {oidc.issuer!r}")

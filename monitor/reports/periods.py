@@ -118,7 +118,7 @@ class Period:
 
     @property
     def hours(self) -> int:
-        """168 in a week, except when clocks change."""
+        """Hours of the period: 168 in a week, except when clocks change."""
         return round((self.until - self.since).total_seconds() / 3600)
 
     @property

@@ -95,6 +95,7 @@ def next_train(trains: Sequence[UdpTrain], peak_bps: float, train_bytes: int) ->
     if len(trains) == 1:
         return _second_train(first, peak_bps, train_bytes)
     second = fit_train(trains[1].without_lead(), base_s, limit=first)
+    # A limit passes the same rate in trains of two rates; other loss would not.
     if len(trains) > 2 or second is None or not _agree(first, second):
         return None
     # A queue drains, and a bucket fills, in the time of the burst at the rate.

@@ -79,6 +79,7 @@ def client_handshake(connection: socket.socket, key: bytes, purpose: bytes, numb
     """Run the connecting end's handshake; return the session key. Raises `ProbeError`."""
     hello = HELLO.pack(purpose, number)
     peer_nonce = read_exactly(connection, NONCE_BYTES, deadline)
+    # Nonces of both ends, so that a recorded handshake cannot be replayed.
     own_nonce = os.urandom(NONCE_BYTES)
     connection.sendall(hello + own_nonce + _mac(key, b"receiver", hello, peer_nonce, own_nonce))
     try:

@@ -66,7 +66,7 @@ def since(incident: Incident) -> datetime:
 
 
 def until(incident: Incident) -> datetime | None:
-    """Last bad burst, or resolution if unknown; None while it lasts."""
+    """When it ended: its last bad burst, or its resolution if unknown; None while it lasts."""
     if incident.closed_at is None:
         return None
     return max(min(incident.ended_at or incident.closed_at, incident.closed_at), since(incident))

@@ -1,8 +1,8 @@
 """Calibrate the loss that TCP sees against ping loss by the path's own tests, of a single kind and outside of the time
 to estimate.
 
-The interval has the extremes of nine leave-one-out errors (Vovk and others, "Algorithmic Learning in a Random World"
-(2005)).
+The 80% interval has the leave-one-out errors, of nine the extremes (Vovk and others, "Algorithmic Learning in a Random
+World" (2005)).
 """
 
 from __future__ import annotations

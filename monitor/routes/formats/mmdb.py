@@ -171,6 +171,7 @@ def _nothing(children: NDArray[np.int32]) -> NDArray[np.int32]:
 
 def _ipv4(children: NDArray[np.int32]) -> int | None:
     node = 0
+    # IPv4 is below ::/96; aliases of it, such as 2002::/16, are left out.
     for _ in range(96):
         node = int(children[node, 0])
         if node < 0:

@@ -96,6 +96,7 @@ def _compile(layouts: Sequence[str]) -> list[Spec]:
 def _with_margins(vega: Spec, margins_px: dict[str, int] | None) -> Spec:
     if margins_px is None:
         return vega
+    # With margins of its own Vega would draw all marks twice.
     width = "? containerSize()[0]"
     around_px = margins_px["left"] + margins_px["right"]
     light: Spec = json.loads(json.dumps(vega).replace(width, f"{width} - {around_px}"))

@@ -56,7 +56,7 @@ def first_run(contacts: Sequence[AgentContact], now: datetime) -> FirstRun:
 
 
 def still_waiting(now: datetime) -> FirstRun | None:
-    """Return None once anything was measured."""
+    """The text of an empty page; None once anything was measured."""
     return None if newest_measurement_at() is not None else first_run(agent_contacts(), now)
 
 

@@ -66,7 +66,7 @@ def stale_form(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def error_answer(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
-    """Page in the browser's theme, or JSON for programs; needs no request, session or database."""
+    """Error page in the browser's theme, or JSON for programs; needs no request, session or database."""
     if request.path.startswith(FOR_PROGRAMS):
         return JsonResponse({"detail": text}, status=status)
     context = {"error_title": title, "error_text": text, "preferences": from_cookies(request.COOKIES)}

@@ -164,7 +164,7 @@ class Network:
         return self._ingresses.get((source, destination)) or self._to_routers.get((source, destination))
 
     def change_routes(self, changes: Mapping[Pair, Routes]) -> None:
-        """Use other routes for new packets. Raises `LabError`, with all as before."""
+        """Use other routes for new packets. Raises `LabError`, leaving all as before."""
         changed = {**self.routes, **changes}
         faults = [
             (pair, route_fault(self.links, self.routers, pair, route))

@@ -193,6 +193,7 @@ class PlainReceiveBatch:
 
 def _header_bytes(first: int) -> int:
     """IPv4 header length by its first byte; 0 for our ICMP types."""
+    # macOS returns the header on datagram sockets too, so the system's name does not tell.
     return max((first & 0x0F) * 4, echo.IPV4_HEADER_BYTES) if first >> 4 == IPV4_VERSION else 0
 
 

@@ -163,6 +163,7 @@ class PingSession:
         batch = self._batch_of_turn[self._table.turn_of(following)]
         together_ns = self._schedule.due_at_ns(min(following + batch, self._stop) - 1)
         longest_ns = due_ns + self._schedule.longest_wait_ns
+        # Waking rarely costs no accuracy, since the kernel takes the timestamps.
         wake_ns = max(min(together_ns, longest_ns), self._stepped_ns + SHORTEST_TICK_NS)
         self._planned_wait_ns = wake_ns - due_ns
         return min(wake_ns, max(self._drained_ns + DRAIN_NS, self._stepped_ns + SHORTEST_TICK_NS))
