@@ -112,7 +112,7 @@ reproduce: setup system-test ## TCP's models and published paths, in the lab; 40
 	$(BIN)/python -m pytest tests/net -m long
 
 bench-alerts: setup system-test ## planted faults, labelled changes, an evaluation of 10,000 paths; half an hour, 2 GB
-	$(BIN)/python -m tests.planted
+	$(BIN)/python -m tests.scored planted
 	$(BIN)/python -m tests.bench alerts alert_evaluation
 
 bench-trace: setup system-test ## traces compared with mtr and scamper; five minutes
@@ -124,15 +124,9 @@ bench-faults: setup system-test ## 200 agents back at once with 100,000 results 
 truth: setup system-test ## twelve faults planted in a lab: is what pages, API and titles say of them true; two hours
 	$(BIN)/python -m tests.lab_truth
 
-causes: setup system-test ## planted faults in a simulated mesh: are the stated causes right; ten minutes, tables into docs/method/causes.md
-	$(BIN)/python -m tests.causes --write
-	$(BIN)/python -m tests.causes.partial --write
-
-congestion: setup ## planted queues on simulated paths: are the stated times right; five minutes, tables into docs/method/congestion.md
-	$(BIN)/python -m tests.congestion --write
-
-routes: setup ## routes, changes and loss on simulated networks: are the stated places right; three minutes, tables into docs/method/routes.md
-	$(BIN)/python -m tests.routes --write
+scored: setup system-test ## simulated paths with planted faults: is what is stated right; tables into docs. NAME=routes or another, all that need no lab without it
+	@status=0; for name in $(or $(NAME),causes causes-partial congestion link_use losses policers routes); do \
+	    $(BIN)/python -m tests.scored $$name --write || status=1; done; exit $$status
 
 screenshots: setup system-test ## the pictures of README and docs, of a lab that runs for half an hour and of large meshes
 	$(BIN)/python -m tests.screenshots
@@ -165,4 +159,4 @@ pins: setup ## whether the pinned packages have wheels for Python 3.11 to 3.13 o
 lock: setup ## pin the requirements anew, with hashes and without addresses
 	bash scripts/lock.sh $(BIN)
 
-.PHONY: help setup system system-test run test fuzz test-most test-waiting test-e2e test-net test-stacks test-databases test-timescale test-whole-job timescale collect test-ha test-compose test-stamp test-faults test-grafana lint check check-waiting check-computing bench bench-archive bench-alerts bench-trace bench-faults reproduce truth causes routes screenshots reference audit dist deb test-deb test-install test-upgrade pins lock
+.PHONY: help setup system system-test run test fuzz test-most test-waiting test-e2e test-net test-stacks test-databases test-timescale test-whole-job timescale collect test-ha test-compose test-stamp test-faults test-grafana lint check check-waiting check-computing bench bench-archive bench-alerts bench-trace bench-faults reproduce truth scored screenshots reference audit dist deb test-deb test-install test-upgrade pins lock

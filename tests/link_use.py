@@ -1,5 +1,4 @@
-"""Score the forecast of a full link on simulated traffic: `python -m tests.link_use` prints the table of
-docs/method/link_use.md, `--write` writes it there.
+"""The table of `link_use`, the forecast of a full link on simulated traffic.
 
 The traffic is made in five-minute averages, with a cycle of the day and of the week, and its 95th percentile is taken
 week by week, as the archive does. The truth is the first later week whose percentile reaches 95% of the capacity.
@@ -7,18 +6,16 @@ week by week, as the archive does. The truth is the first later week whose perce
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
 from monitor.analysis.link_use import FULL_RATIO, YEAR_WEEKS, FullForecast, FullVerdict, forecast_full
+from tests.reproduce.table import Table
+from tests.scored import count_of
 
-PAGE = Path(__file__).parents[1] / "docs" / "method" / "link_use.md"
-MARKS = ("<!-- score -->\n", "<!-- end of score -->\n")
 CAPACITY_BPS = 1e9
 AHEAD = 160
 FIVE_MINUTES = 7 * 288
@@ -169,27 +166,17 @@ def score(traffic: Traffic, lengths: tuple[int, ...] = LENGTHS, series: int = SE
     return total
 
 
-def table(series: int = SERIES) -> str:
-    """The table, in Markdown."""
-    lines = [
-        '| traffic | links | "full in N weeks" | of these within the interval | "not within a year" | of these full '
-        "within a year | cannot tell |",
-        "|---|---|---|---|---|---|---|",
-    ]
+def table(share: float) -> Table:
+    """Statements on each kind of traffic."""
+    result = Table(("traffic", "links", '"full in N weeks"', "of these within the interval", '"not within a year"',
+                    "of these full within a year", "cannot tell"))  # fmt: skip
     for traffic in KINDS:
-        of = score(traffic, series=series)
+        of = score(traffic, series=count_of(SERIES, share))
+        full_in = f"{of.full_in:,} ({of.full_in / of.series:.1%})"
         covered = f"{of.covered / of.full_in:.0%}" if of.full_in and traffic.grows else "–"
-        lines.append(
-            f"| {traffic.name} | {of.series:,} | {of.full_in:,} ({of.full_in / of.series:.1%}) | {covered} "
-            f"| {of.never:,} | {of.wrong_never:,} | {of.unknown:,} |"
-        )
-    return "\n".join([*lines, ""])
+        counts = (f"{count:,}" for count in (of.never, of.wrong_never, of.unknown))
+        result.rows.append((traffic.name, f"{of.series:,}", full_in, covered, *counts))
+    return result
 
 
-if __name__ == "__main__":
-    text = table(int(sys.argv[sys.argv.index("--series") + 1]) if "--series" in sys.argv else SERIES)
-    print(text, end="")
-    if "--write" in sys.argv:
-        page = PAGE.read_text()
-        before, rest = page.split(MARKS[0])
-        PAGE.write_text(before + MARKS[0] + text + MARKS[1] + rest.split(MARKS[1])[1])
+PARTS = {"score": table}

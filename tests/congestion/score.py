@@ -62,8 +62,8 @@ def score(path: SimulatedPath, slot_min: int = SLOT_MIN) -> PathScore:
     return PathScore(queue, hits[0] if hits else None, len(stated) - bool(hits), _measured_days(path, queue))
 
 
-def share(values: Iterable[bool]) -> float:
-    """The share that is true; NaN of none."""
+def ratio(values: Iterable[bool]) -> float:
+    """The ratio of true values; NaN without values."""
     listed = list(values)
     return sum(listed) / len(listed) if listed else math.nan
 
@@ -79,8 +79,9 @@ def is_reported(path: SimulatedPath) -> bool:
 
 
 def quantile(values: Iterable[float], at: float) -> float:
-    """Of the absolute values."""
-    return float(np.quantile(np.abs(list(values)), at))
+    """The quantile of the absolute values; NaN without values."""
+    listed = np.abs(list(values))
+    return float(np.quantile(listed, at)) if len(listed) else math.nan
 
 
 def select(scores: list[PathScore], holds: Callable[[PathScore], bool]) -> list[PathScore]:

@@ -1,4 +1,4 @@
-"""A transfer for each verdict, with the limit configured in the lab; `python -m tests.diagnosis` repeats them.
+"""A transfer for each verdict, with the limit configured in the lab; `python -m tests.scored diagnosis` repeats them.
 
 The documented accuracy is nine of ten. So a wrong verdict is retried, and only two in a row are a failure.
 """

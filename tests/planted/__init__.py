@@ -1,4 +1,4 @@
-"""Planted faults, and their detection by the alert rules: `python -m tests.planted`.
+"""Planted faults, and their detection by the alert rules: `python -m tests.scored planted`.
 
 `simulated` has many paths in arrays, `lab` real packets over emulated paths, `theory` the minimum detection time of a
 test. All three use the snapshot and the live rules.

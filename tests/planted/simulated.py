@@ -28,6 +28,7 @@ from monitor.mesh.queries import MeasuredPath
 from tests.planted import paths, theory
 from tests.planted.paths import BEGAN, CYCLE_S, SIZES
 from tests.reproduce.table import Table
+from tests.scored import count_of
 
 Floats = NDArray[np.float64]
 
@@ -50,6 +51,12 @@ class Sizes:
     paths: int = PATHS
     quiet_paths: int = 1000
     quiet_hours: int = 10
+
+    @classmethod
+    def of(cls, share: float) -> Sizes:
+        """A share of the usual paths; hours are not shortened."""
+        usual = cls()
+        return cls(count_of(usual.paths, share), count_of(usual.quiet_paths, share))
 
 
 def loss_regression(sizes: Sizes) -> Table:

@@ -12,7 +12,7 @@ import numpy as np
 
 from monitor.analysis.routes.medians import CONFIDENCE_Z, Floats, wilson
 
-# Least probability of a named link; calibrated by `python -m tests.routes`, see docs/method/routes.md.
+# Least probability of a named link; calibrated by `python -m tests.scored routes`, see docs/method/routes.md.
 CERTAIN = 0.9
 
 # Least 99% lower bound of the destination's loss.

@@ -1,6 +1,6 @@
 """The stated cause of a planted fault, end to end: delivered as by agents, evaluated as by the worker.
 
-A fault of each of several kinds; `python -m tests.causes` plants all kinds several times.
+A fault of each of several kinds; `python -m tests.scored causes` plants all kinds several times.
 """
 
 from __future__ import annotations

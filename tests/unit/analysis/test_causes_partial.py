@@ -1,4 +1,4 @@
-"""Names while a part of the paths has alarmed, on a few of the faults of `python -m tests.causes.partial`."""
+"""Names while a part of the paths has alarmed, on a few of the faults of `python -m tests.scored causes-partial`."""
 
 from __future__ import annotations
 

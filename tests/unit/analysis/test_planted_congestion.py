@@ -1,12 +1,12 @@
 """Stated begin, end, uncertainty and days of queues planted on simulated paths. The tables are `python -m
-tests.congestion`; here are fewer paths of the same kinds."""
+tests.scored congestion`; here are fewer paths of the same kinds."""
 
 import numpy as np
 import pytest
 
 from monitor.analysis.daily_congestion import daily_congestion
 from tests.congestion.planted import congested_path, quiet_path
-from tests.congestion.score import is_reported, quantile, score, share
+from tests.congestion.score import is_reported, quantile, ratio, score
 
 PATHS = 60
 QUIET_MONTHS = 40
@@ -18,7 +18,7 @@ def scores():
 
 
 def test_queues_are_found_and_no_other_hours(scores):
-    assert share(of_path.hours is not None for of_path in scores) >= 0.95
+    assert ratio(of_path.hours is not None for of_path in scores) >= 0.95
     assert sum(of_path.others for of_path in scores) <= 0.05 * PATHS
 
 
@@ -33,7 +33,7 @@ def test_begin_and_end_are_right_to_a_quarter_of_an_hour(scores, edge):
 @pytest.mark.parametrize("edge", [0, 1])
 def test_the_stated_uncertainty_holds_the_truth_at_its_rate(scores, edge):
     """Of 90%; that many of 60 paths by chance are at least 50 in 97 of 100 cases."""
-    assert share(of_path.covered[edge] for of_path in scores if of_path.hours) >= 50 / 60
+    assert ratio(of_path.covered[edge] for of_path in scores if of_path.hours) >= 50 / 60
 
 
 def test_the_days_are_counted_as_they_were_planted(scores):

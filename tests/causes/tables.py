@@ -1,51 +1,35 @@
-"""Plant faults in a simulated mesh and score the stated causes: `python -m tests.causes [--write]`.
+"""The table of `causes`, the stated causes of faults planted in a simulated mesh.
 
-The table goes to docs/method/causes.md. Starts a PostgreSQL of its own, or uses SOUNDINGS_DATABASE_URL (an empty
-database).
+It starts a PostgreSQL of its own, or uses SOUNDINGS_DATABASE_URL (an empty database).
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-import sys
 from collections import defaultdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import django
 from django.core.management import call_command
 
 from tests.bench.archive import database
-from tests.reproduce.table import Table, placed
+from tests.reproduce.table import Table
+from tests.scored import count_of
 
 if TYPE_CHECKING:
     from tests.causes.scoring import Score
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "method" / "causes.md"
 SEEDS = 6
 RIGHT_SHARE = 0.9
 
 
-def main() -> int:
-    """Exit status 0 if 9 of 10 statements are right and none is wrong, 1 otherwise, 2 usage."""
-    parser = argparse.ArgumentParser(prog="python -m tests.causes", description=__doc__)
-    parser.add_argument("kinds", nargs="*", metavar="KIND", help="kinds of faults; all without any")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help=f"faults of each kind ({SEEDS})")
-    parser.add_argument("--write", action="store_true", help=f"put the table into docs/method/{DOCUMENT.name}")
-    arguments = parser.parse_args()
+def causes(share: float, only: list[str]) -> Table:
+    """All kinds of faults, or only these."""
     with database():
         os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
         django.setup()
         call_command("migrate", verbosity=0)
-        scores = _run(arguments.kinds, arguments.seeds)
-    table = _table(scores)
-    print(f"\n{table.markdown()}")
-    if arguments.write:
-        DOCUMENT.write_text(placed(DOCUMENT.read_text(), "causes", table.markdown()))
-    for failure in table.failures:
-        print(failure, file=sys.stderr)
-    return 1 if table.failures else 0
+        return _table(_run(only, count_of(SEEDS, share)))
 
 
 def _run(kinds: list[str], seeds: int) -> list[Score]:
@@ -101,5 +85,5 @@ def _table(scores: list[Score]) -> Table:
     return table
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+PARTS = {"causes": causes}
+OPTIONS = {"--only": {"nargs": "+", "default": [], "metavar": "KIND", "help": "kinds of faults; all by default"}}

@@ -1,20 +1,14 @@
-"""Score daily congestion on simulated paths: `python -m tests.congestion [NAME…] [--write]`.
-
-The tables go to docs/method/congestion.md. Two minutes of a processor.
-"""
+"""Tables of `congestion`, daily congestion on simulated paths. They take two minutes of a processor."""
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 from tests.congestion.planted import congested_path, quiet_path
-from tests.congestion.score import PathScore, is_reported, quantile, score, select, share
-from tests.reproduce.table import Table, placed
+from tests.congestion.score import PathScore, is_reported, quantile, ratio, score, select
+from tests.reproduce.table import Table
+from tests.scored import count_of
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "method" / "congestion.md"
 PATHS = 400
 OTHER_PATHS = 150
 QUIET_MONTHS = 1000
@@ -27,9 +21,9 @@ COLUMNS = (
 LEAST_FOUND, LEAST_COVERED, MOST_MEDIAN_MIN, MOST_P90_MIN, MOST_FALSE = 0.97, 0.88, 5.0, 15.0, 10
 
 
-def queues() -> Table:
+def queues(share: float) -> Table:
     """Queues on paths with a burst a minute, all and by their kinds; then on paths with fewer bursts."""
-    scores = [score(congested_path(seed)) for seed in range(PATHS)]
+    scores = [score(congested_path(seed)) for seed in range(count_of(PATHS, share))]
     table = Table(COLUMNS)
     table.rows.append(_row("all", scores))
     kinds: dict[str, Callable[[PathScore], bool]] = {
@@ -39,9 +33,9 @@ def queues() -> Table:
         "1 to 2 h long": lambda of_path: of_path.queue.end_h - of_path.queue.begin_h < 2.0,
         "on fewer than half of the days": lambda of_path: of_path.queue.days.mean() < 0.5,
     }
-    table.rows += [_row(name, select(scores, holds)) for name, holds in kinds.items()]
+    table.rows += [_row(name, of_kind) for name, holds in kinds.items() if (of_kind := select(scores, holds))]
     for every_min in (5, 10):
-        rare = [score(congested_path(seed, every_min=every_min)) for seed in range(OTHER_PATHS)]
+        rare = [score(congested_path(seed, every_min=every_min)) for seed in range(count_of(OTHER_PATHS, share))]
         table.rows.append(_row(f"a burst every {every_min} min", rare))
     named = [of_path for of_path in scores if of_path.hours]
     if len(named) < LEAST_FOUND * len(scores):
@@ -55,14 +49,17 @@ def queues() -> Table:
                 f"{name}: errors of {quantile(errors_min, 0.5):.1f} / {quantile(errors_min, 0.9):.1f}"
             )
     for edge, name in enumerate(("begin", "end")):
-        if share(of_path.covered[edge] for of_path in named) < LEAST_COVERED:
+        if ratio(of_path.covered[edge] for of_path in named) < LEAST_COVERED:
             table.failures.append(f"{name}: within the stated uncertainty in fewer than {LEAST_COVERED:.0%}")
     return table
 
 
-def weekdays() -> Table:
+def weekdays(share: float) -> Table:
     """Whether the worst weekday is named."""
-    scores = select([score(congested_path(seed)) for seed in range(PATHS)], lambda of_path: of_path.hours is not None)
+    scores = select(
+        [score(congested_path(seed)) for seed in range(count_of(PATHS, share))],
+        lambda of_path: of_path.hours is not None,
+    )
     table = Table(("the queue is", "paths", "that weekday named", "none named", "another named"))
     for name, has_worst in (
         ("higher by 40 to 100% on a weekday", True),
@@ -77,46 +74,24 @@ def weekdays() -> Table:
     return table
 
 
-def slots() -> Table:
+def slots(share: float) -> Table:
     """The same queues by slots of three lengths."""
     table = Table(COLUMNS)
-    paths = [congested_path(seed) for seed in range(OTHER_PATHS)]
+    paths = [congested_path(seed) for seed in range(count_of(OTHER_PATHS, share))]
     for slot_min in (5, 10, 15):
         table.rows.append(_row(f"{slot_min} min", [score(path, slot_min) for path in paths]))
     return table
 
 
-def quiet() -> Table:
+def quiet(share: float) -> Table:
     """Months without a queue that recurs, looked at every week."""
-    false = sum(is_reported(quiet_path(seed, MONTH_DAYS)) for seed in range(QUIET_MONTHS))
+    months = count_of(QUIET_MONTHS, share)
+    false = sum(is_reported(quiet_path(seed, MONTH_DAYS)) for seed in range(months))
     table = Table(("path-months without daily congestion", "with a statement in any of their weeks"))
-    table.rows.append((f"{QUIET_MONTHS:,}", str(false)))
+    table.rows.append((f"{months:,}", str(false)))
     if false > MOST_FALSE:
         table.failures.append(f"{false} quiet months have a statement")
     return table
-
-
-TABLES: dict[str, Callable[[], Table]] = {"queues": queues, "weekdays": weekdays, "slots": slots, "quiet": quiet}
-
-
-def main() -> int:
-    """Exit status 0 if every result is as expected, 1 if not, 2 usage."""
-    parser = argparse.ArgumentParser(prog="python -m tests.congestion", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(TABLES)}; all by default")
-    parser.add_argument("--write", action="store_true", help=f"put the tables into docs/method/{DOCUMENT.name}")
-    arguments = parser.parse_args()
-    failures: list[str] = []
-    for name in arguments.names or TABLES:
-        if name not in TABLES:
-            parser.error(f"there is no table {name}: write {', '.join(TABLES)}")
-        table = TABLES[name]()
-        print(f"\n{name}\n\n{table.lines()}", flush=True)
-        if arguments.write:
-            DOCUMENT.write_text(placed(DOCUMENT.read_text(), name, f"{table.lines()}\n"))
-        failures += [f"{name}: {failure}" for failure in table.failures]
-    for failure in failures:
-        print(failure, file=sys.stderr)
-    return 1 if failures else 0
 
 
 def _row(name: str, scores: list[PathScore]) -> tuple[str, ...]:
@@ -127,13 +102,12 @@ def _row(name: str, scores: list[PathScore]) -> tuple[str, ...]:
     return (
         name, str(len(scores)), f"{len(named) / len(scores):.1%}",
         f"{quantile(begins, 0.5):.1f} / {quantile(begins, 0.9):.1f} min",
-        f"{share(of_path.covered[0] for of_path in named):.0%}",
+        f"{ratio(of_path.covered[0] for of_path in named):.0%}",
         f"{quantile(ends, 0.5):.1f} / {quantile(ends, 0.9):.1f} min",
-        f"{share(of_path.covered[1] for of_path in named):.0%}",
-        f"{share(days == 0 for days in off):.0%}, {share(days <= 1 for days in off):.0%}",
+        f"{ratio(of_path.covered[1] for of_path in named):.0%}",
+        f"{ratio(days == 0 for days in off):.0%}, {ratio(days <= 1 for days in off):.0%}",
         str(sum(of_path.others for of_path in scores)),
     )  # fmt: skip
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+PARTS = {"queues": queues, "weekdays": weekdays, "slots": slots, "quiet": quiet}

@@ -1,22 +1,17 @@
-"""Score statements about losses on simulated paths: `python -m tests.losses [PART…] [--share N] [--write]`.
-
-The tables go to docs/method/alerts.md. Needs neither a database nor a network.
-"""
+"""Tables of `losses`, statements about losses on simulated paths. They need neither a database nor a network."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
 from tests.losses.scoring import score_dated
 from tests.losses.simulated import CADENCES, Cadence
 from tests.losses.told import score_levels, score_steady, score_told, tell_by_stretches
-from tests.reproduce.table import Table, placed
+from tests.reproduce.table import Table
+from tests.scored import count_of
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "method" / "alerts.md"
 FIRST_REPORTED = 10_000
 """Seed of the first run in the tables; those below 1,000 served to choose the rules."""
 STRAY = 0.001
@@ -49,23 +44,10 @@ LEVELS = (0.01, 0.02, 0.05, 0.1, 0.3)
 LEVEL_CADENCES = (Cadence(10.0, 10), Cadence(60.0, 20), Cadence(300.0, 20))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.losses", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all without any")
-    parser.add_argument("--share", type=float, default=1.0, help="share of the simulations (1)")
-    parser.add_argument("--write", action="store_true", help=f"put the tables into docs/method/{DOCUMENT.name}")
-    arguments = parser.parse_args()
-    for name in arguments.parts or PARTS:
-        table = PARTS[name](arguments.share).lines()
-        print(f"\n{table}", flush=True)
-        if arguments.write:
-            DOCUMENT.write_text(placed(DOCUMENT.read_text(), name, f"{table}\n"))
-
-
 def two_losses(share: float) -> Table:
     """Joined with the loss before, or cut although nothing was between, of runs on a pair of paths; and how often the
     95% set holds the onset."""
-    seeds = range(FIRST_REPORTED, FIRST_REPORTED + max(round(60 * share), 1))
+    seeds = _seeds(60, share)
     table = Table(("loss, each with its cycles", "packets lost", *map(str, CADENCES)))
     for run in (1, 3):
         lost = "at random" if run == 1 else f"in runs of {run}"
@@ -95,7 +77,7 @@ def _planted() -> Iterator[tuple[str, list[tuple[int, float]], int, int, bool]]:
 def told(share: float) -> Table:
     """Losses that last half an hour: looks that miss them, seconds for which they are told after their end, and how
     often they are told again. Of 200 runs the mean time varies by 14 s, and 0.02 by half."""
-    seeds = range(FIRST_REPORTED, FIRST_REPORTED + max(round(1000 * share), 1))
+    seeds = _seeds(1000, share)
     table = Table(("loss, in runs of, bursts", "missed", "after its end", "again a run"))
     for ratio, run, cadence in TOLD:
         scored = score_told(tell_by_stretches, cadence, ratio, run, STRAY, seeds)
@@ -107,7 +89,7 @@ def told(share: float) -> Table:
 
 def steady(share: float) -> Table:
     """How often a steady loss below 1% is told to be above it."""
-    seeds = range(FIRST_REPORTED, FIRST_REPORTED + max(round(200 * share), 1))
+    seeds = _seeds(200, share)
     table = Table(("steady loss, in runs of, bursts", "told above 1% in looks"))
     for ratio, run, cadence in STEADY:
         said = score_steady(tell_by_stretches, cadence, ratio, run, STEADY_HOURS, seeds)
@@ -117,7 +99,7 @@ def steady(share: float) -> Table:
 
 def levels(share: float) -> Table:
     """How often the interval of a loss that is told has the planted loss."""
-    seeds = range(FIRST_REPORTED, FIRST_REPORTED + max(round(100 * share), 1))
+    seeds = _seeds(100, share)
     table = Table(("loss, in runs of, bursts", "looks", "interval holds"))
     for ratio in LEVELS:
         for run in (1, 3):
@@ -128,7 +110,8 @@ def levels(share: float) -> Table:
     return table
 
 
-PARTS = {"two losses": two_losses, "told": told, "steady": steady, "levels": levels}
+def _seeds(runs: int, share: float) -> range:
+    return range(FIRST_REPORTED, FIRST_REPORTED + count_of(runs, share))
 
-if __name__ == "__main__":
-    main()
+
+PARTS = {"two losses": two_losses, "told": told, "steady": steady, "levels": levels}

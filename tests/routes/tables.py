@@ -1,16 +1,10 @@
-"""Score the analysis of routes on simulated networks: `python -m tests.routes [PART…] [--share N] [--write]`.
-
-The tables go to docs/method/routes.md. Needs neither a database nor a network.
-"""
+"""Tables of `routes`, the analysis of routes on simulated networks. They need neither a database nor a network."""
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 
@@ -19,46 +13,25 @@ from monitor.analysis.routes.effects import effect_of, loss_step, rtt_step
 from monitor.analysis.routes.onset import LossOnset, by_as, find_onset
 from monitor.analysis.routes.suspects import CERTAIN, rank_suspects
 from monitor.analysis.routes.timeline import FlowPeriod, RouteTrace, Timeline
-from tests.reproduce.table import Table, placed
+from tests.reproduce.table import Table
 from tests.routes.balanced import START, balanced_traces, planted_at
 from tests.routes.incidents import incidents_of
 from tests.routes.lossy_paths import LossyPath, is_right, lossy_path
 from tests.routes.meshes import faulty_mesh
 from tests.routes.series import CHANGE_MINUTE, bursts
+from tests.scored import count_of
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "method" / "routes.md"
 FIRST_REPORTED = 10_000
 """Seed of the first mesh in the table of incidents; those below 1,000 served to choose the constants."""
 LEAST_LOST = 20
 """Probes lost at each hop with which the figures suffice to name a link."""
 
 
-def main() -> int:
-    """Exit status 0 if all scores are within their limits, 1 otherwise, 2 usage."""
-    parser = argparse.ArgumentParser(prog="python -m tests.routes", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all without any")
-    parser.add_argument("--share", type=float, default=1.0, help="share of the simulations (1)")
-    parser.add_argument("--write", action="store_true", help=f"put the tables into docs/method/{DOCUMENT.name}")
-    arguments = parser.parse_args()
-    if set(arguments.parts) - PARTS.keys():
-        parser.error(f"write {', '.join(PARTS)}")
-    failures = []
-    for name in arguments.parts or PARTS:
-        table = PARTS[name](arguments.share)
-        failures += table.failures
-        print(f"\n{table.markdown()}", flush=True)
-        if arguments.write:
-            DOCUMENT.write_text(placed(DOCUMENT.read_text(), name, table.markdown()))
-    for failure in failures:
-        print(failure, file=sys.stderr)
-    return 1 if failures else 0
-
-
 def changes(share: float) -> Table:
     table = Table(("flows", "traces every", "days without change", "changes raised", "planted", "found within bounds",
                    "shown by the first trace", "changes raised for each"))  # fmt: skip
     for flows, every_min in ((1, 10), (4, 1), (16, 1)):
-        days = _count(50, share)
+        days = count_of(50, share)
         raised = sum(len(_ended(balanced_traces(seed, flows=flows, every_min=every_min))) for seed in range(days))
         right = first = of_planted = 0
         for seed in range(days, 3 * days):
@@ -87,12 +60,12 @@ def _ended(traces: Sequence[RouteTrace]) -> list[FlowPeriod]:
 
 def effects(share: float) -> Table:
     table = Table(("planted with the route change", "series", "effects found", "share"))
-    series = _count(2000, share)
+    series = count_of(2000, share)
     false = sum(effect_of(*bursts(seed)) is not None for seed in range(series))
     table.rows.append(("nothing", str(series), str(false), f"{false / series:.1%}"))
     if false > 0.01 * series and share == 1.0:
         table.failures.append(f"{false} of {series} changes without effect have one")
-    series = _count(500, share)
+    series = count_of(500, share)
     for shift_ms in (2.0, 5.0, 10.0, -10.0, 60.0):
         steps = [rtt_step(*bursts(seed, shift_ms=shift_ms)) for seed in range(10_000, 10_000 + series)]
         hits = sum(step is not None and abs(step.at_s - CHANGE_MINUTE * 60.0) <= 180.0 for step in steps)
@@ -118,7 +91,7 @@ def onset(share: float) -> Table:
             "right where data suffice",
         )
     )
-    count = _count(1000, share)
+    count = count_of(1000, share)
     for label, has_both, knows_direction, settings in (
         ("a limited router, no loss, from both ends", True, False, {"has_loss": False, "must_limit": True}),
         ("a limited router, no loss, from one end", False, False, {"has_loss": False, "must_limit": True}),
@@ -185,7 +158,7 @@ def suspects(share: float) -> Table:
         ("30 sites", 20, {"sites": 30}),
         ("10 sites, two faults", 100, {"faults": 2}),
     ):
-        number = _count(count, share)
+        number = count_of(count, share)
         first = certain = wrong = place_first = place_wrong = 0
         names = []
         for seed in range(number):
@@ -221,7 +194,7 @@ def incidents(share: float) -> Table:
         ("10 sites, two pairs bad by themselves", 400, 0.0, {"bad_pairs": 2}),
         ("10 sites, three pairs bad by themselves", 400, 0.0, {"bad_pairs": 3}),
     ):
-        number = _count(count, share)
+        number = count_of(count, share)
         results = [incidents_of(faulty_mesh(FIRST_REPORTED + seed, **settings)) for seed in range(number)]  # type: ignore[arg-type]
         common = [result for result in results if result.is_common]
         by_routes = [result for result in results if result.is_place]
@@ -238,17 +211,4 @@ def incidents(share: float) -> Table:
     return table
 
 
-def _count(number: int, share: float) -> int:
-    return max(round(number * share), 5)
-
-
-PARTS: dict[str, Callable[[float], Table]] = {
-    "changes": changes,
-    "effects": effects,
-    "onset": onset,
-    "suspects": suspects,
-    "incidents": incidents,
-}
-
-if __name__ == "__main__":
-    sys.exit(main())
+PARTS = {"changes": changes, "effects": effects, "onset": onset, "suspects": suspects, "incidents": incidents}

@@ -1,30 +1,27 @@
-"""`python -m tests.policers [--write]`: the policer test over simulated paths; the table of docs/capacity.md.
+"""The table of `policers`, the policer test over simulated paths.
 
-Each path has its own seed, so that two runs give the same table. Takes about ten minutes of one processor.
+Each path has its own seed, so that two runs give the same table. It takes about ten minutes of one processor.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from probes.policer.spec import PolicerVerdict
+from tests.reproduce.table import Table
+from tests.scored import count_of
 from tests.unit.transfers.policer_paths import LabPath, Shaper, measured
 from tests.unit.transfers.test_policer_estimate import WITHIN, null_paths
 
-POLICERS, SHAPERS, SEEDS_OF_NULL = 2000, 1000, 40
+POLICERS, SHAPERS, SEEDS_OF_NULL = 1000, 500, 40
 CALM, BUSY = (0.0, 0.0002), (0.01, 0.001)
 """Stalls of the sender and noise of the receiver, s: an idle host and a busy one."""
 HOSTS = {"idle": CALM, "busy": BUSY}
-DOCUMENT = Path(__file__).parents[2] / "docs" / "capacity.md"
-BEGIN, END = "<!-- simulated runs -->\n", "<!-- end of simulated runs -->\n"
 LIMITS = (PolicerVerdict.POLICER, PolicerVerdict.SHAPER)
 
 
@@ -39,13 +36,13 @@ class PlantedLimit:
     burst_bytes: float = 0.0
 
 
-def planted(kind: str) -> Iterator[PlantedLimit]:
+def planted(kind: str, share: float) -> Iterator[PlantedLimit]:
     if kind == "none":
-        for seed in range(SEEDS_OF_NULL):
+        for seed in range(count_of(SEEDS_OF_NULL, share)):
             for path in null_paths(seed):
                 yield PlantedLimit(path, seed)
         return
-    for seed in range(POLICERS // 2 if kind == "policer" else SHAPERS // 2):
+    for seed in range(count_of(POLICERS if kind == "policer" else SHAPERS, share)):
         chance = random.Random(seed)
         rate_bps = 1e6 * math.exp(chance.uniform(0.0, math.log(50.0)))
         burst = math.exp(chance.uniform(math.log(15_000), math.log(1_000_000)))
@@ -80,35 +77,17 @@ NAMES = {
 COLUMNS = ("right", "right, no burst", "undetermined", "rate off", "burst off")
 
 
-def table() -> list[str]:
-    lines = [
-        f"| simulated | hosts | runs | {' | '.join(COLUMNS)} | called otherwise |",
-        f"|{'---|' * (len(COLUMNS) + 4)}",
-    ]
+def table(share: float) -> Table:
+    """What the policer test says of each kind of path, from an idle and a busy host."""
+    result = Table(("simulated", "hosts", "runs", *COLUMNS, "called otherwise"))
     for kind, name in NAMES.items():
         for hosts, (stall_s, noise_s) in HOSTS.items():
-            counts = Counter(judged(limit, stall_s, noise_s) for limit in planted(kind))
+            counts = Counter(judged(limit, stall_s, noise_s) for limit in planted(kind, share))
             wrong = {reason: count for reason, count in counts.items() if reason.startswith("called")}
             told = ", ".join(f"{count} {reason.removeprefix('called ')}" for reason, count in sorted(wrong.items()))
-            cells = " | ".join(f"{counts[column]:,}" for column in COLUMNS)
-            lines.append(f"| {name} | {hosts} | {counts.total():,} | {cells} | {told or '0'} |")
-            print(lines[-1], file=sys.stderr, flush=True)
-    return lines
+            cells = (f"{counts[column]:,}" for column in COLUMNS)
+            result.rows.append((name, hosts, f"{counts.total():,}", *cells, told or "0"))
+    return result
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.policers", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write the table into docs/capacity.md")
-    options = parser.parse_args()
-    text = "\n".join(table()) + "\n"
-    if not options.write:
-        print(text)
-        return 0
-    before, _, rest = DOCUMENT.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    DOCUMENT.write_text(f"{before}{BEGIN}{text}{END}{after}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+PARTS = {"simulated runs": table}

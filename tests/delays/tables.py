@@ -1,11 +1,9 @@
-"""Score statements about a longer RTT on simulated paths: `python -m tests.delays [PART…] [--share N]`.
+"""Tables of `delays`, statements about a longer RTT on simulated paths.
 
-Needs neither a database nor a network; `labelled` needs the traces of `tests.bench alerts`.
+They need neither a database nor a network; `labelled` needs the traces of `tests.bench alerts`.
 """
 
 from __future__ import annotations
-
-import argparse
 
 import numpy as np
 
@@ -42,6 +40,7 @@ from tests.delays.told import (
 )
 from tests.losses.simulated import Cadence
 from tests.reproduce.table import Table
+from tests.scored import count_of
 
 FIRST_REPORTED = 10_000
 """Seed of the first run in the tables; those below 1,000 served to choose the priors."""
@@ -57,15 +56,6 @@ STEPS: Cases = ((LAB, step(60.0)), (WIDE_AREA, step(8.0)), (BUSY, step(8.0)), (B
 STEADY = (LAB, WIDE_AREA, BUSY, LOCAL, ROUNDED)
 STEADY_BURSTS = 1440
 TELLERS = (("windows", tell_by_window), ("stretches", tell_by_stretches))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.delays", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all without any")
-    parser.add_argument("--share", type=float, default=1.0, help="share of the simulations (1)")
-    arguments = parser.parse_args()
-    for name in arguments.parts or PARTS:
-        print(f"\n{PARTS[name](arguments.share).lines()}", flush=True)
 
 
 def told(share: float) -> Table:
@@ -143,10 +133,7 @@ def _false(runs: SimulatedRuns, times: float, words: str) -> list[str]:
 
 
 def _seeds(share: float) -> range:
-    return range(FIRST_REPORTED, FIRST_REPORTED + max(round(RUNS * share), 1))
+    return range(FIRST_REPORTED, FIRST_REPORTED + count_of(RUNS, share))
 
 
 PARTS = {"told": told, "minimum": of_minimum, "sets": sets, "steady": steady, "labelled": labelled.table}
-
-if __name__ == "__main__":
-    main()

@@ -1,76 +1,35 @@
-"""Plant faults in simulated meshes and score their names while a part of the affected paths has alarmed: `python -m
-tests.causes.partial [--tuning] [--write]`.
+"""The table of `causes-partial`, the names of planted faults while a part of the affected paths has alarmed.
 
-The table goes to docs/method/causes.md. No database.
+It needs no database.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
-import sys
 from collections import defaultdict
-from concurrent.futures import ProcessPoolExecutor
-from typing import TYPE_CHECKING
 
-import django
+from tests.causes.partial.faults import PlantedTroubles, planted
+from tests.causes.partial.runs import SHARES, Names, run
+from tests.causes.partial.scoring import Mark, mark, wrong_names
+from tests.reproduce.table import Table
+from tests.scored import count_of
 
-from tests.causes.__main__ import DOCUMENT
-from tests.reproduce.table import Table, placed
-
-if TYPE_CHECKING:
-    from tests.causes.partial.faults import PlantedTroubles
-    from tests.causes.partial.runs import Names
-
-REPORTED = range(9)
-TUNED = range(100, 109)
+SEEDS = 9
+FIRST_TUNED = 100
 LEAST_RIGHT = {0.3: 40 / 60, 0.5: 55 / 60}
 
 
-def main() -> int:
-    """Exit status 0 if enough names are right and none is wrong, 1 otherwise, 2 usage."""
-    parser = argparse.ArgumentParser(prog="python -m tests.causes.partial", description=__doc__)
-    parser.add_argument("kinds", nargs="*", metavar="KIND", help="kinds of faults; all without any")
-    parser.add_argument("--tuning", action="store_true", help="the faults with which the constants were set")
-    parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--write", action="store_true", help=f"put the table into docs/method/{DOCUMENT.name}")
-    arguments = parser.parse_args()
-    _set_up()
-    from tests.causes.partial.faults import planted
-
-    faults = [
-        fault
-        for fault in planted(TUNED if arguments.tuning else REPORTED)
-        if not arguments.kinds or fault.kind in arguments.kinds
-    ]
-    with ProcessPoolExecutor(arguments.processes, initializer=_set_up) as processes:
-        scored = []
-        for fault, names in zip(faults, processes.map(_run, faults), strict=True):
-            scored.append((fault, names))
-            _print(fault, names)
-    table = _table(scored)
-    print(f"\n{table.markdown()}")
-    if arguments.write:
-        DOCUMENT.write_text(placed(DOCUMENT.read_text(), "partial", table.markdown()))
-    for failure in table.failures:
-        print(failure, file=sys.stderr)
-    return 1 if table.failures else 0
-
-
-def _set_up() -> None:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
-    django.setup()
-
-
-def _run(fault: PlantedTroubles) -> Names:
-    from tests.causes.partial.runs import run
-
-    return run(fault)
+def partial(share: float, only: list[str], tuning: bool) -> Table:
+    """All kinds of faults, or only these."""
+    first = FIRST_TUNED if tuning else 0
+    scored = []
+    for fault in planted(range(first, first + count_of(SEEDS, share))):
+        if not only or fault.kind in only:
+            scored.append((fault, run(fault)))
+            _print(*scored[-1])
+    return _table(scored)
 
 
 def _print(fault: PlantedTroubles, names: Names) -> None:
-    from tests.causes.partial.scoring import mark, wrong_names
-
     marks = {share: mark(fault, of_share) for share, of_share in names.at_share.items()}
     sizes = " ".join(f"{t.loss_ratio:.1%}/{t.step_ms:.0f}+{t.queue_ms:.0f}ms" for t in fault.troubles)
     print(f"{fault.kind} {fault.seed} ({len(fault.mesh.regions)} sites, {sizes}):",
@@ -83,9 +42,6 @@ def _print(fault: PlantedTroubles, names: Names) -> None:
 
 
 def _table(scored: list[tuple[PlantedTroubles, Names]]) -> Table:
-    from tests.causes.partial.runs import SHARES
-    from tests.causes.partial.scoring import Mark, mark, wrong_names
-
     table = Table(
         (
             "fault",
@@ -125,5 +81,8 @@ def _table(scored: list[tuple[PlantedTroubles, Names]]) -> Table:
     return table
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+PARTS = {"partial": partial}
+OPTIONS = {
+    "--only": {"nargs": "+", "default": [], "metavar": "KIND", "help": "kinds of faults; all by default"},
+    "--tuning": {"action": "store_true", "help": "the faults with which the constants were set"},
+}
