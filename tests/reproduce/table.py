@@ -1,4 +1,4 @@
-"""The result of a reproduction: a table, and its place in Markdown between the markers of docs/method/reproduce.md."""
+"""The result of a reproduction or a score: a table, and its place between the markers of a page in Markdown."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ def placed(document: str, name: str, table: str) -> str:
     before, marker, rest = document.partition(begin)
     _, found_end, after = rest.partition(end)
     if not marker or not found_end:
-        raise ValueError(f"{DOCUMENT.name} has no place for {name}: it needs the lines {begin.strip()} and {end}")
+        raise ValueError(f"the page has no place for {name}: it needs the lines {begin.strip()} and {end}")
     return f"{before}{begin}\n{table}\n{end}{after}"

@@ -150,7 +150,7 @@ def test_a_table_replaces_the_text_between_its_markers() -> None:
 def test_a_document_without_markers_is_an_error() -> None:
     with pytest.raises(ValueError, match="no place for loss") as raised:
         placed("<!-- atm -->\n<!-- /atm -->\n", "loss", "new\n")
-    assert lacks(str(raised.value), DOCUMENT.name, "<!-- loss -->", "<!-- /loss -->") == []
+    assert lacks(str(raised.value), "<!-- loss -->", "<!-- /loss -->") == []
 
 
 def test_a_table_is_markdown_with_the_machine_and_no_date() -> None:
