@@ -1,5 +1,4 @@
-"""The time until the loss rule fires, simulated for independent packets; compare `python -m tests.planted
-loss-times`."""
+"""The time until the loss rule fires, simulated for independent packets: `tests.scored planted loss-times`."""
 
 from __future__ import annotations
 
