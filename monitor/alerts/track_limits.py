@@ -68,7 +68,7 @@ def _found(
     tested = {(path_id, Signal.RATE): condition for path_id, condition in _tested(snapshot).items()}
     tested |= {(path_id, Signal.RATE): Condition.SUSPECT for path_id in slow_paths(snapshot, settings)}
     signals = ((finding.path_id, signal_of(finding)) for finding in firing)
-    found = {key: Condition.SUSPECT for key in signals if key[1] > Signal.RTT}
+    found = {key: Condition.SUSPECT for key in signals if key[1] in (Signal.RATE, Signal.RESPONSE)}
     for row in rows:
         signal = signal_of(row)
         if signal > Signal.RTT:

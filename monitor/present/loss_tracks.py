@@ -129,7 +129,7 @@ class LossTracks:
         segments, newest_s, now_s = self._followed.segments, self._followed.newest_s, now.timestamp()
         others = np.flatnonzero(self._is_part & (decided == Condition.NORMAL) & np.isin(self._path_ids, list(lost)))
         # A loss whose newer packets are late goes on: what excludes it is not to be proven again.
-        going_on = set(self._path_ids[self._is_part & (segments.states != CLEAN)].tolist())
+        going_on = {*lost, *self._path_ids[self._is_part & (segments.states != CLEAN)].tolist()}
         self._compared = {row: of for row, of in self._compared.items() if self.keys[row][0] in going_on}
         for row in others.tolist():
             before = self._compared.setdefault(row, segments.sums[:, row].copy())
