@@ -75,6 +75,8 @@ class _Period:
     incident: Incident
     rows: Sequence[IncidentPath]
     pairs: Sequence[PathPair]
+    paths: Sequence[Path]
+    path_ids: Sequence[int]
     present: Mapping[int, PresentPath]
     earlier: EarlierTimes
     before: BurstColumns
@@ -90,28 +92,16 @@ class _Period:
     until: datetime
     ended_at: datetime | None
 
-    @property
-    def paths(self) -> list[Path]:
-        return [path for pair in self.pairs for path in (pair.path, pair.back) if path is not None]
-
-    @property
-    def path_ids(self) -> list[int]:
-        return _path_ids(self.pairs)
-
-
-def _path_ids(pairs: Sequence[PathPair]) -> list[int]:
-    return sorted({path_id for pair in pairs for path_id in pair.path_ids})
-
 
 def _period(incident: Incident, rows: Sequence[IncidentPath], now: datetime, began: Beginning | None) -> _Period:
     pairs = path_pairs(rows)
-    path_ids = _path_ids(pairs)
+    paths = [path for pair in pairs for path in (pair.path, pair.back) if path is not None]
+    path_ids = sorted({path.pk for path in paths})
     until = min(now, incident.closed_at or now)
     since = min(row.since for row in rows)
     after_since = max(since, until - LONGEST_RAW)
     before = bursts_around(path_ids, since - LONGEST_RAW, since)
     every = episode.concatenate_bursts(before, bursts_around(path_ids, after_since, max(until, after_since)))
-    paths = [path for pair in pairs for path in (pair.path, pair.back) if path is not None]
     earlier = earlier_times(incident, paths, since)
     usual = earlier.usual(every)
     present = read.load(path_ids)
@@ -124,6 +114,8 @@ def _period(incident: Incident, rows: Sequence[IncidentPath], now: datetime, beg
         incident=incident,
         rows=rows,
         pairs=pairs,
+        paths=paths,
+        path_ids=path_ids,
         present=present,
         earlier=earlier,
         before=before,
@@ -182,15 +174,7 @@ def _collect(
 
 
 def _path_facts(of: _Period) -> tuple[PathFacts, ...]:
-    was = newest_addresses(of.path_ids, of.was_until - LONGEST_RAW, of.was_until)
-    now = newest_addresses(of.path_ids, of.is_since, of.is_until)
-    unanswered = {row.path_id for row in of.rows if has_no_reply(of.incident, row)}
-    if gravest.was_outage(of.incident):
-        unanswered |= {path.pk for path in of.paths if _silence_of(of.present.get(path.pk), of.is_since)[1] is not None}
-
-    def direction(path: Path) -> Direction:
-        return _direction(of, path, (was.get(path.pk), now.get(path.pk)), path.pk in unanswered)
-
+    directions = _directions(of)
     return tuple(
         PathFacts(
             path_id=pair.path.pk,
@@ -198,8 +182,8 @@ def _path_facts(of: _Period) -> tuple[PathFacts, ...]:
             source_address=pair.path.source.address,
             destination_address=pair.path.destination.address,
             family=pair.path.family,
-            there=direction(pair.path),
-            back=None if pair.back is None else direction(pair.back),
+            there=directions[pair.path.pk],
+            back=None if pair.back is None else directions[pair.back.pk],
             source_site=pair.path.source.site.name,
             destination_site=pair.path.destination.site.name,
         )
@@ -207,28 +191,38 @@ def _path_facts(of: _Period) -> tuple[PathFacts, ...]:
     )
 
 
-def _direction(of: _Period, path: Path, addresses: tuple[str | None, str | None], is_unanswered: bool) -> Direction:
-    """Figures before and since; around an outage within a burst, by packets."""
-    spacing = of.spacings.get(path.pk, NO_SPACING)
-    was_since, (was_address, address) = of.since - LONGEST_RAW, addresses
-    replied_at, again_at = _silence_of(of.present.get(path.pk), of.is_since)
-    cut = cut_at_outage(of.every, path.pk, spacing, of.began)
-    if cut is None:
-        own, own_since = of.every, of.is_since
-        was = episode.figures(
-            of.usual, path.pk, was_since, of.was_until, was_address, spacing=spacing, sent_before=of.was_until
+def _directions(of: _Period) -> dict[int, Direction]:
+    """Figures of each path before and since; around an outage within a burst, by packets."""
+    was_addresses = newest_addresses(of.path_ids, of.was_until - LONGEST_RAW, of.was_until)
+    addresses = newest_addresses(of.path_ids, of.is_since, of.is_until)
+    unanswered = {row.path_id for row in of.rows if has_no_reply(of.incident, row)}
+    was_outage, was_since, directions = gravest.was_outage(of.incident), of.since - LONGEST_RAW, {}
+    for path in of.paths:
+        spacing, was_address = of.spacings.get(path.pk, NO_SPACING), was_addresses.get(path.pk)
+        replied_at, again_at = _silence_of(of.present.get(path.pk), of.is_since)
+        cut = cut_at_outage(of.every, path.pk, spacing, of.began)
+        if cut is None:
+            own, own_since = of.every, of.is_since
+            was = episode.figures(
+                of.usual, path.pk, was_since, of.was_until, was_address, spacing=spacing, sent_before=of.was_until
+            )
+        else:
+            own, own_since = cut.bursts, max(cut.began, of.until - LONGEST_RAW)
+            was = episode.figures(of.earlier.usual(own), path.pk, was_since, cut.began, was_address, spacing=spacing)
+        own_end = _end_of(of.present.get(path.pk), of.rows[0])
+        own_until = min(of.is_until, own_end) if own_end is not None and own_end > own_since else of.is_until
+        if again_at is not None:
+            own_until = max(again_at if cut is None else cut.ended or again_at, own_since)
+        period = path.pk, own_since, own_until, addresses.get(path.pk)
+        since = episode.figures(own, *period, is_since_onset=True, spacing=spacing)
+        since = replace(
+            since,
+            until=again_at or since.until,
+            answered_at=since.answered_at if replied_at is None else replied_at,
+            is_unanswered=path.pk in unanswered or (again_at is not None and was_outage),
         )
-    else:
-        own, own_since = cut.bursts, max(cut.began, of.until - LONGEST_RAW)
-        was = episode.figures(of.earlier.usual(own), path.pk, was_since, cut.began, was_address, spacing=spacing)
-    own_end = _end_of(of.present.get(path.pk), of.rows[0])
-    own_until = min(of.is_until, own_end) if own_end is not None and own_end > own_since else of.is_until
-    if again_at is not None:
-        own_until = max(again_at if cut is None else cut.ended or again_at, own_since)
-    since = episode.figures(own, path.pk, own_since, own_until, address, is_since_onset=True, spacing=spacing)
-    answered_at = since.answered_at if replied_at is None else replied_at
-    since = replace(since, until=again_at or since.until, answered_at=answered_at, is_unanswered=is_unanswered)
-    return Direction(path.pk, str(path), was, since)
+        directions[path.pk] = Direction(path.pk, str(path), was, since)
+    return directions
 
 
 def _end_of(path: PresentPath | None, row: IncidentPath) -> datetime | None:
