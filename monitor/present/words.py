@@ -60,7 +60,8 @@ def _worst_paths(paths: Iterable[PresentPath]) -> tuple[Condition | None, list[P
     troubled = [path for path in paths if path.condition.is_trouble]
     worst = max((path.condition for path in troubled), default=None)
     # A path whose loss is about at its limit is bad at one look and suspect at the next: the figure would jump.
-    return worst, [path for path in troubled if max(path.condition, Condition.BAD) == max(worst or 0, Condition.BAD)]
+    alike = (Condition.SUSPECT, Condition.BAD) if worst is Condition.BAD else (worst,)
+    return worst, [path for path in troubled if path.condition in alike]
 
 
 def place(path: PresentPath, source: str, destination: str) -> str:
