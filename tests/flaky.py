@@ -15,7 +15,8 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from xml.etree import ElementTree
+
+from tests.repeat import TESTS_FAILED, failed_tests
 
 ROOT = Path(__file__).resolve().parents[1]
 STORED = ROOT / ".cache" / "flaky.jsonl"
@@ -23,6 +24,8 @@ FOLDERS = ("tests/e2e", "tests/net")
 TIMES = 20
 BUSY_PROCESSORS = 2
 LONGEST_S = 3600
+# pytest's exit status: all passed, some failed, or none was collected.
+WHOLE_RUNS = (0, TESTS_FAILED, 5)
 
 
 def main(arguments: list[str]) -> int:
@@ -39,7 +42,7 @@ def main(arguments: list[str]) -> int:
         for number in range(times):
             for file in _files():
                 if (number, file) not in done:
-                    run = {"number": number, "file": file, **_outcomes(file)}
+                    run = {"number": number, "file": file, "failed": _failed(file)}
                     with STORED.open("a") as stored:
                         stored.write(f"{json.dumps(run)}\n")
     finally:
@@ -57,20 +60,16 @@ def _stored() -> Iterator[dict[str, object]]:
         yield json.loads(line)
 
 
-def _outcomes(file: str) -> dict[str, object]:
-    """The tests of a file that ran, and those that failed."""
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "-n", "0", f"--junit-xml={report}", file]
+def _failed(file: str) -> list[str]:
+    """The tests of a file that failed; the file itself where the run broke."""
+    with tempfile.TemporaryDirectory() as cache:
+        command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-o", f"cache_dir={cache}", file]
         try:
-            subprocess.run(command, cwd=ROOT, timeout=LONGEST_S, check=False)
+            status = subprocess.run(command, cwd=ROOT, timeout=LONGEST_S, check=False).returncode
         except subprocess.TimeoutExpired:
-            return {"ran": 0, "failed": [f"{file}: longer than {LONGEST_S} s"]}
-        if not report.exists():
-            return {"ran": 0, "failed": [f"{file}: no report"]}
-        cases = list(ElementTree.parse(report).iter("testcase"))
-    failed = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
-    return {"ran": len(cases), "failed": [f"{file}::{case.get('name')}" for case in failed]}
+            return [f"{file}: longer than {LONGEST_S} s"]
+        broke = [] if status in WHOLE_RUNS else [f"{file}: pytest ended with {status}"]
+        return failed_tests(Path(cache)) or broke
 
 
 def _report() -> int:
