@@ -31,6 +31,7 @@ _PATH_ID = {"forward": _SELECTED, "reverse": f"reporting.reverse_of({_SELECTED})
 
 _OF_SIZE = "\n        AND packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer"
 
+# The parts of `sql/matrix.sql` that differ, by the name of the query.
 MATRICES = {
     "matrix_loss": {
         "figure": "loss in the period, pooled over it, of the\n-- worst path between the two; null where nothing was"
@@ -59,7 +60,6 @@ MATRICES = {
         "column": "Throughput",
     },
 }
-"""The parts of `sql/matrix.sql` that differ, by the name of the query."""
 
 
 def sql(name: str, direction: Direction = "forward") -> str:

@@ -236,7 +236,7 @@ class Kind:
     limits: Mapping[str, type[msgspec.Struct]] = field(default_factory=dict)  # its own sections of limits.toml
     probe: Callable[[], Probe[Any, Any]]  # loads the measuring part, which may need far more memory than the rest
     command: Command | None = None
-    # whether this host can measure these tasks, of which there may be none
+    # whether this host can measure these tasks, which may be empty
     check: Callable[[Any, Sequence[Any]], Iterable[CheckResult]] = nothing_to_check
 
     @property

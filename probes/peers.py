@@ -12,8 +12,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+# The shared key of two ends: at least 16 random bytes in base64.
 SharedKey = Annotated[str, Meta(min_length=24, max_length=128, pattern=r"\A[A-Za-z0-9+/]+={0,2}\Z")]
-"""The shared key of two ends: at least 16 random bytes in base64."""
 MOST_LOOKED_UP = 4096
 
 

@@ -32,7 +32,7 @@ def used_s() -> float:
 
 
 def _of_server_s() -> float:
-    """That of the database server: of itself, of what has ended, and of its backends."""
+    """The database server's time: its own, its ended processes', and its backends'."""
     if postgres.cluster is None:
         return 0.0
     try:

@@ -107,7 +107,7 @@ def _only(path: PresentPath, since_s: Mapping[Signal, float]) -> PresentPath | N
 
 
 def is_still_bad(row: IncidentPath, path: PresentPath | None) -> bool:
-    """Whether a track of the finding's signal is in trouble, of a packet size or a way too: so the path is told."""
+    """Whether any track of the finding's signal is in trouble, of a packet size or a direction too."""
     own = None if path is None else _only(path, {signal_of(row): row.since.timestamp()})
     return own is not None and own.condition.is_trouble
 

@@ -16,8 +16,8 @@ from django.db import models
 
 from probes.contract import Kind
 
+# A frozen record with the shown fields of a result; `at` is the start of the measurement.
 Point = Any
-"""A frozen record with the shown fields of a result; `at` is the start of the measurement."""
 NOT_SHOWN = ("path_id", "slot_id")
 TYPES: dict[type[models.Field[Any, Any]], type] = {
     models.FloatField: float,

@@ -1,4 +1,4 @@
-"""A finding is not over while any track of its signal is in trouble, by which its path is told to be bad."""
+"""A finding lasts while any track of its signal is in trouble, of a packet size or a direction too."""
 
 from datetime import UTC, datetime
 
