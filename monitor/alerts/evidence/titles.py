@@ -47,8 +47,9 @@ def update_titles(incidents: Sequence[Incident], now: datetime) -> None:
 def _date(incident: Incident, present: Mapping[int, PresentPath], now: datetime, *, is_new: bool) -> None:
     began, rows = onset_of(incident, present), of_gravest_rule(incident)
     if began is None and is_new and rows:
-        began = onset_of_untracked(rows[0], now)
-    if began is not None and began.earliest is not None:
+        of_bursts = onset_of_untracked(rows[0], now)
+        began = None if of_bursts.earliest is None else of_bursts
+    if began is not None:
         incident.began_at, incident.began_within_s = began.at, began.width_s
 
 

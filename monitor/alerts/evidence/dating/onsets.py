@@ -27,7 +27,7 @@ from monitor.archive.queries.throughput.series import rates_of_paths
 from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.models import Path
 from monitor.present.followed_loss import ALL_SIZES
-from monitor.present.loss_tracks import onset_in
+from monitor.present.loss_tracks import SHORT, onset_in
 from monitor.present.read import PresentPath
 from monitor.present.track import AnySegment
 
@@ -89,7 +89,11 @@ def _begun(incident: Incident, row: IncidentPath, present: Mapping[int, PresentP
     silent = [of for of in trouble if isinstance(of, LossSegment) and of.state == DEAD]
     is_unreachable = rule_of(row.rule).effect is Effect.UNREACHABLE
     first = silent[0] if silent and is_unreachable else next(iter(trouble), None)
-    return first if first is not None and first.since.is_bounded else None
+    if first is None or first.since.is_bounded:
+        return first
+    # A loss track begins with the bursts of the last hour: a younger one begins with the first burst of its path.
+    is_first_burst = isinstance(first, LossSegment) and found_at.timestamp() - first.since.at_s < SHORT.seconds / 2
+    return first if is_first_burst else None
 
 
 def _beginning(segment: AnySegment, path: str) -> Beginning:
