@@ -110,11 +110,14 @@ class LossTracks:
         return conditions(self._facts(now.timestamp(), limits), now.timestamp())
 
     def lost_parts(self, decided: Codes) -> dict[int, LostPackets]:
-        """The least loss of each path's part (size or way) in trouble."""
+        """The least loss of each path's part (size or way) in trouble; of all its packets where no part is."""
         lost: dict[int, LostPackets] = {}
         is_bad = self._is_part & (decided >= Condition.SUSPECT)
         if not self.way:  # in a storm most paths lose packets of all sizes
-            is_bad &= np.isin(self._path_ids, self._path_ids[self._is_part & ~is_bad])
+            calm = self._path_ids[self._is_part & ~is_bad]
+            is_whole = ~self._is_part & np.isin(decided, (Condition.SUSPECT, Condition.BAD))
+            is_bad |= is_whole & ~np.isin(self._path_ids, self._path_ids[is_bad])
+            is_bad &= np.isin(self._path_ids, calm)
         for row in np.flatnonzero(is_bad).tolist():
             path_id, own = self.keys[row][0], self._followed.segments.segments(row)[-1].lost
             lost[path_id] = min(own, lost.get(path_id, own), key=lambda of: of.interval)

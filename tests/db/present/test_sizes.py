@@ -12,6 +12,7 @@ from monitor.mesh.models import MeasurementPeriod, Test
 from monitor.present import read
 from monitor.present.follow import Follower
 from monitor.present.loss_tracks import TrackLimits
+from monitor.present.track import Condition
 from tests.db.alert_rows import make_mesh
 from tests.db.copied_rows import copy_rows
 from tests.db.planted_faults import DELIVERED, ONSET, at
@@ -25,6 +26,11 @@ LOOKS_S = range(0, LASTS_S, EVERY_S)
 def sizes_told(ratios, seed, late_s=range(0)):
     """What each look at a path with these losses, by size, tells: the packet size that loses packets, 0 for all. None
     without a trouble, as where nothing is delivered, which is so at the looks of `late_s`."""
+    for present in looks(ratios, seed, late_s):
+        yield present.size if present.condition.is_trouble else None
+
+
+def looks(ratios, seed, late_s=range(0)):
     path = make_mesh(["cern", "slac"], ONSET - timedelta(days=2), loss={})["cern → slac"]
     Test.objects.update(every_s=EVERY_S, parameters={"count": PACKETS, "packet_bytes": [*SIZES], "spacing_s": 1.0})
     MeasurementPeriod.objects.update(every_s=EVERY_S, packet_bytes=[*SIZES])
@@ -42,8 +48,7 @@ def sizes_told(ratios, seed, late_s=range(0)):
             _store_batch(path, arrived, at_s)
         taken = until_s
         follower.follow(at(at_s), limits)
-        present = read.load([path.pk])[path.pk]
-        yield present.size if present.condition.is_trouble else None
+        yield read.load([path.pk])[path.pk]
 
 
 def _store_batch(path, bursts, at_s):
@@ -85,3 +90,12 @@ def test_the_size_is_still_told_once_late_packets_have_arrived():
 
     assert None in {told[at_s] for at_s in late_s if at_s in told}
     assert {told[at_s] for at_s in LOOKS_S if at_s >= late_s.stop} == {1000}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_size_is_normal_while_all_packets_together_lose(seed):
+    """Of half of the packets alone less is proven, and their track may be over by chance."""
+    for present in looks((0.03, 0.03), seed):
+        sizes = [track.condition for track in present.tracks if track.packet_bytes]
+        if present.condition.is_trouble and not any(of.is_trouble for of in sizes):
+            assert Condition.NORMAL not in sizes
