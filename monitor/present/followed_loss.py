@@ -87,7 +87,7 @@ class FollowedLoss:
 
     def follow(self, bursts: LostOrder, *, at_once: bool = False) -> set[int]:
         """Take these bursts; return paths with late bursts, left out entirely. Unknown paths and sizes and the newest
-        KNOWN_BURSTS are skipped; `at_once` takes a new track's lossless bursts as one."""
+        KNOWN_BURSTS are skipped; `at_once` takes a new track's first lossless bursts as one."""
         places, chains = self._chains_of(bursts)
         own_s = self._own_before(chains, bursts.at_s[places], bursts.result[places] == OWN_TEST)
         self._note_others(bursts, places, self._of_all[chains])
@@ -188,8 +188,7 @@ class FollowedLoss:
         _, firsts, counts = np.unique(rows, return_index=True, return_counts=True)
         rank = np.arange(len(rows)) - np.repeat(firsts, counts)
         if at_once:
-            is_calm = self._take_calm(rows, order, firsts, counts, taken)
-            rank[np.repeat(is_calm, counts)] = -1
+            rank -= np.repeat(self._take_calm(rows, order, firsts, counts, taken), counts)
         for number in range(int(rank.max()) + 1):
             now, place = rows[rank == number], order[rank == number]
             at_s = taken.at_s[place]
@@ -206,20 +205,22 @@ class FollowedLoss:
             self.segments.take(now, at_s, spacing_s, taken.sums[:, place], replies_s, silence, again)
             self.newest_s[now] = at_s
 
-    def _take_calm(self, rows: Ints, order: Ints, firsts: Ints, counts: Ints, taken: _Taken) -> Bools:
-        """Take new tracks' lossless bursts as one; return these tracks."""
+    def _take_calm(self, rows: Ints, order: Ints, firsts: Ints, counts: Ints, taken: _Taken) -> Ints:
+        """Take new tracks' first lossless bursts as one; return how many by track."""
         sums, at_s = taken.sums[:, order], taken.at_s[order]
         spacing_s = np.diff(at_s, prepend=at_s[0])
-        spacing_s[firsts] = 0.0
         lost = sums[LOST_AFTER_RECEIVED] + sums[AFTER_LOST]
-        is_gap = spacing_s > GAP * taken.every_s[order]
-        calm = np.add.reduceat(lost + is_gap, firsts) == 0.0
-        calm &= ~np.isfinite(self.newest_s[rows[firsts]])
-        first, last = firsts[calm], firsts[calm] + counts[calm] - 1
-        own, whole = rows[first], np.add.reduceat(sums, firsts, axis=1)[:, calm]
+        rank = np.arange(len(rows)) - np.repeat(firsts, counts)
+        ends = (lost > 0.0) | (spacing_s > GAP * taken.every_s[order]) & (rank > 0)
+        calm = np.minimum.reduceat(np.where(ends, rank, np.repeat(counts, counts)), firsts)
+        calm[np.isfinite(self.newest_s[rows[firsts]])] = 0
+        is_new = calm > 0
+        first, last = firsts[is_new], (firsts + calm - 1)[is_new]
+        own = rows[first]
+        whole = np.add.reduceat(sums * (rank < np.repeat(calm, counts)), firsts, axis=1)[:, is_new]
         replies_s = np.stack([taken.replies_s[0, order[first]], taken.replies_s[1, order[last]]])
         self.segments.begin(own, at_s[first])
         silence = np.stack([np.full(len(own), np.nan), np.zeros(len(own))])
         self.segments.take(own, at_s[last], np.zeros(len(own)), whole, replies_s, silence, whole)
         self.since_s[own], self.newest_s[own] = at_s[first], at_s[last]
-        return np.asarray(calm, dtype=np.bool_)
+        return np.asarray(calm)

@@ -137,20 +137,24 @@ def test_after_a_gap_a_track_begins_anew():
     assert followed.since_s[0] == 7200.0
 
 
-def test_a_path_without_loss_taken_at_once_is_as_clean():
+def test_the_bursts_before_a_loss_taken_at_once_tell_the_same():
     calm = [(1, size, at_s, np.zeros(PACKETS, dtype=bool)) for _, size, at_s, _ in planted(9, TWO_SIZES)]
     lossy = list(planted(10, ONE_SIZE, path=2))
     at_once, alone = (FollowedLoss({1: TWO_SIZES, 2: ONE_SIZE}) for _ in range(2))
     at_once.follow(bursts(*calm, *lossy), at_once=True)
     alone.follow(bursts(*calm, *lossy))
 
-    assert state_of(at_once, 2) == state_of(alone, 2)
-    for size in (ALL_SIZES, 100, 1000):
-        (newest_s, level, above), (as_newest_s, as_level, as_above) = (state_of(of, 1, size) for of in (at_once, alone))
+    for path, size in ((2, ALL_SIZES), (1, ALL_SIZES), (1, 100), (1, 1000)):
+        of_both = [state_of(of, path, size) for of in (at_once, alone)]
+        (newest_s, level, above), (as_newest_s, as_level, as_above) = of_both
         assert (newest_s, level.sent, level.lost) == (as_newest_s, as_level.sent, as_level.lost)
-        assert max(above, as_above) < 0.01
-        [segment] = at_once.segments.segments(at_once.tracks[1, size])
-        assert segment == alone.segments.segments(alone.tracks[1, size])[0]
+        assert above == pytest.approx(as_above, abs=0.01)
+        told, as_told = (
+            [(of.state, of.since.at_s, of.lost) for of in followed.segments.segments(followed.tracks[path, size])]
+            for followed in (at_once, alone)
+        )
+        assert told == as_told
+        assert len(told) == (2 if path == 2 else 1)
 
 
 def test_a_loss_of_large_packets_is_over_soon_after_its_end():
