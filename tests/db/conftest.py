@@ -1,6 +1,6 @@
 """Fixtures of the tests of pages and users' API: three sites, and a clock stopped at noon."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 
 import pytest
@@ -11,6 +11,7 @@ from monitor.archive.models import Burst, DirectionBurst
 from monitor.archive.periods import start_of
 from monitor.mesh.models import Site
 from monitor.present.follow import Follower
+from monitor.present.followed_loss import KNOWN_BURSTS
 from tests.db.pages_mesh import NOW, make_mesh
 
 
@@ -32,20 +33,25 @@ def as_manage_py_up_has_it(settings):
 
 
 class PlantingFollower(Follower):
-    """Takes bursts that a test stores without a batch: newer ones as they come, all anew after an older one."""
+    """Takes bursts that a test stores without a batch: newer ones as they come, all anew after a late one."""
 
     def follow(self, now, *args):
-        if self._looked_at is not None and older(self._looked_at) != self._older:
+        if self._looked_at is not None and late_before(self._looked_at) != self._late:
             self.restart()
         super().follow(now, *args)
-        self._older = older(now)
+        self._late = late_before(now)
 
     def _arrived(self):
-        return dict.fromkeys(Site.objects.values_list("pk", flat=True), self._looked_at.timestamp())
+        since_s = (self._looked_at - KNOWN).timestamp()
+        return dict.fromkeys(Site.objects.values_list("pk", flat=True), since_s)
 
 
-def older(at):
-    return [table.objects.filter(measured_at__lt=at).count() for table in (Burst, DirectionBurst)]
+# Bursts of ten seconds that a Follower recognises when it reads them again.
+KNOWN = timedelta(seconds=10 * KNOWN_BURSTS)
+
+
+def late_before(at):
+    return [table.objects.filter(measured_at__lt=at - KNOWN).count() for table in (Burst, DirectionBurst)]
 
 
 @pytest.fixture(autouse=True)

@@ -72,7 +72,8 @@ def test_a_loss_that_is_over_is_told_in_the_past(seed, settings):
     assert all(over_since for at_s, over_since in over.items() if at_s >= first_s)
     assert Incident.objects.get().closed_at is not None
     assert [*Notification.objects.order_by("pk").values_list("change", flat=True)] == ["opened", "closed"]
-    assert not IncidentTurn.objects.filter(turn=HistoryEvent.WORSENED).exists()
+    raised = IncidentTurn.objects.filter(turn=HistoryEvent.WORSENED)
+    assert not raised.filter(at__gte=DOWN + timedelta(seconds=first_s)).exists()
 
 
 def test_a_loss_that_goes_on_opens_as_before():
