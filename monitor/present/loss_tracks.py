@@ -33,7 +33,7 @@ SHORT, SHORT_CYCLES = timedelta(hours=1), 40
 # The same of a path that was not normal.
 LONG = timedelta(hours=6)
 EXCLUDED = np.zeros(0)
-# Onsets looked back upon at once, each 50 ms; others keep the filter's until the next.
+# Onsets looked back upon at once, each 15 to 150 ms; others keep the filter's until the next.
 LOOKED_BACK = 20
 # Probability from which a loss is more than usual.
 UNUSUAL = 0.9

@@ -8,8 +8,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.analysis.changes.onset import Onset
+from monitor.analysis.segments.chain_sums import AFTER_RECEIVED, LOST_AFTER_LOST, LOST_AFTER_RECEIVED
 from monitor.analysis.segments.segment import TAIL
-from monitor.analysis.segments.stretches import CLEAN, DEAD, FIRST, LOSSY, STATES, log_changes, log_likelihood
+from monitor.analysis.segments.stretches import (
+    CLEAN,
+    DEAD,
+    FIRST,
+    LOSSY,
+    PRIOR_RECEIVED,
+    STATES,
+    log_changes,
+    log_likelihood,
+)
 
 Floats = NDArray[np.float64]
 
@@ -23,11 +33,22 @@ def onset_of_loss(at_s: ArrayLike, sums: Floats) -> Onset | None:
     begins = np.asarray(at_s, dtype=np.float64)[-MOST_BURSTS:]
     if not len(begins):
         return None
-    first = max(np.asarray(at_s).shape[0] - MOST_BURSTS, 0)
-    below = onset_probabilities(begins, sums[:, first:]).cumsum()
+    of_window = sums[:, -MOST_BURSTS:]
+    calm = _calm_bursts(of_window)
+    joined = np.add.reduceat(of_window, np.append(0, np.arange(calm + 1, len(begins))), axis=1)
+    below = onset_probabilities(begins[calm:], joined).cumsum()
+    first = len(np.asarray(at_s)) - len(below)
     ends = (int(np.searchsorted(below, chance * below[-1])) for chance in (TAIL, 0.5, 1.0 - TAIL))
-    earliest, median, latest = (first + min(end, len(begins) - 1) for end in ends)
+    earliest, median, latest = (first + min(end, len(below) - 1) for end in ends)
     return Onset(median, earliest, latest)
+
+
+def _calm_bursts(sums: Floats) -> int:
+    """How many of the first bursts a loss cannot begin with: followed by as many packets without a loss as the prior
+    of a clean stretch stands for."""
+    lossy = np.flatnonzero(sums[LOST_AFTER_RECEIVED] + sums[LOST_AFTER_LOST])
+    before = np.cumsum(sums[AFTER_RECEIVED, : lossy[0] if len(lossy) else 0][::-1])
+    return int((before > PRIOR_RECEIVED[CLEAN]).sum())
 
 
 def onset_probabilities(at_s: Floats, sums: Floats) -> Floats:

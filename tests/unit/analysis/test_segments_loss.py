@@ -172,6 +172,29 @@ def test_a_clear_onset_is_dated_within_a_burst():
     assert (onset.earliest, onset.at, onset.latest) == (40, 40, 40)
 
 
+@pytest.mark.parametrize(("packets", "ratio"), [(1, 0.3), (10, 0.02), (20, 1.0)])
+def test_a_calm_begin_of_the_window_changes_no_onset(packets, ratio):
+    rng = np.random.default_rng(packets)
+    lost = rng.random((700, packets)) < np.where(np.arange(700) < 600, 0.0, ratio)[:, np.newaxis]
+    at_s, sums = EVERY_S * np.arange(700), sums_in_order(lost)
+
+    onset = onset_of_loss(at_s, sums)
+
+    below = onset_probabilities(at_s, sums).cumsum()
+    earliest, at, latest = np.searchsorted(below, [0.025, 0.5, 0.975])
+    assert (onset.at, onset.latest) == (at, latest)
+    assert abs(onset.earliest - earliest) <= 1
+
+
+@pytest.mark.parametrize("packets", [300, 2**15 - 1, 2**15])
+def test_a_likelihood_is_the_same_with_and_without_a_table(packets):
+    sums = np.array([packets, 2.0, 0.0, 0.0])[:, np.newaxis]
+    found = log_likelihood(np.array([LOSSY], dtype=np.int8), sums)
+    alone = lgamma(2 + 0.7) + lgamma(packets - 2 + 4.0) - lgamma(packets + 4.7)
+
+    assert found == pytest.approx(alone - lgamma(0.7) - lgamma(4.0) + lgamma(4.7), rel=1e-9)
+
+
 def test_a_limit_of_all_packets_is_never_exceeded():
     loss = followed([BURSTS[2]] * 5)
 
