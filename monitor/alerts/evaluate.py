@@ -263,7 +263,7 @@ def _add_to_incidents(
 def _update_shares(
     lasting: list[Incident], firing: list[RuleFinding], snapshot: Snapshot, suspected: Collection[int]
 ) -> None:
-    """Recount other paths of lasting incidents while evidence is of their time."""
+    """Recount the other paths of lasting incidents, unless a newer trouble would count as theirs."""
     taken = {(row.path_id, row.rule) for incident in lasting for row in incident.paths.all() if not row.is_over}
     if any((finding.path_id, finding.rule) not in taken for finding in firing):
         return
@@ -304,7 +304,7 @@ def _close_ended(
     scope: RuleScope,
     quiet_paths: QuietPaths,
 ) -> int:
-    """End findings that are over and emptied incidents; returns how many open incidents ended."""
+    """End findings that are over, and incidents without others; returns how many open incidents ended."""
     closed, now = 0, snapshot.now
     for incident in lasting:
         rows = [row for row in incident.paths.all() if not row.is_over]
@@ -334,7 +334,7 @@ def _close_ended(
 
 
 def _reopen_bad(now: datetime) -> None:
-    """Reopen incidents closed by their tracks with half their paths bad again."""
+    """Reopen incidents that their tracks closed, if half of their paths are bad again."""
     lately = [row for row in queries.ended_since(now - timedelta(seconds=REOPEN_S)) if NORMAL_SINCE in row.closing]
     present = load_present(lately)
     for incident in lately:

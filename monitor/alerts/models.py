@@ -329,7 +329,7 @@ class QuietPeriod(models.Model):
         return into < self.ends_at - self.starts_at
 
     def held_until(self, now: datetime) -> datetime:
-        """When it was last in force, of repetitions begun by `now`."""
+        """When it was last in force up to `now`, repetitions included."""
         latest = min(end for end in (now, self.until, self.ended_at) if end is not None)
         begun_at = self.starts_at
         if self.every_s is not None:

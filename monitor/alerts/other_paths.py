@@ -23,7 +23,7 @@ MOST_INCIDENTS = 20
 
 
 class OtherPaths:
-    """Counts the paths beside an incident's; common parts of incidents are counted once."""
+    """Counts the paths outside an incident; counts that incidents share are made once."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class OtherPaths:
         snapshot: Snapshot,
         suspected: Collection[int] = (),
     ) -> None:
-        """`suspected` are the paths with loss in trouble by their tracks."""
+        """`suspected` are the paths that lose packets by their tracks."""
         self._firing, self._lasting, self._snapshot, self._suspected = firing, lasting, snapshot, suspected
         self._counted: dict[tuple[Trouble, frozenset[bool]], Shares] = {}
         self._read = 0

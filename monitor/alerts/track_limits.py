@@ -31,7 +31,7 @@ def limits_of(
     in_maintenance: Collection[int],
     firing: Sequence[RuleFinding] = (),
 ) -> TrackLimits:
-    """The lowest limit of each path."""
+    """The limits of all tracks; of a path's loss limits the lowest counts."""
     loss = {path_id: cast("LossRule", rule).above_ratio for path_id, rule in settings[Threshold.name].items()}
     for row in (row for incident in lasting for row in incident.paths.all()):
         end = None if row.is_over else _end_ratio(row)

@@ -1,7 +1,7 @@
-"""Backtest the rules on RTT series with hand-marked changes (`monitor.analysis.changes.labelled`), a burst of a single
-packet a sample.
+"""Backtest the rules on RTT series with hand-marked changes (`monitor.analysis.changes.labelled`); each sample is a
+burst of a single packet.
 
-Scored as a detector (`monitor.analysis.changes.scoring`) and as an alarm on stretches far from marks.
+Scores the rules as a detector (`monitor.analysis.changes.scoring`) and counts alarms far from marks.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class RaisedChange:
 
 
 class DatasetError(Exception):
-    """A folder that cannot be read; the message states where and a fix."""
+    """A folder that cannot be read; the message states the place and a fix."""
 
 
 @dataclass(frozen=True, slots=True)

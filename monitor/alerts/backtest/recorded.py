@@ -192,7 +192,7 @@ class RecordedSource(BurstsOfTrips):
 
     @staticmethod
     def _is_of_single_week(is_left_out: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Select the season hours, three a week, that are left out in a single week."""
+        """Mask left-out season hours, three a week, if no other week has any."""
         weeks = is_left_out.reshape(len(is_left_out), is_left_out.shape[1] // 3, 3).any(axis=2).sum(axis=1)
         return is_left_out & (weeks == 1)[:, np.newaxis]
 

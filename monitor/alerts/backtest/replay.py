@@ -28,8 +28,6 @@ from monitor.archive.periods import start_of
 
 @dataclass(slots=True)
 class Alarm:
-    """An incident of a replay."""
-
     cause: str
     because: str
     found_at: datetime

@@ -21,8 +21,6 @@ NEWEST_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class AlarmCounts:
-    """Counts of a rule."""
-
     rule: str
     findings: int  # outside a lasting incident, by path
     incidents: int  # by cause

@@ -99,7 +99,8 @@ def find_causes(
 def rejudge(
     lasting: Sequence[LastingIncident], snapshot: Snapshot, onsets_s: Mapping[int, float] = NO_TIMES
 ) -> list[CauseGroup]:
-    """Rename lasting loss incidents that cover paths without an alarm, where a narrower cause now explains theirs."""
+    """Give a lasting incident a narrower cause if its cause covers paths without an alarm; findings outside move to
+    another."""
     wide = [incident for incident in lasting if incident.may_be_narrower]
     scopes = _scopes(snapshot.paths) if wide else {}
     groups, taken = [], {incident.cause for incident in lasting}
@@ -130,7 +131,7 @@ def rejudge(
 def _with_slow_transfers(
     group: CauseGroup, lasting: Sequence[LastingIncident], explained: Mapping[int, str]
 ) -> CauseGroup:
-    """Merge slow-transfer incidents into a group with all their paths and about the same begin."""
+    """Merge slow-transfer incidents into a group that has all their paths and began at about the same time."""
     began = min(finding.since for finding in group.findings)
     slow = {
         incident.cause
@@ -303,7 +304,7 @@ def _is_outbound_alone(cause: Cause) -> bool:
 def _agent_trouble(
     trouble: Trouble, cause: Cause, findings: Sequence[RuleFinding], snapshot: Snapshot
 ) -> tuple[str, ...]:
-    """The agent's own trouble."""
+    """Troubles that the agent itself reported, if only its outbound measurements are bad."""
     # Not if the minimum RTT rose too, since a busy host delays only some packets.
     if trouble is not Trouble.ROUND_TRIPS or not _is_outbound_alone(cause):
         return ()

@@ -31,7 +31,6 @@ def severity_of(
 
 
 def severity_by_figures(settings: RuleSettings, figures: Mapping[str, Any]) -> str:
-    """Choose the severity by the figures of a finding."""
     tests = int(figures.get("tests", CRITICAL_TESTS))
     return severity_of(settings, loss_ratio(figures), _throughput_share(figures), tests)
 

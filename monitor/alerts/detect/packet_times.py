@@ -1,7 +1,7 @@
 """When the packets of bursts were sent, in seconds since the epoch.
 
-Packets follow at the test's spacing, up to a third of even spacing off, and later by packets left out during a
-throughput test.
+Evenly spaced packets deviate by up to a third of the spacing; packets left out during a throughput test delay all after
+them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Spacing:
 
     @property
     def longest_s(self) -> float:
-        """From the first packet of a burst to the last, at the longest."""
+        """Longest time from a burst's first packet to its last."""
         return max(self.packets - 1, 0) * self.most_s + self.slack_s
 
 
@@ -61,7 +61,7 @@ class Packets:
 
 
 def spacings(path_ids: Iterable[int], parameters_of: Parameters = ping_parameters) -> dict[int, Spacing]:
-    """The ping spacing of these paths, or of tests with `parameters_of`: a query."""
+    """Query the ping spacing of these paths; `parameters_of` selects other tests."""
     of_path: dict[int, list[Spacing]] = {}
     for path_id, parameters in parameters_of(path_ids):
         of_path.setdefault(path_id, []).append(_spacing(parameters))
@@ -102,7 +102,7 @@ def packets_of(bursts: BurstColumns, spacing: Spacing) -> Packets:
 
 
 def last_answered_s(bursts: BurstColumns, spacing: Spacing) -> float | None:
-    """When the last packet with a reply was sent, not always in the last burst; None without any."""
+    """When the last packet with a reply was sent; None if there is none."""
     answered = bursts.where(bursts.received > 0)
     if not len(answered.at_s):
         return None
@@ -112,7 +112,7 @@ def last_answered_s(bursts: BurstColumns, spacing: Spacing) -> float | None:
 
 
 def longest_run(packets: Packets, own: Bools) -> tuple[int, int] | None:
-    """The first and last packet of the longest run of lost packets with any of `own`."""
+    """Find the longest run of lost packets that includes any of `own`: its first and last index."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], packets.lost, [False]]).astype(np.int8)))
     runs = [(first, end - 1) for first, end in edges.reshape(-1, 2).tolist() if own[first:end].any()]
     return max(runs, key=lambda run: run[1] - run[0], default=None)

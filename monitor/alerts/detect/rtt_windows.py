@@ -51,14 +51,14 @@ class TripWindows:
         return self.bursts.values_ms[figure][self.ends[windows][:, np.newaxis] + np.arange(1 - WINDOW, 1)]
 
     def with_gaps(self) -> tuple[Ints, Ints]:
-        """Window numbers and places, of shape (windows, WINDOW), with a gap of `SLOW_GAP` bursts, `SLOW_LAG` before the
-        newest."""
+        """Window numbers, and places of their bursts, of shape (windows, WINDOW): moved back by `SLOW_LAG`, with a gap
+        of `SLOW_GAP` before the change."""
         windows = np.flatnonzero(self.ends - self.first >= WINDOW + SLOW_GAP + SLOW_LAG - 1)
         back = np.arange(1 - WINDOW, 1) - SLOW_LAG - np.where(np.arange(WINDOW) < BEFORE, SLOW_GAP, 0)
         return windows, self.ends[windows][:, np.newaxis] + back
 
     def bursts_of(self, path_id: int) -> RecentBursts | None:
-        """Recent bursts of a path with new bursts or watched; else None."""
+        """Recent bursts of a path; None unless it is watched or has new bursts."""
         span = self.spans.get(path_id)
         return None if span is None else self.bursts.part(*span)
 
@@ -94,7 +94,7 @@ def trip_windows(
 
 
 def windows_of(table: BurstTable, judged_s: Mapping[int, float]) -> TripWindows:
-    """Windows that end after the path's judged burst, or with its newest."""
+    """Windows that end after the path's last judged burst; only the newest if none was judged."""
     ids, at_s = table.path_id.tolist(), table.bursts.at_s
     judged = np.array([judged_s.get(path_id, np.nan) for path_id in ids])
     newest_s = at_s[table.end - 1]

@@ -47,7 +47,7 @@ def _is_outage(path_id: int, silence: Silence, snapshot: Snapshot) -> bool:
 
 
 def paths_without_newer_data(snapshot: Snapshot) -> frozenset[int]:
-    """Paths with too old newest bursts; paths without any recent burst are left out."""
+    """Paths with an outdated newest burst; paths without any recent burst are left out."""
     ages_s = (snapshot.now.timestamp() - snapshot.newest("counted_s")).tolist()
     ages = zip(snapshot.paths.items(), ages_s, strict=True)
     return frozenset(path_id for (path_id, path), age_s in ages if age_s > fresh_s(path.every_s))

@@ -62,7 +62,7 @@ class NewestCounts:
 
 @dataclass(frozen=True, slots=True)
 class MeshRoutes:
-    """The present routes of paths, and known AS of their hops with names."""
+    """The present routes of paths, and the known AS of their hops with names."""
 
     by_path: Mapping[int, RouteHops] = field(default_factory=dict)
     as_of: Mapping[str, int] = field(default_factory=dict)
@@ -167,7 +167,7 @@ class Snapshot:
 
     @property
     def recent_s(self) -> float:
-        """How long the recent counts reach back."""
+        """How far the recent counts reach back."""
         return self.step_s * RECENT_STEPS
 
     @property
@@ -341,7 +341,7 @@ def _by_path_array(columns: Mapping[str, Floats], rows: Mapping[int, int]) -> di
 def _silences(
     now: datetime, paths: Mapping[int, MeasuredPath], recent: Mapping[str, Floats], recent_s: float, source: Source
 ) -> dict[int, Silence]:
-    """Silences of paths with the newest burst lost: a query, or none."""
+    """Find silences of paths that lost their newest burst: at most a query."""
     measured_s, answered_s = (np.fmax.reduce(recent[name], axis=1) for name in ("measured_s", "answered_s"))
     lost, path_ids = np.flatnonzero(~np.isnan(measured_s) & ~(answered_s >= measured_s)), list(paths)
     if not len(lost):

@@ -145,7 +145,7 @@ class StoredSource(BurstsOfTrips):
 
 
 class SourceOfWorker(StoredSource):
-    """Keep minute counts and newest bursts between evaluations, and read the hours of all paths once a minute."""
+    """The archive, with minute counts and newest bursts kept between evaluations, and hours read once a minute."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[tuple[datetime, datetime], datetime, Columns]] = {}
@@ -200,7 +200,7 @@ def _is_of_minutes(step_s: float, steps: int) -> bool:
 
 
 def _with_running(whole: Columns, so_far: Columns) -> Columns:
-    """Whole hours, and the running hour so far as step 0."""
+    """Add the running hour so far to whole hours, as step 0."""
     whole["step"] = whole["step"] + 1
     return {name: np.concatenate([column, *([so_far[name]] if so_far else [])]) for name, column in whole.items()}
 

@@ -1,6 +1,6 @@
 """Collect the facts of an incident from the archive: at most 23 queries, and a few more with traces or STAMP tests.
 
-The period before is the day up to the earliest begin, after at most a day from the likeliest.
+The period before is the day up to the earliest begin; the period after is at most a day from the likeliest.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from monitor.present.track import Signal
 
 
 def collect_facts(incident: Incident, now: datetime, began: Beginning | None = None) -> Facts:
-    """Gather the facts of an incident by its lasting findings, or all once the paths are normal."""
+    """Gather the facts of an incident by its lasting findings, or by all once its trouble ended."""
     every = list(incident.paths.all())
     tests_seen = tests_of_incidents([incident]).get(incident.pk, 0)  # before the tests are read: none is overlooked
     rows = [row for row in every if not row.is_over] or every
@@ -70,7 +70,7 @@ def collect_facts(incident: Incident, now: datetime, began: Beginning | None = N
 
 @dataclass(frozen=True, slots=True)
 class _Period:
-    """The time before an incident and the time of it."""
+    """The periods before and during an incident, with their bursts."""
 
     incident: Incident
     rows: Sequence[IncidentPath]
@@ -192,7 +192,7 @@ def _path_facts(of: _Period) -> tuple[PathFacts, ...]:
 
 
 def _directions(of: _Period) -> dict[int, Direction]:
-    """Figures of each path before and since; around an outage within a burst, by packets."""
+    """Figures of each path before and since the beginning; an outage within a burst is cut by packets."""
     was_addresses = newest_addresses(of.path_ids, of.was_until - LONGEST_RAW, of.was_until)
     addresses = newest_addresses(of.path_ids, of.is_since, of.is_until)
     unanswered = {row.path_id for row in of.rows if has_no_reply(of.incident, row)}

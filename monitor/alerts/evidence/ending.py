@@ -50,8 +50,8 @@ def end_of(incident: Incident, rows: Sequence[IncidentPath], now: datetime) -> d
 def end_of_figures(
     rows: Sequence[IncidentPath], path_ids: Sequence[int], bursts: BurstColumns, since: datetime, until: datetime
 ) -> tuple[datetime | None, datetime]:
-    """The end of these findings, gravest first, None while any lasts; and the end of the figures, with the gravest
-    rule's trouble."""
+    """When these findings, gravest first, ended (None while any lasts), and until when figures count: the end of the
+    gravest rule's trouble."""
     ends = {row: _end_of(row, bursts, since) for row in rows if row.path_id in path_ids}
     worst = [end for row, end in ends.items() if row.rule == rows[0].rule]
     last = max((end for end in worst if end is not None), default=None)

@@ -122,7 +122,7 @@ def figures(
 
 
 def _unanswered_packets(bursts: BurstColumns, answered_s: float) -> int:
-    """Packets lost after the last answered packet, in the newest burst at `answered_s`."""
+    """Count packets lost after the last answered packet; its burst began at `answered_s`."""
     newest = bursts.where(np.abs(bursts.at_s - answered_s) < SAME_S)
     lost = np.isnan(newest.rtts_ms[-1, : int(newest.sent[-1])]) if len(newest.at_s) else np.empty(0, np.bool_)
     trailing = len(lost) if lost.all() else int(lost[::-1].argmin())

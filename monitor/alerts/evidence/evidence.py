@@ -59,8 +59,6 @@ class PathEvidence:
 
 @dataclass(frozen=True, slots=True)
 class AgentEvidence:
-    """The agent of a site, in words."""
-
     site: str
     is_source: bool
     text: str

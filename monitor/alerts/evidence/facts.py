@@ -53,7 +53,7 @@ class PeriodFigures:
     """A path over a period; packets sent during a throughput test count only in `bursts_during_test`.
 
     Loss is pooled over packet sizes, with its exact two-sided 95% interval (Clopper and Pearson). RTTs are of the
-    smallest packets, since an onset without the first burst.
+    smallest packets; those since an onset leave out its first burst.
     """
 
     since: datetime
@@ -139,8 +139,6 @@ class PathFacts:
 
 @dataclass(frozen=True, slots=True)
 class FailedTest:
-    """A throughput test that failed."""
-
     at: datetime  # begin
     outcome: str
     transferred_bytes: int | None = None  # received, else written by the sender: an upper bound; None if unknown

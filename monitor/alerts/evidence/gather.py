@@ -1,6 +1,6 @@
 """Gather and store the evidence of incidents in a task of its own, before raw bursts expire.
 
-Figures before are kept as first seen.
+Figures before the beginning are kept as first gathered.
 """
 
 from __future__ import annotations

@@ -289,7 +289,7 @@ def loss_alone(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
 
 
 def lost_one_way(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
-    """A loss counted by STAMP, too small for pings or sparing their packets."""
+    """A loss that STAMP counted, but pings do not show: too small, or sparing their packets."""
     counted = counted_direction(facts) if rule.effect is Effect.LOSS else None
     if counted is None or counted.direction is LostDirection.UNKNOWN:
         return None

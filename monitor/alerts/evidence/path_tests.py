@@ -28,7 +28,7 @@ BEFORE_OPENING = timedelta(hours=1)
 
 
 def path_tests(paths: Sequence[Path], since: datetime, until: datetime, earlier: EarlierTimes) -> tuple[PathTests, ...]:
-    """Tests of paths before and since `since`, the former without earlier incidents."""
+    """Tests of paths before and since `since`, the former without tests during earlier incidents."""
     tests: dict[int, tuple[list[TestAround], list[TestAround]]] = {path.pk: ([], []) for path in paths}
     failed: dict[int, list[TestAround]] = {path.pk: [] for path in paths}
     for test in tests_around(list(tests), since - LOOK_BACK, until, MOST_TESTS, QUEUE_FIGURE, since):
@@ -121,7 +121,7 @@ def _newest(failed: Sequence[TestAround]) -> FailedTest | None:
 
 
 def _most_bps(measured: Sequence[TestAround], failed: Sequence[TestAround]) -> float | None:
-    """Median rate with failed tests at their upper bounds; None if none counts."""
+    """Median rate with failed tests at their upper bounds; None unless a failed test counts."""
     tests = sorted((*measured, *failed), key=lambda test: test.at, reverse=True)
     counting = _counting([test for test in tests if test.most_bps is not None])[:MOST_TESTS_SINCE]
     has_failed = any(test.throughput_bps is None for test in counting)

@@ -37,8 +37,6 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LikelyCause:
-    """A fault in a sentence."""
-
     fault: Fault
     sentence: str
     next_step: str = ""  # check first

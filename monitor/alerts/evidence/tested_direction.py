@@ -33,7 +33,7 @@ Ends = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class TestedDirection:
-    """A sentence part about the direction."""
+    """The direction of a fault by throughput tests, as part of a sentence."""
 
     text: str
     toward: Ends | None = None  # if the tests tell it; a site's other end is empty
@@ -169,7 +169,7 @@ def _is_slow(side: _SideRates, other: _SideRates) -> bool:
 
 
 def _loses(side: _SideRates, other: _SideRates) -> bool:
-    """Whether far more is lost this direction than the other, and than before."""
+    """Whether far more is lost in this direction than in the other, and than before."""
     loss_ratio = side.after_loss_ratio
     if loss_ratio is None or other.after_resent_ratio is None:
         return False

@@ -57,7 +57,7 @@ def _is_unreachable(row: IncidentPath) -> bool:
 
 
 def since(incident: Incident) -> datetime:
-    """Begin by bursts, else by the rules; a loss since its detection, as its rules date windows only."""
+    """The begin by bursts, else by the rules; a loss begins at its detection, as its rules date only windows."""
     if incident.began_at is not None:
         return incident.began_at
     rows = [row for row in incident.paths.all() if rule_of(row.rule).effect is not Effect.LOSS]

@@ -50,8 +50,6 @@ class QuietScope:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceTimes:
-    """The time of a maintenance."""
-
     starts_at: datetime
     ends_at: datetime
     every: timedelta | None = None

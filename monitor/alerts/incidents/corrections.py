@@ -70,7 +70,7 @@ def _corrected(row: IncidentPath, every_s: int) -> str | None:
 def _is_in_time(
     figures: Mapping[str, Any], counted: LossWindow, every_s: int, period: tuple[datetime, datetime]
 ) -> bool:
-    """Whether only the cycle then on its way has come since."""
+    """Whether only the cycle then in transit has arrived since."""
     if "sent" not in figures or "window_s" not in figures:
         return False
     share = (every_s + DELIVERY_S) / (period[1] - period[0]).total_seconds()

@@ -46,7 +46,7 @@ class EarlierTimes:
         return [test for test, out in zip(tests, is_left_out.tolist(), strict=True) if not out]
 
     def stretches(self, bursts: BurstColumns) -> tuple[PathStretch, ...]:
-        """The times to leave out of STAMP tests, where `usual` leaves out bursts."""
+        """The times to leave out of STAMP tests, on paths where `usual` leaves out bursts."""
         kept = self.usual(bursts).path_id
         paths = {
             path_id

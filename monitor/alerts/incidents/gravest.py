@@ -47,7 +47,7 @@ def has_no_reply(incident: Incident, row: IncidentPath) -> bool:
 
 
 def unanswered_since(incident: Incident) -> datetime | None:
-    """Since when an open loss incident's gravest paths have no reply."""
+    """Since when an open loss incident's gravest paths have no reply; None if any has."""
     if incident.closed_at is not None:
         return None
     tracks = [own_track(row) for row in of_gravest_rule(incident) if not row.is_over]

@@ -93,7 +93,7 @@ def onsets_s(
     snapshot: Snapshot,
     present: Mapping[int, PresentPath],
 ) -> dict[int, float]:
-    """Begin of the loss by path, in seconds since the epoch; empty where all paths have newer data."""
+    """Begin of the loss by path, in seconds since the epoch; empty if all paths have newer data."""
     if not paths_without_newer_data(snapshot):
         return {}
     known = {

@@ -73,7 +73,7 @@ def end_before(lasting: Sequence[Incident], moved: Collection[Key], present: Map
 
 
 def _track(row: IncidentPath, path: PresentPath | None, snapshot: Snapshot) -> Track | None:
-    """The finding's track; None without a changing or newer figure."""
+    """The finding's present track; None if it is unknown or has no figure."""
     if signal_of(row) > Signal.RTT:
         return _of_round_trips(row, path) if DIRECTION in row.figures else _of_tests(row, snapshot)
     track = track_of(row, path)
@@ -156,7 +156,7 @@ def _pooled(own: Sequence[PresentPath]) -> LostPackets | None:
 
 
 def _least_ratio(lost: LostPackets, track: Track) -> float:
-    """The lower bound of a loss, or its mean from SEVERE_S."""
+    """The lower bound of a loss, or its mean once it has lasted SEVERE_S."""
     lasted_s = 0.0 if track.level is None or track.now is None else track.newest_s - track.now.since.at_s
     return lost.ratio if lasted_s >= SEVERE_S else lost.interval[0]
 

@@ -98,7 +98,7 @@ def open_if_confirmed(incident_id: int, now: datetime, over_since: datetime | No
 
 
 def queue_notifications(incident_id: int, now: datetime) -> bool:
-    """Queue notifications of an open or grown incident that is not silenced."""
+    """Queue notifications of an unacknowledged incident that opened or grew; returns whether this call did."""
     with transaction.atomic():
         told = Incident.objects.filter(UNTOLD, pk=incident_id).update(told_at=now, has_grown=False)
         if told:

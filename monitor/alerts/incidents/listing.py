@@ -61,8 +61,6 @@ class IncidentFilter:
 
 @dataclass(frozen=True, slots=True)
 class StateCounts:
-    """The number of incidents in each state."""
-
     unacknowledged: int
     acknowledged: int
     resolved: int

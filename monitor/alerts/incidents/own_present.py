@@ -41,7 +41,7 @@ def is_rise(row: IncidentPath | RuleFinding) -> bool:
 
 
 def way_of(row: IncidentPath) -> str:
-    """The way of the track of a finding: by STAMP if it found it, else round trips."""
+    """The STAMP direction of a finding's track; empty for round trips."""
     return str(row.figures.get(DIRECTION, ""))
 
 
@@ -107,7 +107,7 @@ def _only(path: PresentPath, since_s: Mapping[Signal, float]) -> PresentPath | N
 
 
 def is_still_bad(row: IncidentPath, path: PresentPath | None) -> bool:
-    """Whether any track of the finding's signal is in trouble, of a packet size or a direction too."""
+    """Whether any track of the finding's signal is in trouble, even of a single packet size or direction."""
     own = None if path is None else _only(path, {signal_of(row): row.since.timestamp()})
     return own is not None and own.condition.is_trouble
 

@@ -43,8 +43,6 @@ def measures_of(rule: AlertRule) -> tuple[MeasureKind, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _PastFinding:
-    """A finding with its incident's time fields."""
-
     path_id: int
     rule: str
     source: str
@@ -64,7 +62,7 @@ class _PastFinding:
 
     @property
     def begin(self) -> datetime:
-        """The onset by the rule, or by the bursts for a finding from the first."""
+        """The onset by the rule; unless added later, also by the incident's onset and detection."""
         if self.incident__reopenings == 0 and self.added_at > self.incident__opened_at:
             return self.since
         return min(self.since, self.incident__began_at or self.since, self.incident__opened_at)

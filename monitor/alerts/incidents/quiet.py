@@ -98,7 +98,7 @@ def quiet_state(quiet: QuietPeriod, now: datetime) -> QuietState:
 
 
 def next_time(quiet: QuietPeriod, now: datetime) -> tuple[datetime, datetime] | None:
-    """The present or next time it is active; None if there is none."""
+    """The present or next time of a silence or maintenance; None if there is none."""
     starts_at, lasts = quiet.starts_at, quiet.ends_at - quiet.starts_at
     if quiet.every_s is not None and now >= quiet.ends_at:
         every = timedelta(seconds=quiet.every_s)

@@ -26,8 +26,6 @@ _LOG = "log:"
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message to a channel."""
-
     key: str
     title: str
     body: str
@@ -37,8 +35,6 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """The result of sending a message."""
-
     key: str
     problem: str  # empty if accepted
 

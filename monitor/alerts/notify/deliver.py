@@ -42,8 +42,6 @@ log = logging.getLogger("monitor.alerts")
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A message to a channel."""
-
     channel: str
     rows: tuple[Notification, ...]  # a single notification, or several for a digest
     message: Message
@@ -98,7 +96,7 @@ def _digest_many(due: Sequence[Notification]) -> None:
 
 
 def _claim(row: Notification, now: datetime) -> bool:
-    """Claim a notification; an orphaned attempt counts."""
+    """Claim a notification; an orphaned attempt counts. Returns whether this call did."""
     was_lost = int(row.state == DeliveryState.SENDING)
     same = Notification.objects.filter(pk=row.pk, state=row.state, attempts=row.attempts, claimed_at=row.claimed_at)
     if was_lost and row.attempts + 1 >= MAX_ATTEMPTS:

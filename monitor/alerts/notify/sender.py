@@ -99,7 +99,7 @@ def post(url: str, payload: dict[str, Any]) -> None:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirected POST would arrive as a GET without its content."""
+    """Refuse redirects: a redirected POST would arrive as a GET without its content."""
 
     def redirect_request(self, *args: Any, **kwargs: Any) -> None:
         return None

@@ -89,7 +89,7 @@ def _usual_on_demand(tests: _Tests, now: datetime) -> set[int]:
 
 
 def low_tests(rates_bps: Floats, below_ratio: Floats) -> Ints:
-    """Count each path's newest tests below this ratio of the lowest before them that the rule does not judge; rows are
+    """Count each path's newest tests, if below this ratio of the lowest test before and too few for the rule; rows are
     paths, newest first, padded with NaN."""
     counts, low = (~np.isnan(rates_bps)).sum(axis=1), np.zeros(len(rates_bps), dtype=np.int64)
     highest = np.maximum.accumulate(rates_bps, axis=1)

@@ -34,8 +34,6 @@ _PATH_BITS = 41
 
 
 class MeasureKind(StrEnum):
-    """Measures that incidents affect."""
-
     PACKETS = "packets"
     DELAYS = "delays"
     TESTS = "tests"
@@ -81,7 +79,8 @@ class IncidentTimes:
         return _masked(times, path_ids, at_s, MOST_LEFT_OUT)
 
     def within(self, measures: Iterable[MeasureKind], path_ids: Ints, at_s: Floats, most: float) -> Bools:
-        """As `over`, in any stretch by these measures, for at most the share `most` of a path's measurements."""
+        """Mask as `over` does, lasting stretches too, unless they have more than the share `most` of a path's
+        measurements."""
         return _masked([time for measure in measures for time in self.times.get(measure, ())], path_ids, at_s, most)
 
 

@@ -1,7 +1,7 @@
 """Keep the newest answered bursts of each path between evaluations.
 
-Agents deliver oldest first: a path is read since its newest burst, and every `WHOLE_EVERY` readings as a whole. Bursts
-beyond a path's `PLACES` last for a moment.
+Agents deliver oldest first: a path is read since its newest burst, and in full every `WHOLE_EVERY` readings. More
+bursts than `PLACES` are kept for one evaluation only.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class KeptBursts:
         return np.asarray((is_there & (at_s < (np.rint(since_s * 1e6) - 0.5)[:, np.newaxis] / 1e6)).sum(axis=1))
 
     def _begins_s(self, rows: Ints, first_s: Floats) -> Floats:
-        """From when to read each row; infinite where all bursts are there."""
+        """Time from which to read each row; infinite where no burst is missing."""
         is_there = self._since_s[rows] <= first_s
         is_part = is_there & (self._count[rows] > 0) & (self._readings[rows] < WHOLE_EVERY)
         begins_s = first_s.copy()

@@ -1,7 +1,7 @@
 """Keep the counts of the last hour by minute between evaluations, as `for_alerts.recent_counts`.
 
-Agents deliver oldest first: the newest minutes are read again, paths since their newest burst, and older minutes in
-rotation.
+Agents deliver oldest first: each reading repeats the newest minutes, late paths since their newest burst, and older
+minutes in rotation.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class MinuteCounts:
         return columns
 
     def since(self, since: datetime, until: datetime) -> Columns:
-        """A single step since a whole minute, an hour ago at most."""
+        """As `steps`, a single step from `since`, a whole minute within the last hour."""
         self.read(until)
         minutes = self._end - int(since.timestamp()) // MINUTE_S
         return self.steps(until, minutes * MINUTE_S, 1)
@@ -162,7 +162,7 @@ class MinuteCounts:
 
 
 def _by_age(minutes: Floats) -> Iterator[Ints]:
-    """Group paths that are read together, by length of time doubled."""
+    """Group paths by the time to read, which differs at most twofold in a group."""
     doubled = np.ceil(np.log2(np.maximum(minutes, BLOCK)))
     for number in np.unique(doubled).tolist():
         yield np.flatnonzero(doubled == number)

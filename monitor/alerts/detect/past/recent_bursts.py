@@ -25,7 +25,7 @@ FIGURES = {
 
 @dataclass(frozen=True, slots=True)
 class RecentBursts:
-    """Answered bursts of a path, oldest first."""
+    """Answered bursts, oldest first within a path."""
 
     at_s: Floats
     ttl: Floats  # NaN if unknown
@@ -69,7 +69,7 @@ class BurstTable:
 
 class BurstsOfTrips(ABC):
     def lacking_s(self, until: datetime, step_s: float, steps: int) -> float:
-        """Zero: steps end at the moment itself."""
+        """Return zero: the steps end at `until` itself."""
         return 0.0
 
     @abstractmethod
@@ -92,7 +92,7 @@ class BurstsOfTrips(ABC):
 
 
 def table_of(path_id: Ints, bursts: RecentBursts) -> BurstTable:
-    """Sort bursts by path and time; `path_id` has the path of each."""
+    """Make a table of bursts sorted by path and time; `path_id` has the path of each."""
     first = np.flatnonzero(np.diff(path_id, prepend=-1))
     return BurstTable(path_id[first], first, np.append(first, len(path_id))[1:], bursts)
 

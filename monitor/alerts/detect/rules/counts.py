@@ -1,7 +1,7 @@
 """Events that became more frequent on a path: lossy bursts, reordered replies, duplicates.
 
-Windows up to 13 hours against the 28 days before, or the same hours of the week (`monitor.analysis.alarms.sequential`);
-cleared at half the rise.
+Compares windows up to 13 hours with the 28 days before, or the same hours of the week
+(`monitor.analysis.alarms.sequential`); clears at half the rise.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A fall of the TCP throughput estimated (Mathis) from ping loss and RTT of whole days, by an exact rank test.
 
-A lower bound without loss; covers paths without tests. Clears half way back, or after a week.
+Without loss it is a lower bound; it covers paths without tests. Clears half way back, or after a week.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class RuleFinding:
 
 @dataclass(frozen=True, slots=True)
 class BadBursts:
-    """Bursts with the event of a rule; the first of a run begins it."""
+    """Bursts with the event of a rule; the first of a run dates the beginning."""
 
     words: str
     are_bad: Callable[[BurstColumns], NDArray[np.bool_]]
@@ -48,7 +48,7 @@ class BadBursts:
 
 @dataclass(frozen=True, slots=True)
 class BurstLevel:
-    """A figure of `rtt_windows`; its level in single bursts changes at the beginning."""
+    """A figure of `rtt_windows` that dates the beginning, where its level changes."""
 
     figure: str
 
@@ -150,7 +150,7 @@ class AlertRule(ABC):
         return None
 
     def is_allowed(self, figures: Mapping[str, Any], settings: RuleSettings) -> bool:
-        """Whether mesh.toml now has a less strict limit: the finding ends."""
+        """Whether mesh.toml now has a less strict limit, which ends the finding."""
         return False
 
     def windows_s(self, settings: Mapping[int, RuleSettings]) -> set[float]:

@@ -75,7 +75,7 @@ class RttLimit(AlertRule):
     usual_cause = "The RTT was as high before: a long route, a queue that lasts, or a limit too strict for this path."
 
     def __init__(self, name: str, settings: type[RuleSettings], words: str, figure: str | None, share: float) -> None:
-        """`figure` of `rtt_windows` counts bursts; None counts replies."""
+        """With a `figure` of `rtt_windows` the rule counts bursts; with None, replies."""
         self.name = name
         self.settings = settings
         self.words = words

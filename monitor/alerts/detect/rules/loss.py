@@ -1,7 +1,7 @@
 """Loss above a threshold, from packet counts in windows from half of `window_s` to half a day.
 
 Fires if the Clopper-Pearson bound is above it (Boole's inequality over windows) and three bursts lost packets: an
-interruption hits two.
+interruption hits only two.
 """
 
 from __future__ import annotations
@@ -52,8 +52,6 @@ BEFORE_LOOKS_COUNTED = 0.05
 
 @dataclass(frozen=True, slots=True)
 class LossCounts:
-    """The counts of a window."""
-
     window_s: float
     counted_s: float  # part of the window that was counted
     sent: int

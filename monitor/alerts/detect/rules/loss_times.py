@@ -26,8 +26,6 @@ Periods = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, slots=True)
 class PingCadence:
-    """The pings of a path."""
-
     every_s: float
     bursts: int  # in a cycle
     packets: int  # in a burst
@@ -45,7 +43,8 @@ class DetectionTime:
 
 @lru_cache(maxsize=64)
 def detection_time(loss_ratio: float, rule: LossRule, pings: PingCadence, tests: Periods = ()) -> DetectionTime:
-    """The time until the rule fires, without packets sent during `tests`; near the threshold a second of CPU time."""
+    """Simulate the time until the rule fires, without packets sent during `tests`; takes a second of CPU time near the
+    threshold."""
     fired_s = _fired_s(loss_ratio, rule, pings, tests)
     half_s, most_s = (float(np.quantile(fired_s, share, method="higher")) for share in (0.5, 0.9))
     share = float(np.isfinite(fired_s).mean())

@@ -1,6 +1,6 @@
 """Rises of the RTT: sudden (rtt), in its variation (jitter), or slow over days (rtt_drift).
 
-By change points (`monitor.analysis.changes`) or a rank test; one-way delays exclude clocks
+Found by change points (`monitor.analysis.changes`) or a rank test; one-way delays exclude clocks
 (`analysis.changes.one_way`).
 """
 
@@ -136,7 +136,7 @@ class RttStep(AlertRule):
                     yield path_id, self._finding(snapshot, path_id, window, figure, change, places[row])
 
     def raised(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> Iterator[tuple[int, str, RttChange]]:
-        """Changes of new bursts selected by `settings`, with window and figure."""
+        """Yield each change in new bursts that exceeds the limits of `settings`, with its window and figure."""
         asks_for_every_change = any(getattr(rule, "every_change", False) for rule in by_setting.distinct(settings))
         for figure in self._watched:
             for window, change in _raised(snapshot.trips, figure, with_falls=asks_for_every_change):
@@ -276,7 +276,7 @@ def _is_back(value: Floats | float, before: float, after: float) -> NDArray[np.b
 
 
 def _level_since_end(newest: Floats, before: float, after: float) -> float:
-    """The median of the bursts after the last that is not back, or of all."""
+    """Median of the bursts since the level came back, or of all that are back."""
     is_back = _is_back(newest, before, after)
     since_end = newest[len(newest) - int(np.argmin(is_back[::-1])) :] if not is_back.all() else newest
     # A median of bursts before and after the end may lie where no burst was.
@@ -290,7 +290,7 @@ def _with_levels(trips: TripWindows, window: int, figure: str, change: RttChange
 
 
 def _is_alone(trips: TripWindows, window: int, figure: str) -> bool:
-    """Whether a direction's figure changed and neither a clock nor the other direction."""
+    """Whether this direction's figure changed, not a clock or the other direction."""
     values_ms = trips.window(window).values_ms
     other, change_ms = values_ms[f"{OTHER}{figure}"], _rise(values_ms[figure])
     both = values_ms[figure] + other

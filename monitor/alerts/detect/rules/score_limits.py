@@ -1,6 +1,7 @@
 """Limits on a path's mean opinion score (MOS) and test throughput, off until set in mesh.toml.
 
-MOS by confidence bounds of latency (order statistics) and loss; at the limit at most an alarm in 10,000 hours.
+MOS is judged by confidence bounds of latency (order statistics) and loss; at the limit a path alarms once in 10,000
+hours at most.
 """
 
 from __future__ import annotations
@@ -242,7 +243,7 @@ def _most_latency_ms(bursts: RecentBursts) -> float:
 
 
 def _least_latency_ms(bursts: RecentBursts, most_chance: float) -> float:
-    """Lower bound of most bursts' latency at this error probability; 0 with too few."""
+    """Lower bound of the bursts' median latency at this error probability; 0 with too few."""
     place = _order(len(bursts.at_s), most_chance)
     if place is None:
         return 0.0
@@ -252,7 +253,7 @@ def _least_latency_ms(bursts: RecentBursts, most_chance: float) -> float:
 
 @cache
 def _order(count: int, most_chance: float) -> int | None:
-    """Place of the largest ordered value above the true median with this chance."""
+    """Place of the largest ordered value that exceeds the true median with at most this chance; None if none does."""
     below = scipy.special.bdtr(np.arange(count), count, 0.5) if count else np.ones(1)
     places = np.flatnonzero(below <= most_chance)
     return int(places[-1]) if len(places) else None

@@ -120,8 +120,6 @@ class ThroughputDrop(_Fall):
 
 
 class ThroughputFall(_Fall):
-    """A significant fall of the measured throughput."""
-
     name = "throughput"
     settings = ThroughputRule
 

@@ -67,7 +67,7 @@ def pooled(snapshot: Snapshot, names: Iterable[str], row: int | slice | Ints = s
 
 @dataclass(frozen=True, slots=True)
 class FiredLevel:
-    """The level of events that fired."""
+    """The level of events with which a finding fired."""
 
     until_s: float  # end of its window, seconds since the epoch
     lasting_s: float  # length of its window

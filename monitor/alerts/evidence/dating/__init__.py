@@ -1,1 +1,1 @@
-"""The begin and the end of incidents by their bursts, which the columns of the evidence rest on."""
+"""The begin and the end of incidents by their bursts, between which the evidence counts."""

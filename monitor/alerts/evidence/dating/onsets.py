@@ -72,7 +72,7 @@ def path_pairs(rows: Sequence[IncidentPath]) -> list[PathPair]:
 
 
 def onset_of(incident: Incident, present: Mapping[int, PresentPath]) -> Beginning | None:
-    """Date the onset by the track with the narrowest interval; None without."""
+    """Date the onset by the track with the narrowest interval; None without tracks."""
     begun = [
         (segment, str(row.path)) for row in of_gravest_rule(incident) if (segment := _begun(incident, row, present))
     ]

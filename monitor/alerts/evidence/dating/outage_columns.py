@@ -22,8 +22,6 @@ NEAR = timedelta(seconds=2)
 
 @dataclass(frozen=True, slots=True)
 class CutBursts:
-    """Bursts of a path cut at its outage."""
-
     bursts: BurstColumns
     began: datetime  # all packets sent since were lost
     ended: datetime | None  # first answered packet sent; None while it lasts
@@ -55,7 +53,7 @@ def cut_at_outage(bursts: BurstColumns, path_id: int, spacing: Spacing, began: B
 
 
 def _sent_before_outage(bursts: BurstColumns, spacing: Spacing, lost_s: float, began_s: float) -> Counts:
-    """Packets before an outage."""
+    """Count each burst's packets sent before an outage."""
     # A packet that may be lost in it counts as such.
     number = np.arange(bursts.rtts_ms.shape[1])
     is_sent = number < bursts.sent[:, np.newaxis]
@@ -76,7 +74,7 @@ def _sent_before(bursts: BurstColumns, spacing: Spacing, at_s: float) -> Counts:
 
 
 def _split(bursts: BurstColumns, spacing: Spacing, before: Counts, from_s: float = 0.0) -> BurstColumns:
-    """Split each burst after these packets; the rest begins at `from_s` or later."""
+    """Split each burst after its first `before` packets; the rest begins at `from_s` or later."""
     spacing_s = (spacing.least_s + spacing.most_s) / 2.0
     is_cut = (before < bursts.sent) & (bursts.during_test == 0)
     cut, of_first = bursts.where(is_cut), before[is_cut]

@@ -16,8 +16,6 @@ MOST = 0.8
 
 @dataclass(frozen=True, slots=True)
 class CutDirection:
-    """The direction that is cut, in words."""
-
     text: str
     toward: Ends | None  # its ends; None where both are cut
 

@@ -24,8 +24,6 @@ DELAYED = (Fault.ROUTE, Fault.QUEUE)
 
 @dataclass(frozen=True, slots=True)
 class CountedDirection:
-    """The direction of a loss by counters."""
-
     direction: LostDirection
     place: str  # name of the direction, or of both
     figures: str  # of both directions in words
@@ -72,7 +70,7 @@ def with_delay_direction(cause: LikelyCause, facts: Facts) -> LikelyCause:
 
 
 def delayed_one_way(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
-    """A rise of the delay seen by STAMP tests but not by ping RTTs."""
+    """A change of the delay seen by STAMP tests but not by ping RTTs."""
     steps = [one_way for one_way in facts.one_way if one_way.step is not SteppedDirection.UNKNOWN]
     stepped = {_stepped_ends(one_way) for one_way in steps}
     is_of_delay = isinstance(rule.began_by, BurstLevel)

@@ -81,7 +81,7 @@ class AddressPlaces:
         return None if name is None else name.asn
 
     def place(self, address: str | None) -> str | None:
-        """As in "AS 20965 GEANT"; for special ranges the purpose, if no own network."""
+        """Name the place of an address, as in "AS 20965 GEANT", or the purpose of a special range."""
         name = None if address is None else self._names.get(address)
         if name is None:
             return None
@@ -296,7 +296,7 @@ def _probes(traces: Iterable[StoredTrace], route: RouteHops) -> dict[int, tuple[
 
 
 def _as_route(shown: Sequence[StoredTrace], around: Sequence[StoredTrace], names: AddressPlaces) -> TracedRoute | None:
-    """The first trace, or None; all traces `around` it judge rate limits."""
+    """Convert the first trace, or None; the traces `around` it reveal rate limits."""
     return next((_route_table(trace, around, names) for trace in shown), None)
 
 

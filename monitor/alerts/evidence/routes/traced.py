@@ -10,8 +10,6 @@ from monitor.analysis.routes.wording import UNCHANGED
 
 @dataclass(frozen=True, slots=True)
 class TracedHop:
-    """A hop of a trace."""
-
     ttl: int
     address: str | None
     place: str | None  # AS, network or exchange point; None if unknown
@@ -42,8 +40,6 @@ class TracedRoute:
 
 @dataclass(frozen=True, slots=True)
 class RouteSwitch:
-    """A change of a flow's route."""
-
     protocol: str
     flow: int | None
     before_id: int
