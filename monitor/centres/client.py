@@ -29,7 +29,7 @@ MOST_SHOWN = 200
 
 
 class NoAnswer(Exception):
-    """The message has the reason."""
+    """No usable answer; the message has the reason."""
 
 
 def request_summary(centre: OtherCentre) -> CentreOut:
@@ -75,7 +75,7 @@ def _answer(centre: OtherCentre) -> tuple[int, bytes]:
 
 @contextmanager
 def _ended_after(limit_s: float, connected: socket.socket) -> Iterator[None]:
-    """End the connection then, however slowly the answer comes; raises TimeoutError."""
+    """Shut down the connection after `limit_s`, however slow the answer; raises TimeoutError."""
     is_late = Event()
 
     def end() -> None:

@@ -6,7 +6,7 @@ from django.db import models
 
 
 class CentreAnswer(models.Model):
-    """A centre that does not answer keeps its summary."""
+    """The newest answer of a centre; its summary is kept when it does not answer."""
 
     name = models.TextField(primary_key=True, help_text="as in SOUNDINGS_OTHER_CENTRES")
     url = models.TextField()

@@ -37,7 +37,7 @@ class Follower:
         self._written_delays = Written(0)
 
     def follow(self, now: datetime, limits: TrackLimits, medians: Medians = NO_MEDIANS) -> None:
-        """Take bursts arrived by `now` with these median RTTs, and store changes."""
+        """Take the bursts that arrived by `now` and these median RTTs, and store changed tracks."""
         version = mesh_version()
         is_away = self._looked_at is None or not 0.0 <= (now - self._looked_at).total_seconds() <= AWAY_S
         if version != self._version or is_away:
@@ -95,7 +95,7 @@ class Follower:
         self._hour, self._written_delays = None, Written(len(watched))
 
     def _arrived(self) -> dict[int, float]:
-        """Earliest new burst by site, in seconds since the epoch."""
+        """Find each site's earliest new burst, in seconds since the epoch, and note its batches as seen."""
         assert self._looked_at is not None
         since_s: dict[int, float] = {}
         for of in arrivals(self._seen, self._looked_at - timedelta(seconds=AWAY_S)):
@@ -119,7 +119,7 @@ class Follower:
 
 
 def _write_found(found: Mapping[tuple[int, Signal], Condition]) -> None:
-    """Store conditions by findings; delete those without a finding."""
+    """Store the conditions that findings set; delete those without a finding."""
     rows = PathTrack.objects.filter(signal__gt=Signal.RTT).values_list("path_id", "signal", "condition")
     stored = {(path_id, Signal(signal)): condition for path_id, signal, condition in rows}
     for path_id, signal in stored.keys() - found.keys():

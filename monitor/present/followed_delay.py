@@ -29,7 +29,7 @@ class Medians:
 
 @dataclass(frozen=True, slots=True)
 class RttBound:
-    """Limit above which the RTT of a path is longer: the lesser of both rises above usual."""
+    """Limit of a path's RTT: its usual RTT plus the lesser of both rises."""
 
     rise_ms: float  # half of the finding's rise, if is_found
     rise_ratio: float = np.inf  # of the usual RTT
@@ -58,7 +58,7 @@ class FollowedDelay:
         self.is_found[:] = [of is not None and of.is_found for of in of_paths]
 
     def set_hourly(self, usual_ms: Mapping[int, float]) -> None:
-        """Set the usual RTT of paths at this hour of the day, which is not longer."""
+        """Set the usual RTT of paths at this hour of the day, which does not count as longer."""
         self.segments.hourly_ms[:] = [usual_ms.get(path_id, np.nan) for path_id in self.path_ids.tolist()]
 
     def follow(self, medians: Medians) -> None:
@@ -103,7 +103,7 @@ def _usual_ms(segments: Sequence[DelaySegment]) -> float | None:
 
 
 def medians_of(spans: Iterable[tuple[int, tuple[int, int]]], at_s: Floats, median_ms: Floats) -> Medians:
-    """Bursts of paths; spans are [first, last) places."""
+    """Select the bursts of paths, each with its span [first, end) of places."""
     path_ids, ends = zip(*spans, strict=True) if (spans := list(spans)) else ((), ())
     first, end = np.array(ends, dtype=np.int64).reshape(-1, 2).T
     counts = end - first

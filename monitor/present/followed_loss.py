@@ -30,8 +30,6 @@ _SIZES = 2**17
 
 @dataclass(frozen=True, slots=True)
 class Pings:
-    """The pings of a path."""
-
     every_s: float  # between the starts of bursts
     spacing_s: float  # between packets
     packet_bytes: tuple[int, ...]
@@ -39,14 +37,12 @@ class Pings:
 
     @property
     def lasts_s(self) -> float:
-        """From the first packet of a burst to the last."""
+        """Time from the first packet of a burst to its last."""
         return self.spacing_s * (self.packets - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """Bursts."""
-
     at_s: Floats
     own_s: Floats  # newest burst during own tests before
     every_s: Floats
@@ -117,7 +113,7 @@ class FollowedLoss:
         return set(late.tolist())
 
     def restore(self, tracks: Mapping[tuple[int, int], Track]) -> None:
-        """Begin these tracks, by path and size, with their stored clean segments."""
+        """Continue these tracks, by path and size, from their stored clean segments."""
         rows = np.array([self.tracks[key] for key in tracks], dtype=np.int64)
         stored = [
             (of.now.since.at_s, of.newest_s, of.now.lost) for of in tracks.values() if isinstance(of.now, LossSegment)
@@ -148,7 +144,7 @@ class FollowedLoss:
         return np.flatnonzero(is_known), chains[is_known]
 
     def _own_before(self, chains: Ints, at_s: Floats, is_own: Bools) -> Floats:
-        """Newest burst during own tests before each; sorted by chain and time."""
+        """Time of the newest burst during own tests before each burst, sorted by chain and time."""
         is_first = np.append(True, chains[1:] != chains[:-1])[: len(chains)]
         number = np.arange(len(chains))
         first = np.maximum.accumulate(np.where(is_first, number, 0))
@@ -156,7 +152,7 @@ class FollowedLoss:
         return np.where(newest >= first, at_s[newest], self.own_s[self._of_all[chains]])
 
     def _go_on(self, chains: Ints, at_s: Floats, sent: Floats, last_lost: Bools) -> Bools:
-        """Whether the packet before each burst was lost, within its chain."""
+        """Note the bursts as taken; return whether the packet before each, within its chain, was lost."""
         ended_s = at_s + (sent - 1.0) * self._spacing_s[chains]
         is_first = np.append(True, chains[1:] != chains[:-1])[: len(chains)]
         before_s = np.where(is_first, self._ended_s[chains], np.roll(ended_s, 1))

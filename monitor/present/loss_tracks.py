@@ -110,7 +110,7 @@ class LossTracks:
         return conditions(self._facts(now.timestamp(), limits), now.timestamp())
 
     def lost_parts(self, decided: Codes) -> dict[int, LostPackets]:
-        """The least loss of each path's part (size or way) in trouble; of all its packets where no part is."""
+        """The lowest loss among each path's parts (sizes or ways) in trouble; of all its packets if no part is."""
         lost: dict[int, LostPackets] = {}
         is_bad = self._is_part & (decided >= Condition.SUSPECT)
         if not self.way:  # in a storm most paths lose packets of all sizes
@@ -124,8 +124,8 @@ class LossTracks:
         return lost
 
     def changed(self, now: datetime, decided: Codes, lost: Mapping[int, LostPackets]) -> list[Track]:
-        """The tracks to write now. Other parts of a path with `lost_parts` are normal once packets since then exclude
-        that loss."""
+        """The tracks to write now. Other parts of a path in `lost` are normal once packets since then exclude that
+        loss."""
         segments, newest_s, now_s = self._followed.segments, self._followed.newest_s, now.timestamp()
         others = np.flatnonzero(self._is_part & (decided == Condition.NORMAL) & np.isin(self._path_ids, list(lost)))
         # A loss whose newer packets are late goes on: what excludes it is not to be proven again.
@@ -145,8 +145,7 @@ class LossTracks:
         return [self._track(row, Condition(decided[row])) for row in due.tolist()]
 
     def look_back(self, now: datetime) -> None:
-        """Date new losses exactly, by bursts of both paths between their hosts, or of a way: one query, none without
-        such a loss."""
+        """Date new losses exactly, by bursts of both paths between two hosts, or of a way: at most one query."""
         segments = self._followed.segments
         self._undated |= {*np.flatnonzero(self._written.changes != segments.changes).tolist()}
         self._undated = {row for row in self._undated if segments.begins_loss(row)}
@@ -295,7 +294,7 @@ def _sums_between(own: LostOrder, since_s: float, until_s: float) -> Floats:
 
 
 def _are_of_one_time(of_path: Mapping[tuple[int, int], Track]) -> bool:
-    """Whether a path's stored tracks, written at different times, have the same packets."""
+    """Whether a path's stored tracks, each written at its own time, cover the same packets."""
     sent = {size: track.now.lost.sent for (_, size), track in of_path.items() if isinstance(track.now, LossSegment)}
     whole = sent.pop(ALL_SIZES, None)
     return not sent or sum(sent.values()) == whole

@@ -50,7 +50,7 @@ class PathTrack(models.Model):
 
 
 def copy_of(track: Track) -> dict[str, Any]:
-    """A track with a newest burst as JSON, kept after the track has changed."""
+    """Convert a track to JSON, to keep after the track has changed."""
     return {
         "condition": int(track.condition),
         "newest_s": track.newest_s,

@@ -46,7 +46,7 @@ class PresentPath:
 
     @property
     def worst(self) -> Track:
-        """The track that determines the condition, of `size` if only that loses."""
+        """The track that determines the condition; the track of `size` if only some sizes lose."""
         first = next((track for track in self.tracks if track.condition == self.condition), self.tracks[0])
         size = self.size if first.signal is Signal.LOSS and first.condition <= Condition.BAD else 0
         return next((track for track in self._sizes if track.packet_bytes == size), first)
@@ -116,8 +116,6 @@ def path_names(source: str | None = None, *, most: int) -> list[tuple[str, str, 
 
 @dataclass(frozen=True, slots=True)
 class ConditionCount:
-    """A number of paths in a condition."""
-
     condition: Condition
     is_old: bool  # newest result older than LATELY_S
     part: int  # 1 or 2 in one of two sets, else 0
@@ -125,7 +123,7 @@ class ConditionCount:
 
 
 def counts(now: datetime, first: Collection[int] = (), second: Collection[int] = ()) -> list[ConditionCount]:
-    """Counts of paths in each condition, separately for two sets: a query."""
+    """Count paths in each condition, separately for two sets: a query."""
     with connection.cursor() as cursor:
         cursor.execute(
             _COUNTS, {"old_before": now - timedelta(seconds=LATELY_S), "first": list(first), "second": list(second)}

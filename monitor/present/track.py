@@ -131,7 +131,7 @@ def delay_conditions(is_longer: Bools, has_finding: Bools, newest_s: Floats, eve
 
 
 def test_condition(every_s: float, started_s: float, newest_s: float, now_s: float) -> Condition:
-    """The condition of a path with throughput tests alone; `started_s` of the newest is NaN without any."""
+    """The condition of a path with only throughput tests; `newest_s` is NaN before the first result."""
     late_s = OVERDUE_CYCLES * every_s + DELIVERY_S
     if np.isnan(newest_s):
         return Condition.AWAITED if now_s <= started_s + max(LATELY_S, late_s) else Condition.OVERDUE
@@ -139,12 +139,12 @@ def test_condition(every_s: float, started_s: float, newest_s: float, now_s: flo
 
 
 def flaps_within_s(every_s: float) -> float:
-    """How long ago an outage may have ended in a flapping path."""
+    """The longest time since an outage ended, for a path to count as flapping."""
     return max(LATELY_S, FLAPS_WITHIN_CYCLES * every_s)
 
 
 def newest_of(outages: Sequence[tuple[float, float]], every_s: float) -> tuple[tuple[float, float], ...]:
-    """The newest outages in a row, (begin, end): FLAPS within the flapping time."""
+    """The newest outages in a row, (begin, end), any FLAPS of them within the flapping time."""
     newest = list(outages[-1:])
     for outage in reversed(outages[:-1]):
         _, end_s = newest[: FLAPS - 1][-1]
@@ -170,7 +170,7 @@ class Track:
 
     @property
     def now(self) -> AnySegment | None:
-        """None before the first burst."""
+        """The newest segment; None before the first burst."""
         return self.segments[-1] if self.segments else None
 
     @property

@@ -1,4 +1,4 @@
-"""The paths with pings, or with equivalent tests, as needed by their tracks."""
+"""The paths with pings or equivalent tests, as their tracks need them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from monitor.present.followed_loss import Pings
 
 @dataclass(frozen=True, slots=True)
 class WatchedPath:
-    """A path in use with its pings."""
-
     pings: Pings
     started_s: float  # of the pings, in seconds since the epoch
     site_id: int  # of the measurement

@@ -1,5 +1,4 @@
-"""The words for the present, of paths with one trouble, ongoing or over; docs/pages.md has the forms. Times are
-absolute, in UTC."""
+"""Describe a trouble of paths, ongoing or over, in words; docs/pages.md has the forms. Times are absolute, in UTC."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ OTHER = {
 
 
 def clause(place: str, paths: Sequence[PresentPath], of_paths: int | None = None, at: datetime | None = None) -> str:
-    """State of paths with one trouble: `ornl → slac loses 3% since 13:34:02 UTC`, or how it ended. `of_paths` is the
+    """Describe paths with one trouble: `ornl → slac loses 3% since 13:34:02 UTC`, or how it ended. `of_paths` is the
     place's total, `at` the reading."""
     worst, bad = _worst_paths(paths)
     tracks = [path.worst for path in bad]
@@ -56,7 +55,7 @@ def begun(paths: Sequence[PresentPath]) -> datetime | None:
 
 
 def _worst_paths(paths: Iterable[PresentPath]) -> tuple[Condition | None, list[PresentPath]]:
-    """The worst condition of these paths that is a trouble, and the paths that have this trouble in the same words."""
+    """The worst condition of these paths that is a trouble, and the paths described with it."""
     troubled = [path for path in paths if path.condition.is_trouble]
     worst = max((path.condition for path in troubled), default=None)
     # A path whose loss is about at its limit is bad at one look and suspect at the next: the figure would jump.
@@ -151,7 +150,7 @@ def _first_outage_s(track: Track) -> float | None:
 
 
 def _last(place: str, paths: Sequence[PresentPath], at: datetime | None) -> str:
-    """The last state: now is unknown, or in maintenance."""
+    """The last known state, for paths now unknown or in maintenance."""
     newest_s = max(track.newest_s for path in paths for track in path.tracks)
     return f"{past(place, paths)} as of {moment(newest_s, at)}"
 
@@ -177,8 +176,7 @@ def _loss_over(place: str, tracks: Sequence[Track], at: datetime | None) -> str:
 
 
 def _worst(tracks: Iterable[Track]) -> str:
-    """The worst loss of the troubles of these tracks, by the least that its packets prove; several tracks are
-    pooled."""
+    """The worst loss of these tracks' troubles, by its lower bound; several tracks are pooled."""
     losses = [[of.lost for of in track.trouble if isinstance(of, LossSegment) and of.lost.lost] for track in tracks]
     worst = [max(of_track, key=lambda lost: lost.interval[0]) for of_track in losses if of_track]
     return lost_text(summed(worst)) if worst else "packets"
@@ -209,7 +207,7 @@ def _silence(track: Track) -> Moment | None:
 
 
 def _narrowest(moments: Iterable[Moment | None]) -> Moment | None:
-    """The best known moment, of several the earliest."""
+    """The moment with the narrowest interval, of several the earliest."""
     known = (moment for moment in moments if moment is not None)
     return min(known, key=lambda of: (of.width_s, of.at_s), default=None)
 

@@ -1,4 +1,4 @@
-"""Which tracks to write now, by their last writes, and the statement."""
+"""Select the tracks to write now, by their last writes, and write them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ class Written:
     def take(
         self, conditions: Codes, changes: Ints, newest_s: Floats, is_calm: Bools, spread: Ints, now_s: float
     ) -> Ints:
-        """The tracks to write now: changed ones, later those with newer bursts, calm ones spread by `spread`."""
+        """Select and note the tracks to write now: changed ones, later those with newer bursts, calm ones spread by
+        `spread`."""
         is_same = (conditions == self.conditions) & (changes == self.changes) & (is_calm == self._was_calm)
         is_next = (now_s // LEVEL_S > self.at_s // LEVEL_S) & (newest_s > self.newest_s)
         is_due = np.where(is_calm, now_s - self.at_s >= AWAY_S * (0.5 + spread % 32 / 64.0), is_next)
