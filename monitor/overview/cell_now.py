@@ -1,4 +1,4 @@
-"""Level and condition of a grid cell's track in the period now, in place of window figures. `monitor.present.track`
+"""Level and condition of a grid cell's track, which replace window figures in the period now. `monitor.present.track`
 decides them."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SAME_RATIO = 0.01
 
 @dataclass(frozen=True, slots=True)
 class CellNow:
-    """Values of a track besides the level."""
+    """The values of a cell besides its level, by its track."""
 
     since: datetime | None = None  # start of the level
     level_s: float | None = None  # length of the level at the newest burst
@@ -48,7 +48,7 @@ def track_of(metric: Metric, packet_bytes: int | None, present: PresentPath | No
 
 
 def condition_of(metric: Metric, packet_bytes: int | None, present: PresentPath | None) -> Condition | None:
-    """The condition of a cell: the path's, but of loss or RTT only if the cell's own."""
+    """The condition of a cell's own track, or the path's if worse, unless that is only suspect or bad."""
     of_path = None if present is None else present.track(Signal.LOSS)
     if of_path is None or metric is Metric.THROUGHPUT:
         return None
@@ -96,7 +96,7 @@ def cell_now(
 
 
 def _peak(level: LostPackets, troubles: Sequence[LostPackets]) -> float | None:
-    """The worst loss, if its packets prove it above the level."""
+    """The worst loss, if proven above the level."""
     worst = max((lost for lost in troubles if lost.sent), key=lambda lost: lost.interval[0], default=None)
     return worst.ratio if worst is not None and (not level.sent or worst.is_above(level)) else None
 
@@ -104,7 +104,7 @@ def _peak(level: LostPackets, troubles: Sequence[LostPackets]) -> float | None:
 def with_levels(
     metric: Metric, packet_bytes: int, figures: tuple[PathFigures, ...], *, is_smallest_size: bool
 ) -> tuple[PathFigures, ...]:
-    """The figures of now with their tracks' levels, or the window's without a track or packets. RTTs are of the
+    """Replace figures of now by their tracks' levels; keep the window's without a track or packets. RTTs are of the
     smallest packets."""
     if metric is Metric.THROUGHPUT:
         return figures

@@ -1,7 +1,7 @@
 """Changes of a path by schedule, route, or operators' annotations, oldest first.
 
-Up to a day, routes are known from the TTLs of replies, and traced changes with an effect are included; over more, only
-from incidents of increased RTT.
+In periods up to a day, route changes come from the TTLs of replies and from traces with an effect; in longer periods
+only from incidents of increased RTT.
 """
 
 from __future__ import annotations
@@ -41,8 +41,6 @@ class PathChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PathChange:
-    """A change as a sentence."""
-
     at: datetime
     kind: PathChangeKind
     text: str
@@ -78,7 +76,7 @@ def changes_of(
 
 
 def plan_words(change: PlanChange) -> str:
-    """A schedule change: "pinger: every 30 s, was every 60 s"."""
+    """Describe a schedule change: "pinger: every 30 s, was every 60 s"."""
     before, after = change.before, change.after
     if after is None:
         return f"{change.test} ends"
@@ -88,7 +86,7 @@ def plan_words(change: PlanChange) -> str:
 
 
 def route_words(before: int, after: int) -> str:
-    """A route change, with the TTL change that shows it."""
+    """Describe a route change, with the TTL change that shows it."""
     known_from = f"the TTL of replies went from {before} to {after}"
     (sent_before, hops_before), (sent_after, hops_after) = _hops(before), _hops(after)
     if sent_before != sent_after:

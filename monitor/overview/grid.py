@@ -60,7 +60,7 @@ _LENGTHS = {
 
 
 class GridPeriod(StrEnum):
-    """A period of the grid: history, or `NOW`, the last ten minutes, or three cycles of less frequent paths."""
+    """A period of the grid: a past period, or `NOW`: the last ten minutes, or three cycles if these are longer."""
 
     NOW = "now"
     HOUR = "hour"
@@ -88,7 +88,7 @@ class ComparedPeriod(StrEnum):
 
     @property
     def earlier(self) -> timedelta:
-        """Whole weeks, so that weekdays match."""
+        """How much earlier: whole weeks, so that weekdays match."""
         return timedelta(weeks=1 if self is ComparedPeriod.WEEK else 52)
 
     @property
@@ -98,7 +98,7 @@ class ComparedPeriod(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GridSite:
-    """A row or a column."""
+    """A site as a row or column."""
 
     id: int
     name: str
@@ -142,11 +142,11 @@ class Grid:
         return cell_now.track_of(self.metric, self.packet_bytes, path.present) if self.is_now else None
 
     def condition_of(self, path: PathFigures) -> Condition | None:
-        """The condition of a cell of now; None in a past grid and without pings."""
+        """The condition of a cell; None except in `NOW`, and without pings."""
         return cell_now.condition_of(self.metric, self.packet_bytes, path.present) if self.is_now else None
 
     def ended_at(self, path: PathFigures) -> datetime | None:
-        """When the trouble of a cell of now ended, if within the time shown."""
+        """When the trouble of a cell ended, if within the time shown."""
         return cell_now.end_of(self.track_of(path), self.since)
 
     def cell_now(self, path: PathFigures) -> CellNow:
@@ -184,8 +184,8 @@ def load_grid(
     path_ids: Collection[int] | None = None,
     lasting: Sequence[Incident] | None = None,
 ) -> Grid:
-    """The grid at `now`, with earlier values of `against`, of all paths, only `between` sites, or only `path_ids`.
-    `lasting` are the open and pending incidents, if read already. Raises `UnknownChoice`."""
+    """The grid at `now` of all paths, or those `between` sites or in `path_ids`, with values of `against` to compare.
+    `lasting` are open and pending incidents, if read already. Raises `UnknownChoice`."""
     sizes = tuple(measured_packet_sizes())
     size = choose_packet_bytes(sizes, packet_bytes)
     members = _members()
@@ -251,7 +251,7 @@ def load_grid(
 
 
 def choose_packet_bytes(sizes: tuple[int, ...], wanted: int | None) -> int:
-    """`wanted`, else the smallest size. Raises `UnknownChoice`."""
+    """Return `wanted`, or the smallest size without it. Raises `UnknownChoice`."""
     if wanted is None:
         return min(sizes, default=DEFAULT_PACKET_BYTES)
     if sizes and wanted not in sizes:
@@ -341,7 +341,7 @@ def _in_maintenance(paths: list[_PlannedPath], members: dict[str, set[int]], now
 
 
 def _place(path: _PlannedPath, groups: dict[int, frozenset[str]]) -> Place:
-    """A path is within a group if both ends are."""
+    """The place of a path; it is in a group if both ends are."""
     return Place(path.source.name, path.destination.name, groups[path.source.id] & groups[path.destination.id])
 
 

@@ -15,7 +15,7 @@ NO_PLACE = "(none)"
 
 
 class GridOrder(StrEnum):
-    """The order of rows and columns, or a list of paths instead."""
+    """The order of rows and columns, or `LIST` for a list of paths instead."""
 
     SITE = "site"
     WORST = "worst"
@@ -70,7 +70,8 @@ class GridLayout:
 
 
 def lay_out(grid: Grid, view: GridView, is_problem: Callable[[PathFigures], bool]) -> GridLayout:
-    """Rows and columns of the view, without sites that have no visible path; sites selected by name come first."""
+    """Lay out the view's rows and columns, without sites that have no visible path; sites selected by name come
+    first."""
     shown = [path for path in grid.figures if _is_selected(view, path) and (not view.problems_only or is_problem(path))]
     narrowed = len(shown) < len(grid.figures)
     rows = _lines(grid.metric, view, grid.sources, shown, narrowed, lambda path: path.source)

@@ -1,5 +1,5 @@
-"""The metrics on pages: names, number formats and colour bands, by PingER for loss, by ITU-T G.107 for MOS, else spread
-over the values."""
+"""The metrics on pages: names, number formats and colour bands (of PingER for loss, of ITU-T G.107 for MOS, else spread
+over the values)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _METRICS = {
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A colour step: values below `below` and in no lower band."""
+    """A colour band: values below `below` that are in no lower band."""
 
     below: float
     style: str
@@ -56,8 +56,6 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class MetricFormat:
-    """A metric on a page."""
-
     title: str  # in a sentence
     short: str  # where there is little room
     write: Callable[[float], str]
@@ -172,7 +170,7 @@ _DIFFERENCES = {Metric.LOSS: 100.0, Metric.UNREACHABILITY: 100.0, Metric.MOS: 1.
 
 
 def change(metric: Metric, before: float, now: float) -> float | None:
-    """A difference for ratios and MOS, else a share of `before`; None where undefined."""
+    """The change as a difference for ratios and MOS, else as a share of `before`; None where undefined."""
     if metric in _DIFFERENCES:
         return now - before
     return None if before == 0 else now / before - 1
@@ -196,7 +194,7 @@ def write_change(metric: Metric, changed: float) -> str:
 
 
 def measure_of(metric: Metric) -> MetricFormat:
-    """The format of any metric; outside the grid by its name's unit, without bands."""
+    """The format of a metric; metrics that are not in the grid get their unit's format, without bands."""
     if metric in MEASURES:
         return MEASURES[metric]
     name, _, unit = metric.value.rpartition("_")

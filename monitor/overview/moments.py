@@ -22,7 +22,7 @@ def in_bounds(at: datetime) -> datetime:
 
 
 def day_in_bounds(day: date) -> date:
-    """Raises ValueError outside `EARLIEST` and `LATEST`."""
+    """The day itself. Raises ValueError outside `EARLIEST` and `LATEST`."""
     if not EARLIEST.date() <= day < LATEST.date():
         raise ValueError(OUT_OF_BOUNDS)
     return day

@@ -75,7 +75,7 @@ class PathFigures:
 
     @property
     def loss_bound_ratio(self) -> float | None:
-        """Upper 95% bound without loss; else None."""
+        """Upper 95% bound of the loss if no packet was lost; else None."""
         return None if not self.sent or self.received is None else loss_bound_ratio(self.sent, self.received)
 
     @property
@@ -173,8 +173,6 @@ def figures_of(
 
 @dataclass(frozen=True, slots=True)
 class PathsNow:
-    """Request for the figures of now."""
-
     metric: Metric
     packet_bytes: int  # of the bursts
     paths: Sequence[KnownFields]
@@ -208,7 +206,7 @@ def _rate_now_bps(tests: NewestThroughput) -> float | None:
 def _of_cells(
     metric: Metric, paths: Sequence[KnownFields], cells: Iterable[tables.GridCell], since: datetime, until: datetime
 ) -> tuple[PathFigures, ...]:
-    """Figures of bursts, else the newest outcome of a day."""
+    """Figures of bursts; unmeasured paths get their newest outcome of the last day."""
     by_path = {cell.path_id: cell for cell in cells}
     lowest = _lowest_losses(by_path)
     figures = tuple(_with_bursts(metric, path, by_path.get(path[0]), lowest.get(path[0])) for path in paths)
@@ -216,7 +214,7 @@ def _of_cells(
 
 
 def with_outcomes(figures: tuple[PathFigures, ...], since: datetime, until: datetime) -> tuple[PathFigures, ...]:
-    """The paths; unmeasured ones have their newest outcome."""
+    """Add the newest outcome of the last day to unmeasured paths."""
     wanted = [path.path_id for path in figures if path.state is FigureState.NOT_MEASURED and path.outcome is None]
     if not wanted:
         return figures

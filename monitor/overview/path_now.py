@@ -20,8 +20,6 @@ HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class PathNow:
-    """A path now."""
-
     loss: Grid  # grid of this path alone; without figures without pings
     rtt: Grid  # grid of this path alone; without figures without pings
     present: PresentPath | None
@@ -30,7 +28,7 @@ class PathNow:
 
 
 def load_path_now(path_id: int, packet_bytes: int | None, now: datetime) -> PathNow:
-    """Raises `UnknownChoice` for a size."""
+    """Load a path now and in the last hour. Raises `UnknownChoice` for an unmeasured size."""
     loss = load_grid(Metric.LOSS, GridPeriod.NOW, now, packet_bytes=packet_bytes, path_ids=[path_id])
     summaries = [recent.summary(path_id, size, now - HOUR, now) for size in loss.packet_sizes if loss.figures]
     has_directions = any(path.directions is not None for path in loss.figures)

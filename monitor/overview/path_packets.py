@@ -35,14 +35,14 @@ def with_words(figures: tuple[PathFigures, ...], words: Mapping[int, str]) -> tu
 def with_directions_over(
     figures: tuple[PathFigures, ...], path_ids: Collection[int], since: datetime, until: datetime
 ) -> tuple[PathFigures, ...]:
-    """The figures, `path_ids` with direction counts of the hours overlapping the period."""
+    """Add direction counts of the hours overlapping the period to the figures of `path_ids`."""
     return _with_counts(figures, direction_totals(since, until, sorted(path_ids)))
 
 
 def with_directions_now(
     figures: tuple[PathFigures, ...], path_ids: Collection[int], begins: Mapping[int, datetime], until: datetime
 ) -> tuple[PathFigures, ...]:
-    """The figures, `path_ids` with direction counts since their moment in `begins`."""
+    """Add direction counts since the path's moment in `begins` to the figures of `path_ids`."""
     windows = {path.path_id: begins[path.path_id] for path in figures if path.path_id in path_ids}
     return _with_counts(figures, direction_counts_since(windows, until))
 

@@ -16,8 +16,6 @@ from monitor.mesh.queries import groups_of_sites, place_of
 
 
 class NumberFormat(Protocol):
-    """Formats numbers with their units."""
-
     def count(self, number: int) -> str: ...
     def percent(self, ratio: float) -> str: ...
     def bit_rate(self, value_bps: float | None) -> str: ...
@@ -25,7 +23,7 @@ class NumberFormat(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PromisedService:
-    """A promised rate, and burst if any, with the finding of a period."""
+    """A promised rate, with its burst if any, and whether tests of a period kept it."""
 
     promised_bps: float
     burst_bytes: float | None

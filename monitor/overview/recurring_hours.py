@@ -51,7 +51,7 @@ def congestion_of(paths: Iterable[Path], now: datetime, zone: tzinfo) -> dict[in
 
 
 def _local_places(since: datetime, until: datetime, zone: tzinfo) -> NDArray[np.int64]:
-    """Local slot from the midnight before `since`, for each hour's start."""
+    """Number local slots from the midnight before `since`, for each hour's start."""
     midnight = since.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
     hours = (since + timedelta(hours=number) for number in range((until - since) // timedelta(hours=1)))
     return np.array([(hour.astimezone(zone).replace(tzinfo=None) - midnight) // SLOT for hour in hours])

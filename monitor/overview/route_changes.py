@@ -1,5 +1,5 @@
-"""Route changes of a period, and their share of RTT steps (rule `rtt`), for reports. A change of route or reverse route
-at that time, with a step in the same direction, explains a step."""
+"""Route changes of a period, and the RTT steps (rule `rtt`) that they explain, for reports. A change of route or
+reverse route at that time, with an RTT shift in the same direction, explains a step."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ class RttStepFinding:
 
 @dataclass(frozen=True, slots=True)
 class RouteEffects:
-    """Route changes of a period, by time."""
-
     changes: tuple[MeasuredChange, ...]
     with_effect: tuple[MeasuredChange, ...]  # changes that changed RTT or loss
     steps: int  # RTT steps

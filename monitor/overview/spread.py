@@ -14,7 +14,7 @@ FAR_FACTOR = 2.0
 
 
 def spread_bounds(values: Iterable[float], *, lower_is_worse: bool) -> tuple[float, ...]:
-    """At most five rising bounds, finest at the worse end; none for about equal values."""
+    """At most five increasing bounds, finest at the worse end; none for about equal values."""
     positive = np.array([value for value in values if value > 0], dtype=np.float64)
     if positive.size == 0:
         return ()

@@ -23,8 +23,6 @@ MARGIN = timedelta(days=1, hours=1)
 
 @dataclass(frozen=True, slots=True)
 class ComparedAnnotation:
-    """An annotation on a path."""
-
     annotation: Annotation
     comparisons: tuple[Comparison, ...]  # before and after; none beyond the newest MOST_COMPARED
 
@@ -44,7 +42,7 @@ def compared_annotations(
 
 
 def before_and_after(path_id: int, packet_bytes: int, at: datetime, now: datetime) -> tuple[Comparison, ...]:
-    """RTT, loss and throughput of a path before and after a moment, up to now."""
+    """Compare RTT, loss and throughput of a path before and after a moment, up to now."""
     since, until = at - timedelta(days=DAYS_BEFORE) - MARGIN, min(at + timedelta(days=DAYS_AFTER) + MARGIN, now)
     if until <= since:
         return ()

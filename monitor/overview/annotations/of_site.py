@@ -1,4 +1,5 @@
-"""Annotations of a site, newest first, with the verdict on each path; the intervals hold for all paths together."""
+"""Annotations of a site, newest first, with verdicts counted over its paths; the intervals hold for all paths
+together."""
 
 from __future__ import annotations
 
@@ -46,8 +47,6 @@ class FigureVerdict:
 
 @dataclass(frozen=True, slots=True)
 class SiteAnnotation:
-    """An annotation of a site."""
-
     annotation: Annotation
     verdicts: tuple[FigureVerdict, ...]  # none beyond the newest MOST_COMPARED
 

@@ -42,8 +42,6 @@ class WeekOfUse:
 
 @dataclass(frozen=True, slots=True)
 class LinkUse:
-    """The use of a link."""
-
     path_id: int
     test: str | None  # None with use from throughput tests
     direction: str  # the fuller: "in" or "out" of the interface
@@ -74,7 +72,7 @@ class LinkUse:
 
 
 def link_uses(path_ids: Sequence[int] | None, levels: Mapping[int, ServiceLevel], now: datetime) -> list[LinkUse]:
-    """The links of these paths (all if None): with counters by path and test, then by throughput tests."""
+    """The links of these paths (all if None): first with interface counters, then by throughput tests."""
     by_test = defaultdict(list)
     for week in interface_weeks(path_ids, now - MOST_WEEKS * WEEK, now):
         by_test[week.path_id, week.test].append(week)
@@ -131,7 +129,7 @@ def _by_counters(
 
 
 def _by_tests(promises: Mapping[int, float], now: datetime) -> list[LinkUse]:
-    """The promised rate less the rate that tests still reach."""
+    """The use of links without counters: the promised rate less the rate that tests still reach."""
     if not promises:
         return []
     by_path: dict[int, list[WeeklyRates]] = defaultdict(list)

@@ -38,7 +38,7 @@ def count_of_paths(number: int) -> str:
 
 
 def unknown(tally: Tally, why: str) -> tuple[str, str]:
-    """While nothing is judged."""
+    """The title and the rest while no path is judged."""
     return f"State unknown: {why}.", rest(tally, {"normal"})
 
 
@@ -77,7 +77,7 @@ def judged(tally: Tally, incidents: Sequence[Incident], checked: str, now: datet
 
 
 def rest(tally: Tally, but: Sequence[str] | set[str] = ()) -> str:
-    """Counts by condition, without these: `18 normal, 3 without newer results.`"""
+    """Counts by condition, except those in `but`: `18 normal, 3 without newer results.`"""
     words = {
         "with_problems": "with problems",
         "over": "over, waiting to close",

@@ -1,5 +1,5 @@
-"""Paths of a mesh of many sites by pairs of places, and worst first. Loss is of now by stored conditions, other metrics
-of the last hour; readers share results for seconds."""
+"""Paths of a mesh with many sites, by pairs of places or worst first. Loss is the present loss by stored conditions,
+other metrics cover the last hour; readers share results for seconds."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class PathList:
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """The database's selection: pairs of places, or a page of paths."""
+    """The database's selection of pairs of places, or of a page of paths."""
 
     at: datetime
     sites: int  # of the mesh

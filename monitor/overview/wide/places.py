@@ -14,8 +14,6 @@ MOST_SITES = 40
 
 @dataclass(frozen=True, slots=True)
 class SitePlaces:
-    """Places of the sites."""
-
     kind: str  # group or region
     names: tuple[str, ...]
     number_of: dict[int, int]  # place number by site id
@@ -25,7 +23,7 @@ class SitePlaces:
         return Counter(self.number_of.values())
 
     def sites_of(self, name: str) -> list[int] | None:
-        """None without such a place."""
+        """The sites of a place; None without such a place."""
         if name not in self.names:
             return None
         wanted = self.names.index(name)
@@ -46,7 +44,7 @@ def load_places(*, more_than: int = MOST_SITES) -> SitePlaces | None:
 
 
 def _smallest_groups(site_ids: dict[int, str]) -> dict[int, str]:
-    """The smallest group of each site, first by name; empty without."""
+    """The smallest group of each site, of equal ones the first by name; empty if it has none."""
     rows = Group.objects.in_use().filter(sites__isnull=False).values_list("name", "sites")
     members = [(name, site_id) for name, site_id in rows if site_id in site_ids]
     sizes = Counter(name for name, _ in members)

@@ -14,8 +14,6 @@ from monitor.overview.grid import ComparedPeriod, Grid, GridPeriod, load_grid
 
 @dataclass(frozen=True, slots=True)
 class GridSheet:
-    """The grid of some paths."""
-
     grid: Grid
     paths_in_all: int  # number of all
 
