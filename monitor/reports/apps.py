@@ -13,7 +13,7 @@ class ReportsConfig(AppConfig):
 
 
 def rename_subscriptions(*, old: str, new: str, **_: Any) -> None:
-    """Signal receiver: subscriptions to the report of a site follow its name."""
+    """Rename the site in subscriptions to its report (signal receiver)."""
     from monitor.reports.models import Subscriber
 
     Subscriber.objects.filter(scope="site", name=old).update(name=new)

@@ -78,8 +78,7 @@ class Subscriber(models.Model):
 class Delivery(models.Model):
     """The report of a period to a subscriber, due from `due_at`.
 
-    Attempts set `handed_at` before handing over; with it and without `sent_at` never retried: the mail may have been
-    sent.
+    `handed_at` is set before a mail is handed over; without `sent_at` it is then never retried: it may have been sent.
     """
 
     subscriber = models.ForeignKey(Subscriber, on_delete=models.CASCADE, related_name="deliveries")

@@ -60,14 +60,14 @@ class Numbers:
         return f"< 1e{math.ceil(math.log10(chance))}" if chance > 0 else "< 1e-300"
 
     def size(self, size_bytes: float) -> str:
-        """To two significant digits: 680 kB."""
+        """A size to two significant digits: 680 kB."""
         for scale, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
             if size_bytes >= scale:
                 return self._marked(f"{float(f'{size_bytes / scale:.2g}'):g} {unit}")
         return f"{size_bytes:.0f} B"
 
     def figures_of(self, text: str) -> str:
-        """A text with figures, as `loss 2.1% now, peak 1,140 ms`: its other marks stay."""
+        """Localize the numbers in a text such as `loss 2.1% now, peak 1,140 ms`; other marks stay."""
         return self._marked(text)
 
     def _marked(self, text: str) -> str:

@@ -84,7 +84,7 @@ class Period:
 
     @classmethod
     def between(cls, first: date, last: date, zone: ZoneInfo) -> Period:
-        """From the first day to the last, both included. Raises ValueError."""
+        """The period from the first day to the last, both included. Raises ValueError."""
         days = (last - first).days + 1
         if not 1 <= days <= LONGEST_DAYS:
             raise ValueError(
@@ -123,7 +123,7 @@ class Period:
 
     @property
     def before(self) -> Period:
-        """As long, directly before."""
+        """The period of the same length directly before."""
         if self.week is not None:
             return Period.of_week(self.week.before, self.zone)
         return Period(self.first - timedelta(days=self.days), self.days, self.zone)

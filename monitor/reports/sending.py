@@ -76,7 +76,7 @@ def send_at(subscriber: Subscriber, week: Week) -> datetime:
 
 
 def deliver(due: Iterable[Delivery], now: datetime) -> int:
-    """Send these; stops for this run if the server cannot be reached."""
+    """Send these, and stop if the server cannot be reached; returns the number of accepted mails."""
     made: Reports = {}
     sent = 0
     for delivery in list(due):
@@ -127,7 +127,7 @@ def _claim(delivery: Delivery, now: datetime) -> bool:
 
 
 def _send(delivery: Delivery, made: Reports, now: datetime) -> None:
-    """Raises `MailRejected` and `MailUnconfirmed`."""
+    """Send a mail. Raises `MailRejected` and `MailUnconfirmed`."""
     mail = _message(delivery, made, now)
     mail.connection = connection = get_connection()
     try:

@@ -28,8 +28,6 @@ class SubscriptionError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A weekly report for a recipient."""
-
     recipient: str
     scope: ReportScope
     format: Format

@@ -1,4 +1,4 @@
-"""Service levels: the error budget that a path has used of each target; at 100% used it is just met."""
+"""Service levels: the share of each target's error budget that a path used; at 100% the target is just met."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from monitor.reports.contents.report import ServiceTarget, TargetResult
 def target_results(
     level: ServiceLevel, summary: PathSummary | None, hours_above: TargetCounts | None, tests_below: TargetCounts | None
 ) -> tuple[TargetResult, ...]:
-    """The targets with measurements; targets without are left out."""
+    """The results of all targets that have measurements."""
     targets = []
     if summary is not None and summary.loss_ratio is not None and level.loss_ratio is not None:
         targets.append(_share_result(ServiceTarget.LOSS, level.loss_ratio, summary.loss_ratio, level.loss_ratio))

@@ -29,8 +29,6 @@ GOAL_LOSS_RATIO = 0.001
 
 @dataclass(frozen=True, slots=True)
 class ReportScope:
-    """The scope of a report."""
-
     kind: str = "mesh"  # `mesh`, `site` (paths from and to it) or `group` (paths within it)
     name: str = ""
 
@@ -58,8 +56,6 @@ class ServiceTarget(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TargetResult:
-    """A target of a path."""
-
     target: ServiceTarget
     limit: float
     kept_ratio: float | None
@@ -73,8 +69,6 @@ class TargetResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathReport:
-    """A path of a report."""
-
     path_id: int
     source: str
     destination: str
@@ -164,8 +158,6 @@ class ScopeFigures:
 
 
 class ComparedFigure(StrEnum):
-    """A figure that is tested for changes."""
-
     LOSS = "loss"
     RTT = "RTT"
     THROUGHPUT = "throughput"
@@ -263,8 +255,6 @@ class RouteChangeReport:
 
 @dataclass(frozen=True, slots=True)
 class RoutesReport:
-    """Routes of the traced paths."""
-
     traced_paths: int
     changes: int
     with_effect: tuple[RouteChangeReport, ...]  # by time
@@ -295,8 +285,6 @@ class CoverageLine:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence of the summary."""
-
     rule: str  # rule that wrote it
     text: str
     figures: Mapping[str, object]  # by their names in this tree
@@ -304,8 +292,6 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A report."""
-
     mesh: str
     scope: ReportScope
     period: Period

@@ -1,4 +1,4 @@
-"""Route changes of a report: those with an effect in words, the others as a number."""
+"""Route changes of a report: those with an effect in words, the others only counted."""
 
 from __future__ import annotations
 

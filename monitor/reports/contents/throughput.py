@@ -80,7 +80,7 @@ def limits(paths: Iterable[PathReport]) -> dict[int, PathLimit]:
 
 
 def _limit(rtt_ms: float, by_loss_bps: float, capacity_bps: float | None, sign: Sign) -> PathLimit:
-    """Combine limits; without loss, capacity below the floor, else the floor."""
+    """Limit the rate by loss or, if lower, by capacity."""
     if capacity_bps is None or capacity_bps >= by_loss_bps:
         return PathLimit(rtt_ms, by_loss_bps, sign)
     return PathLimit(rtt_ms, capacity_bps, Sign.ABOUT)
@@ -136,7 +136,7 @@ def _gain(path: PathReport, limit: PathLimit | None) -> _Gain | None:
 
 @dataclass(frozen=True, slots=True)
 class CalibratedLimit:
-    """The throughput that loss and capacity allow for the kind of transfer of a path's tests."""
+    """The throughput that loss and capacity allow, for the kind of transfer that a path's tests make."""
 
     limit: PathLimit
     uncalibrated: PathLimit

@@ -12,8 +12,6 @@ from monitor.reports.numbers import LEAST_CHANGE, Numbers
 
 @dataclass(frozen=True, slots=True)
 class TextCell:
-    """A figure as text."""
-
     value: str
     note: str = ""  # its comparison or source
     mark: str = ""  # rating as a word
@@ -22,8 +20,6 @@ class TextCell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of the table of paths."""
-
     name: str
     note: str
     sign: str  # shows the rating where there is no colour

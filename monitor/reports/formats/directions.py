@@ -16,14 +16,14 @@ _IN_WORDS = {
 
 
 def direction_lines(report: Report, numbers: Numbers) -> tuple[tuple[str, ...], ...]:
-    """Paths with a lossy direction by counters: a single such direction first, then by loss."""
+    """Paths that lose packets by STAMP: those in a single direction first, then by loss."""
     lossy = [path for path in report.paths if path.directions is not None and _largest_ratio(path) > 0.0]
     lossy.sort(key=lambda path: (path.lost_direction not in _ONE_WAY, -_largest_ratio(path), path.name))
     return tuple(_line(path, numbers) for path in lossy[:MOST_LISTED])
 
 
 def directions_note(report: Report, numbers: Numbers) -> str:
-    """How many paths are measured and lose in a single direction; empty without counters."""
+    """State how many paths STAMP measures, and how many lose in a single direction; empty without counters."""
     counted = [path for path in report.paths if path.directions is not None]
     if not counted:
         return ""

@@ -24,7 +24,7 @@ def change_lines(report: Report, numbers: Numbers) -> tuple[tuple[str, ...], ...
 
 
 def routes_note(report: Report, numbers: Numbers) -> str:
-    """The counts, and the sources of the AS numbers; empty where no path was traced."""
+    """State the counts, and the source of AS numbers; empty where no path was traced."""
     routes = report.routes
     if routes is None:
         return ""

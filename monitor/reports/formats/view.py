@@ -43,8 +43,6 @@ Line = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An incident in words."""
-
     title: str
     lasted: str
     paths: tuple[str, ...]
@@ -228,7 +226,7 @@ def _changes_note(report: Report, numbers: Numbers) -> str:
 
 
 def _extremes(paths: Sequence[PathReport], numbers: Numbers) -> tuple[tuple[Line, ...], tuple[Line, ...]]:
-    """Paths by loss, then RTT; without a reply worst, without data omitted."""
+    """The worst and best paths by loss, then RTT; paths without data are left out."""
     judged = [path for path in paths if path.summary is not None and path.sent]
     judged.sort(key=_badness)
     worst = [path for path in reversed(judged) if path.lost][:MOST_EXTREMES]
@@ -299,13 +297,13 @@ def _event(incident: IncidentReport, report: Report, numbers: Numbers) -> Event:
 
 
 def _no_incidents(report: Report) -> str:
-    """The summary's sentence; empty if the rules were never evaluated."""
+    """The summary's sentence on incidents; empty if the rules were never evaluated."""
     said = (sentence.text for sentence in report.sentences if sentence.rule == "incidents")
     return next(said, "" if report.pauses else "No incidents.")
 
 
 def _verdicts(report: Report, numbers: Numbers) -> tuple[Line, ...]:
-    """Bottlenecks: number of paths, and the newest verdict of an example."""
+    """The verdicts on bottlenecks: their number of paths, and the sentence of an example."""
     paths = (*report.paths, *report.throughput_only)
     told = [(path, path.verdict) for path in paths if path.verdict is not None]
     counts = Counter(verdict.verdict for _, verdict in told)
@@ -317,7 +315,7 @@ def _verdicts(report: Report, numbers: Numbers) -> tuple[Line, ...]:
 
 
 def _scores(report: Report, numbers: Numbers) -> tuple[str, ...]:
-    """Reliability of forecasts and model; none for few figures or mostly wrong."""
+    """State how often forecasts and models were right; nothing for few figures or mostly wrong models."""
     made = report.forecasts
     sentences = []
     if made.tests >= LEAST_SCORED:
