@@ -8,7 +8,7 @@ from ipaddress import ip_address
 
 @lru_cache(maxsize=65_536)
 def is_address(text: str) -> bool:
-    """Whether PostgreSQL's inet can hold it: no zone identifiers."""
+    """Whether it is an address that PostgreSQL's inet can hold: without a zone identifier."""
     try:
         ip_address(text)
     except ValueError:

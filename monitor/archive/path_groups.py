@@ -29,7 +29,7 @@ class PathGroup:
 
 
 def groups_of(since_s: ArrayLike, until: datetime, longest: timedelta = LONGEST_RAW) -> Iterator[PathGroup]:
-    """Group paths by `since_s` (seconds since the epoch), at most `longest` before `until`."""
+    """Group paths by time to read, within a factor of two; `since_s` (epoch) is at most `longest` before `until`."""
     first_s = np.maximum(np.asarray(since_s, dtype=np.float64), (until - longest).timestamp())
     lengths_s = np.maximum(until.timestamp() - first_s, SHORTEST_S)
     doubled = np.ceil(np.log2(lengths_s / SHORTEST_S))
@@ -39,7 +39,7 @@ def groups_of(since_s: ArrayLike, until: datetime, longest: timedelta = LONGEST_
 
 
 def is_since(path_id: Floats, at_s: Floats, path_ids: ArrayLike, since_s: ArrayLike) -> NDArray[np.bool_]:
-    """Whether each result is since its path's own time, in microseconds. Paths are listed once."""
+    """Whether each result is from its path's own time on, to the microsecond. Paths are listed once."""
     ids, first_s = np.asarray(path_ids, dtype=np.int64), np.asarray(since_s, dtype=np.float64)
     order = np.argsort(ids)
     first_s = first_s[order][np.searchsorted(ids, path_id.astype(np.int64), sorter=order)]

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Bound of a table."""
-
     key: str | None  # retention setting; None where rows are not deleted by age
     text: str  # shown to users
     # Whether its rows are results as delivered by agents.

@@ -56,7 +56,7 @@ def records(kind: type[Record], names: Names, rows: Rows) -> list[Record]:
 
 
 def columns(kind: type) -> dict[str, str]:
-    """Fields of a record as {columns}."""
+    """A record's fields, for {columns} of a statement."""
     return {"columns": ", ".join(field.name for field in fields(kind))}
 
 
@@ -79,7 +79,7 @@ def check_period(since: datetime, until: datetime) -> None:
 
 
 def check_raw_period(since: datetime, until: datetime) -> None:
-    """As `check_period`, also for more than a day of raw bursts."""
+    """As `check_period`; raises also for more than a day."""
     check_period(since, until)
     if until - since > LONGEST_RAW:
         raise ValueError(f"a period of {until - since} would scan raw bursts for more than a day")

@@ -1,4 +1,4 @@
-"""Request due tests of mesh.toml's [[sweep]] tables, one of each path in each period.
+"""Request due tests of mesh.toml's [[sweep]] tables, one for each path in each period.
 
 Rounds are in random order and at random times, so hour and setting are independent.
 """

@@ -59,8 +59,6 @@ class SweepCellResult:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Current state of a sweep."""
-
     id: int
     name: str
     path_id: int

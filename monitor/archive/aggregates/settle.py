@@ -100,7 +100,7 @@ def _place(parameters: Mapping[str, Any], path: Path) -> int:
 
 
 def results_of_slots(slot_ids: Sequence[int]) -> dict[int, AggregateMember]:
-    """Prefer a measured result of a slot, else the newest."""
+    """The result of each slot: a measured one, else the newest."""
     rows: dict[int, AggregateMember] = {}
     for row in AggregateMember.objects.filter(slot_id__in=slot_ids).order_by("measured_at"):
         before = rows.get(row.slot_id or 0)
@@ -152,7 +152,7 @@ def _moment(since: datetime, common: CommonRates | None) -> datetime | None:
 
 
 def _harm(lead: Slot, slots: Sequence[Slot]) -> tuple[HarmedPath, ...]:
-    """Packets of paths that share a host or uplink, worst first."""
+    """Packets of other paths that share a host or uplink, worst first."""
     members = {slot.measurement.path_id for slot in slots}
     hosts = {host for slot in slots for host in (slot.measurement.path.source, slot.measurement.path.destination)}
     uplinks = {host.uplink_id for host in hosts if host.uplink_id is not None}
@@ -199,7 +199,7 @@ def _added_ms(path: HarmedPath) -> float:
 
 
 def _loaded_since(lead: Slot, host_ids: set[int]) -> datetime:
-    """Begin of the bursts under this test's load only."""
+    """Begin of the bursts that only this test loaded."""
     since = lead.starts_at - LONGEST_BURST
     others = SlotHost.objects.filter(host__site__hosts__in=host_ids, ends_at__gt=since, starts_at__lt=lead.starts_at)
     last = others.exclude(slot=lead).order_by("-ends_at").values_list("ends_at", flat=True).first()

@@ -74,7 +74,7 @@ def move(since: datetime, before: datetime, deadline: Deadline) -> datetime:
 
 
 def delete_expired(before: datetime) -> int:
-    """Delete files of days that end before; return their number. Raises `ColdFileError`."""
+    """Delete files of days that end by `before`; return their number. Raises `ColdFileError`."""
     into = place()
     if into is None:
         return 0
@@ -100,7 +100,6 @@ def damages() -> Iterator[tuple[ColdFile, str | None]]:
 
 
 def totals() -> ColdTotals:
-    """Sum the listed files."""
     sums = ColdFile.objects.aggregate(
         first=Min("day"),
         last=Max("day"),

@@ -108,8 +108,6 @@ class ColdFolder:
 
 
 class _Writer:
-    """A Parquet file that is being written."""
-
     def __init__(self, stream: Any) -> None:
         from pyarrow import parquet
 

@@ -61,7 +61,7 @@ def _rows(path_id: int, since: datetime, until: datetime) -> list[dict[str, Any]
 
 
 def _as_row(row: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
-    """Default columns that are younger than the file."""
+    """Fill in columns that are newer than the file."""
     row = {**defaults, **row}
     row["errors"] = None if row["errors"] is None else msgspec.json.decode(row["errors"])
     return row

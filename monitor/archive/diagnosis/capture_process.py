@@ -71,7 +71,7 @@ def compare_captures(sender: DeliveredCapture, receiver: DeliveredCapture) -> Ca
 
 
 def _run(task: CaptureTask, answer: type[Answer]) -> Answer:
-    """Raises `CaptureError` where the capture is refused or exceeds limits."""
+    """Run a task in the process. Raises `CaptureError` if it refuses the capture or exceeds limits."""
     try:
         done = subprocess.run(
             COMMAND,

@@ -37,7 +37,7 @@ def pending_captures(most: int) -> list[StoredCapture]:
 
 @transaction.atomic
 def _begin(now: datetime) -> StoredCapture | None:
-    """Lock the oldest capture; store findings in case this process dies."""
+    """Lock the oldest pending capture, and store a fault as its findings in case this process dies."""
     row = next(iter(pending_captures(1)), None)
     if row is not None:
         fault = f"its evaluation began at {now:%Y-%m-%d %H:%M:%S} UTC and has not ended; it is not begun again"

@@ -90,8 +90,6 @@ class Findings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDiagnosis:
-    """Diagnosis of a test as stored."""
-
     verdict: Verdict
     sentence: str
     steady_bps: float | None  # None where too little of the test was steady

@@ -241,7 +241,7 @@ def _refuse(constant: str) -> Any:
 
 
 def _bounded(encoded: msgspec.Raw) -> msgspec.Raw:
-    """Raises `ValidationError` for an oversized result."""
+    """Return the result itself. Raises `ValidationError` if it is too large."""
     if len(encoded) > LARGEST_RESULT_BYTES:
         most = f"{LARGEST_RESULT_BYTES}, the maximum of a result"
         raise msgspec.ValidationError(f"{len(encoded)} bytes are more than {most}")
@@ -276,7 +276,7 @@ def read(body: bytes, how: Format) -> ParsedBatch:
 
 
 def _encode_for_json(body: bytes) -> bytes | None:
-    """Convert NaN and Infinity to MessagePack; None if malformed. Raises `BatchTooLarge`."""
+    """Convert JSON with NaN or Infinity to MessagePack; None without these, or if malformed. Raises `BatchTooLarge`."""
     if b"NaN" not in body and b"Infinity" not in body:
         return None
     if body.count(b",") > MOST_LENIENT_VALUES:

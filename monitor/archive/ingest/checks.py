@@ -44,8 +44,6 @@ class KnownPath:
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """Context in which a batch's results are checked."""
-
     site_id: int
     paths: dict[int, KnownPath]
     slots: dict[int, int]  # path of each slot

@@ -14,7 +14,7 @@ MEASURED = Outcome.MEASURED
 
 
 def in_burst(burst: Burst) -> str | None:
-    """A consistent burst passes with a single condition."""
+    """Reason to refuse a burst, or None; a consistent burst passes a single condition."""
     rtts_ms, sent = burst.rtts_ms, burst.sent
     lost = rtts_ms.count(None)
     if (
@@ -83,7 +83,7 @@ def in_throughput(run: ThroughputRun | ServerReport) -> str | None:
 
 
 def _reason_in_intervals(intervals: SentIntervals | ReceivedIntervals) -> str | None:
-    """Times that run backwards, or columns of different lengths."""
+    """Reason to refuse intervals: times run backwards, or columns differ in length."""
     end_s = intervals.end_s
     if any(later < earlier for earlier, later in itertools.pairwise(end_s)):
         return "end_s runs backwards"
@@ -125,5 +125,5 @@ def _reason_in_hop(hop: Hop) -> str | None:
 
 
 def at_result(reason: str | None) -> str | None:
-    """A reason with its place, as msgspec gives it for a field."""
+    """Add the place to a reason, as msgspec does for a field."""
     return None if reason is None else f"{reason} - at `$.result`"

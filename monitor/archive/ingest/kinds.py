@@ -34,8 +34,6 @@ from probes.trace.kind import KIND as TRACE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredKind:
-    """Kind with results that the archive stores."""
-
     kind: Kind
     contradiction: Callable[[Any], str | None]  # gives the reason to refuse contradicting fields, or None
     # idempotent, in the batch's transaction; None for bursts, packed while parsing
@@ -43,7 +41,7 @@ class StoredKind:
 
     @property
     def retention(self) -> str:
-        """RETENTION_DAYS key; older results are refused."""
+        """The key in RETENTION_DAYS; older results are refused."""
         return raw_tables()[MESH_KINDS[self.kind.name].table]
 
 

@@ -17,7 +17,6 @@ ReportedCycle = tuple[int, str, int, str, int]
 
 
 def reported_cycle(delivered: Delivered) -> ReportedCycle | None:
-    """Cycle of a result, if any."""
     if delivered.cycle is None or delivered.every_s is None:
         return None
     return delivered.path_id, delivered.test, delivered.every_s, delivered.result.outcome.value, delivered.cycle

@@ -87,7 +87,6 @@ class SortedResults:
         return min(starts, default=None)
 
     def __len__(self) -> int:
-        """Number of results to store."""
         return len(self.bursts) + len(self.runs)
 
     def part(self, first: int, last: int) -> SortedResults:
@@ -122,7 +121,7 @@ def receive(site_id: int, arrival: ParsedBatch, now: datetime, last: SqlStatemen
 
 
 def _record_empty(site_id: int, arrival: ParsedBatch, now: datetime, last: SqlStatement | None) -> bool:
-    """Record an empty batch without lock, if possible in a single statement."""
+    """Record an empty batch in a single statement without the lock; False if it needs more."""
     account = arrival.account()
     if arrival.envelope.number == 0 or (account is not None and account.gaps):
         return False
@@ -277,7 +276,7 @@ def _take_turn(site_id: int) -> None:
 
 
 def _keep_to_earlier_refusals(site_id: int, arrival: ParsedBatch, results: SortedResults) -> None:
-    """Drop results refused before."""
+    """Drop results that were refused before."""
     numbers = results.sequences()
     if not len(numbers):
         return

@@ -36,7 +36,7 @@ HOURS_OF_A_PATH = 2**32
 
 
 def store_bursts(rows: Rows, now: datetime, *, all_new: bool) -> None:
-    """Copy directly if all rows seem new, else through staging."""
+    """Store bursts: copied directly if all seem new, else through a staging table."""
     if not len(rows):
         return
     rows = rows.by_key()
@@ -90,7 +90,7 @@ def _store_inventories(results: Sequence[Delivered]) -> dict[bytes, int]:
 
 
 def _store_runs(runs: Sequence[Delivered], now: datetime, inventory_ids: Mapping[bytes, int]) -> None:
-    """Queue tests with intervals for diagnosis."""
+    """Store new tests, and queue those with intervals for diagnosis."""
     if not runs:
         return
     keys = {(delivered.path_id, delivered.result.started_at) for delivered in runs}

@@ -16,7 +16,6 @@ is not `measured`."""
 
 
 def find_contradiction(run: CapacityRun) -> str | None:
-    """The reason to refuse a result."""
     measured = run.outcome is Outcome.MEASURED
     if measured != (run.verdict is not None):
         return f"{run.outcome}, but with verdict {run.verdict}"

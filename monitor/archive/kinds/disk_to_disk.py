@@ -18,7 +18,6 @@ Rates are null unless the outcome is `measured`; `verdict` is the limit, `senten
 
 
 def find_contradiction(run: DiskToDiskRun) -> str | None:
-    """The reason to refuse a result."""
     measured = run.outcome is Outcome.MEASURED
     if measured and run.disk_to_disk_bps is None:
         return "measured, but without disk_to_disk_bps"

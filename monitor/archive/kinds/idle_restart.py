@@ -19,7 +19,6 @@ MEASURED = ("before_bps", "is_steady", "cwnd_before", "cwnd_after", "timeout_s",
 
 
 def find_contradiction(run: IdleRestartRun) -> str | None:
-    """The reason to refuse a result."""
     missing = [name for name in MEASURED if getattr(run, name) is None]
     if run.outcome is Outcome.MEASURED and missing:
         return f"{run.outcome}, but without {missing[0]}"

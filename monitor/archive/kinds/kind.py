@@ -1,7 +1,6 @@
 """A kind that has a table of its own: how its results are checked, stored, read and answered.
 
-The table declares the fields of a result: `ResultKind.point` is the record of those that are shown, which the API, the
-CSV files and the pages have.
+The table declares the fields of a result: `ResultKind.point` is the record of those that API, CSV files and pages show.
 """
 
 from __future__ import annotations
@@ -43,8 +42,6 @@ class ApiAnswer:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ResultKind:
-    """A kind that has a table of its own, a row for each result."""
-
     kind: Kind
     table: type[models.Model]
     contradiction: Callable[[Any], str | None]  # reason to refuse a result; None if its fields agree

@@ -18,7 +18,6 @@ are of IP packets, null where they could not be told; `sentence` is the verdict 
 
 
 def find_contradiction(run: PolicerRun) -> str | None:
-    """The reason to refuse a result."""
     if (run.outcome is Outcome.MEASURED) != (run.verdict is not None):
         return f"{run.outcome}, but with verdict {run.verdict}"
     if (run.verdict in WITH_RATE) != (run.sustained_bps is not None):

@@ -23,7 +23,6 @@ LONGEST_TRANSACTION_MS = 600_000.0
 
 
 def find_contradiction(run: RequestResponseRun) -> str | None:
-    """The reason to refuse a result."""
     measured = run.outcome is Outcome.MEASURED
     if not measured and (run.latencies_ms or run.first_ms is not None):
         return f"{run.outcome}, but with latencies"

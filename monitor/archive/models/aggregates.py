@@ -8,7 +8,8 @@ from monitor.archive.fields import RealField
 
 
 class AggregateMember(models.Model):
-    """Result of a member; columns as of `ThroughputTest`. Members share the path: no throughput test of it."""
+    """Result of a member, with the columns of `ThroughputTest`. It is no throughput test of its path: members load it
+    together."""
 
     pk = models.CompositePrimaryKey("path_id", "measured_at")
     path_id = models.IntegerField()

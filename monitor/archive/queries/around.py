@@ -57,8 +57,6 @@ class IcmpErrors:
 
 @dataclass(frozen=True, slots=True)
 class TestAround:
-    """TCP test."""
-
     path_id: int
     at: datetime
     throughput_bps: float | None  # None where the test failed

@@ -26,7 +26,8 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class PathCounter:
-    """Path and packet size since the UTC day began. `address`, `measured_at` and `ttl` are of the newest burst."""
+    """Counters of a path and packet size since the UTC day began. `address`, `measured_at` and `ttl` are of the newest
+    burst."""
 
     path_id: int
     packet_bytes: int
@@ -90,7 +91,7 @@ class TraceCount:
 
 
 def path_counters(now: datetime, *, source: str | None = None, most: int) -> list[PathCounter]:
-    """Active paths, optionally of a source site; at most `most` rows."""
+    """Counters of active paths, optionally of a source site; at most `most` rows."""
     parameters = {"since": start_of("day", now), "now": now, "source": source, "most": most}
     return records(PathCounter, *run_statement("path_counters", **parameters))
 

@@ -50,8 +50,6 @@ from monitor.mesh.document.entries import ON_DEMAND
 
 @dataclass(frozen=True, slots=True)
 class PathEstimate:
-    """Estimate with its inputs."""
-
     estimate: ThroughputEstimate  # from the model alone
     rtt: Rtt
     loss: Loss

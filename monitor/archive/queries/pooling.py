@@ -73,7 +73,7 @@ def pieces_of(
 
 
 def quantiles_of(quantiles: Sequence[bytes | None], weights: Sequence[bytes | None]) -> list[float | None]:
-    """Median of packed quantiles, weighted by packets received."""
+    """Medians of packed quantiles, weighted by packets received."""
     sizes = np.array([0 if part is None else len(part) for part in quantiles], dtype=np.int64) // _QUANTILE.itemsize
     values = np.frombuffer(b"".join(part for part in quantiles if part), dtype=_QUANTILE)
     received = np.frombuffer(b"".join(part for part in weights if part), dtype=_WEIGHT)
@@ -82,7 +82,7 @@ def quantiles_of(quantiles: Sequence[bytes | None], weights: Sequence[bytes | No
 
 
 def medians_of(packed: Sequence[bytes]) -> list[tuple[float, int]]:
-    """Median and number of each element's packed figures."""
+    """The median and the number of each element's packed figures."""
     counts = np.array([len(part) for part in packed], dtype=np.int64) // _FIGURE.itemsize
     figures = np.frombuffer(b"".join(packed), dtype=_FIGURE).astype(np.float64)
     ordered = figures[np.lexsort((figures, np.repeat(np.arange(len(packed)), counts)))]

@@ -104,7 +104,7 @@ def _figures(columns: Columns) -> Columns:
 
 
 def _values(metric: Metric, columns: Columns) -> list[float | None]:
-    """Apply the summaries' SQL formula."""
+    """Compute the metric by the summaries' SQL formula."""
     if metric.sql in columns:
         return columns[metric.sql]
     # Only the columns of the formula: each is sent as text of all paths.

@@ -183,7 +183,6 @@ def _store_routes(paths: Sequence[_FollowedPath]) -> None:
 
 
 def _store_periods(paths: Sequence[_FollowedPath]) -> None:
-    """Store the periods."""
     # Periods that no longer exist are deleted first, then come the ended ones, so that a flow never has two at present.
     kept: list[tuple[int, FlowPeriod]] = []
     gone = []

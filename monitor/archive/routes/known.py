@@ -32,8 +32,6 @@ class PresentRoutes:
 
 @dataclass(slots=True)
 class StoredPeriod:
-    """A period as it is stored, with its identifiers."""
-
     row_id: int
     route_id: int
     period: FlowPeriod

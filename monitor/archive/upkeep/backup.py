@@ -216,7 +216,7 @@ def _target() -> str:
 
 
 def _run(command: list[str], tick: Tick, pass_fds: Sequence[int] = ()) -> None:
-    """Raises `BackupError` with the program's error message."""
+    """Run a program to its end. Raises `BackupError` with its error message."""
     with tempfile.TemporaryFile() as said, _begin(command, said, subprocess.DEVNULL, pass_fds) as running:
         while running.poll() is None:
             with suppress(subprocess.TimeoutExpired):

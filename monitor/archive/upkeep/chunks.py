@@ -46,7 +46,7 @@ def planned_bytes() -> dict[str, float]:
 
 
 def choose(**_: Any) -> dict[str, timedelta]:
-    """Set the interval of each hypertable; return the changed. Also a signal receiver."""
+    """Set the interval of each hypertable; return changed intervals. Also a signal receiver."""
     of = server()
     tables = hypertables(of)
     if not tables:

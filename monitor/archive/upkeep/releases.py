@@ -41,7 +41,7 @@ def later_migrations() -> list[Migration]:
 
 
 def require_no_later_release() -> None:
-    """Raises `LaterRelease`; database errors are left to the caller's first query."""
+    """Raise `LaterRelease` if there is one; database errors are left to the caller's first query."""
     try:
         later = later_migrations()
     except OperationalError:

@@ -56,8 +56,6 @@ class DatabaseProblem:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveStatus:
-    """Status at `at`."""
-
     at: datetime
     server: Server
     disk: Disk | None  # None where the server is on another machine

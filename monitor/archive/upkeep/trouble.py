@@ -35,7 +35,7 @@ class TroubleKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DatabaseTrouble:
-    """Results were rejected, most recently at `at`."""
+    """A reason why results were rejected, most recently at `at`."""
 
     kind: TroubleKind
     at: datetime

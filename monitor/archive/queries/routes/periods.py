@@ -12,8 +12,6 @@ from monitor.archive.statements import check_period, columns, optional_list, rec
 
 @dataclass(frozen=True, slots=True)
 class StoredRoute:
-    """Route of a path."""
-
     id: int
     path_id: int
     number: int  # among the path's routes
@@ -60,8 +58,6 @@ class TraceGap:
 
 @dataclass(frozen=True, slots=True)
 class RouteChange:
-    """Route change of a flow."""
-
     path_id: int
     protocol: str
     flow: int | None
@@ -101,7 +97,7 @@ class Passage:
 
 
 def routes_between(path_ids: Sequence[int], since: datetime, until: datetime) -> list[RoutePeriod]:
-    """Periods that overlap, by path, flow and time."""
+    """Periods that overlap [since, until), by path, flow and time."""
     check_period(since, until)
     return select(RoutePeriod, "routes_between", path_ids=list(path_ids), since=since, until=until)
 

@@ -73,8 +73,6 @@ class AggregateDetails(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class AggregateResult:
-    """Run of an aggregate test."""
-
     slot_id: int
     test: str
     shape: str
@@ -183,7 +181,7 @@ def newest_final_runs(since: datetime, until: datetime) -> list[AggregateResult]
 
 
 def aggregate_result(slot_id: int) -> AggregateResult | None:
-    """Run by the slot of any member."""
+    """The run with this slot of its first member, or None."""
     row = AggregateRun.objects.filter(pk=slot_id).first()
     return None if row is None else _result(row)
 

@@ -93,5 +93,5 @@ def control_of(sender: str | None) -> CongestionControl:
 
 
 def is_bbr(sender: str | None) -> bool:
-    """BBR does not react to loss."""
+    """Whether the sender uses BBR, which does not react to loss."""
     return sender is not None and sender.startswith("bbr")

@@ -1,4 +1,4 @@
-"""Packets of other paths under the load of a test, beside those without: latency under load of whoever shares a link.
+"""Packets of other paths with and without a test's load: latency under load of all who share a link.
 
 Returns counts and RTTs of each path and packet size. Agents mark the packets sent during our own tests
 (`probes.packets.burst_counts`).

@@ -52,8 +52,6 @@ WITHOUT_MEDIAN = 2
 
 @dataclass(frozen=True, slots=True)
 class PathThroughput:
-    """Throughput tests of a path over a period."""
-
     path_id: int
     tests: int
     measured: int

@@ -105,7 +105,7 @@ def worst_paths(
 ) -> tuple[list[int], int]:
     """Page of path ids, worst first after `first`, and the total (0 beyond the last page).
 
-    `name` is in small letters; None as `sources` or `destinations`: any.
+    `name` is in lower case; None as `sources` or `destinations`: any.
     """
     parts, parameters = _planned(places, kinds, ranking, sources, destinations)
     parameters |= {"name": name, "first": list(first), "only_bad": only_bad, "limit": limit, "offset": offset}
