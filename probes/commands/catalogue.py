@@ -1,7 +1,5 @@
-"""The commands of `python -m probes`, which `soundings-agent` has too: the module and the summary of each.
-
-The module of a command is loaded only where its options are needed.
-"""
+"""Module and summary of each command of `python -m probes` and `soundings-agent`. A module is loaded only where its
+options are needed."""
 
 from __future__ import annotations
 

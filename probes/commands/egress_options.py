@@ -1,5 +1,5 @@
-"""Options of the commands that measure: where packets leave this host. In: the parsed options. Out: the fields of a
-`probes.packets.egress.PacketTarget`, and what is wrong with them."""
+"""Options for where packets leave this host, of commands that measure, as fields of a
+`probes.packets.egress.PacketTarget`; and their problems."""
 
 from __future__ import annotations
 

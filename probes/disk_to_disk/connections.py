@@ -1,7 +1,5 @@
-"""Connections of a disk-to-disk test: the sender's listener, and the receiver's connections to it.
-
-In: a spec. Out: authenticated connections (`probes.transfers.connections`).
-"""
+"""Authenticated connections of a disk-to-disk test (`probes.transfers.connections`): the sender's listener, and the
+receiver's connections to it."""
 
 from __future__ import annotations
 

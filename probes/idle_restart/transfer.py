@@ -179,7 +179,7 @@ def _mean_bps(samples: Sequence[TransferSample], begin_s: float, end_s: float) -
 
 
 def _reached_s(samples: Sequence[TransferSample], rate_bps: float, over_s: float) -> float | None:
-    """Begin of the first time of this length at the rate."""
+    """Start of the first `over_s` in which the rate was reached."""
     older = 0
     for sample in samples:
         while samples[older].at_s < sample.at_s - over_s:

@@ -16,8 +16,6 @@ SPEED_SLACK = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Counters at a time."""
-
     at_s: float  # on a clock of their own, such as the router's uptime
     epoch: Hashable  # differs after a reset of the counters
     name: str

@@ -35,8 +35,6 @@ MOST_INCIDENTS = 20
 
 @dataclass(frozen=True, slots=True)
 class OpenedIncident:
-    """An incident of the centre."""
-
     title: str
     opened_at: datetime
     url: str  # of its page
@@ -64,7 +62,7 @@ def undo_request(path: PathStatus, *, is_link: bool = False) -> SetRequest:
 
 
 def difference_text(path: PathStatus) -> str:
-    """As in "20% loss, delay 90 ms"."""
+    """Changed settings as in "20% loss, delay 90 ms", or `changed`."""
     if path.original is None:
         return "changed"
     return settings_text(
@@ -108,7 +106,7 @@ def check_link_options(arguments: argparse.Namespace) -> None:
 
 
 def undo(arguments: argparse.Namespace) -> int:
-    """`lab undo`."""
+    """Run `lab undo`."""
     status, began = control.ask_status(arguments.run_dir), datetime.now(UTC)
     pair = resolve_path(":".join(arguments.path), status.lab.sites) if arguments.path else None
     if arguments.link is not None:
@@ -159,7 +157,7 @@ def run_dir_option(run_dir: Path, data: Path | None = None) -> str:
 
 
 def watch(state: LabState, pair: tuple[str, str], began: datetime, wait_s: float | None) -> int:
-    """Wait for the incident, and print its time. 1 if none has opened."""
+    """Wait for the incident, and print its time; exit status 1 if none has opened."""
     centre = _centre_url(state)
     most_s = WATCH_S if wait_s is None else max(WATCH_S, WATCH_RESERVE * wait_s)
     print(f"planted at {began:%H:%M:%S} UTC; waiting for the incident (Ctrl-C ends only the waiting)", flush=True)

@@ -113,8 +113,6 @@ class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SiteStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A site's state."""
-
     name: str
     addresses: tuple[str, ...]
     unroutable: int  # packets without a route in the lab
@@ -132,8 +130,6 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LabStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Status of a running lab."""
-
     lab: LabState
     uptime_s: float
     centre: Literal["up", "down"] | None  # None without a connection

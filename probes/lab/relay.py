@@ -104,7 +104,7 @@ class Relay:
         return {port.name: port.unroutable for port in self._ports.values()}
 
     def reset_counters(self) -> None:
-        """Packets in transit are counted on departure, but not as received."""
+        """Reset all counters; packets in transit still count on departure, but not as received."""
         self.late_over_1ms, self.latest_s, self.late_s = 0, 0.0, 0.0
         for port in self._ports.values():
             port.unroutable = 0
@@ -166,7 +166,7 @@ class Relay:
         self._deliver(time.monotonic() - due_s, number, path, out_fd, packet)
 
     def _deliver(self, late_s: float, number: int, path: EmulatedPath | None, out_fd: int, packet: bytes) -> None:
-        """A router's own packet has no path and is not counted."""
+        """Write a packet to its device, and count it unless it is a router's own, without path."""
         try:
             os.write(out_fd, packet)
         except OSError:

@@ -137,8 +137,6 @@ class _PathTable(OptionalSettings, frozen=True, kw_only=True):
 
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True):
-    """The structure of a scenario file."""
-
     title: Text
     seed: int | None = None
     site: tuple[LabSite, ...]
@@ -152,8 +150,6 @@ class _Document(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """A scenario."""
-
     name: str
     title: str
     seed: int | None  # None picks a new seed per run

@@ -36,8 +36,6 @@ _connect = ctypes.CDLL(None).connect if sys.platform == "linux" else None
 
 
 class Egress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How packets leave."""
-
     interface: ShortText | None = None  # may be a VRF
     namespace: ShortText | None = None  # name under /run/netns (`ip netns`)
     dscp: Annotated[int, Meta(ge=0, le=LARGEST_DSCP)] = 0
@@ -47,8 +45,6 @@ ANY = Egress()
 
 
 class PacketTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """A host to send packets to."""
-
     address: str
     family: Literal[4, 6] = 4
     source: str | None = None  # local address to send from; ignored if this host lacks it

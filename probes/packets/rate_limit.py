@@ -44,7 +44,7 @@ def longest_s(spacing_s: float, timeout_s: float, min_spacing_s: float = 0.0) ->
 
 
 def _longest_slower_spacing_s(spacing_s: float) -> float:
-    """0 if requests answered at half of their rate would need more."""
+    """Longest interval between slower requests; 0 if too short for requests answered at half of their rate."""
     longest_s = min(LONGEST_SLOWER_SPACING_S, LONGEST_SLOWDOWN * spacing_s)
     return longest_s if longest_s >= 2 * SLOWER_FACTOR * spacing_s else 0.0
 

@@ -91,7 +91,6 @@ class IcmpError(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def text(self) -> str:
-        """Format the error for people."""
         if self.name in UNCOUNTED:
             came = (
                 f"1 reply from {self.router} does" if self.count == 1 else f"{self.count} replies from {self.router} do"

@@ -50,8 +50,6 @@ FEW_PACKETS = 250
 
 @dataclass(frozen=True, slots=True)
 class PolicerEstimate:
-    """The verdict with its figures."""
-
     verdict: PolicerVerdict
     detail: str | None = None  # why the verdict is undetermined, or how it is qualified
     sustained_bps: float | None = None
@@ -358,7 +356,7 @@ def _burst_again(train: UdpTrain, base_s: float, limit: TrainFit) -> tuple[float
 def _with_burst(
     found: PolicerEstimate, first: TrainFit, again: tuple[float, float] | None, rate: float
 ) -> PolicerEstimate:
-    """Add a recurring burst."""
+    """Add the burst if another train agrees, else why it is unknown."""
     # Without a burst, a shaper is a link of changed rate.
     if found.verdict is PolicerVerdict.LINK:
         return found

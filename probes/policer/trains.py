@@ -13,8 +13,6 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class TrainPlan:
-    """A train to send."""
-
     packets: int
     ip_bytes: int
     rate_bps: float

@@ -90,7 +90,7 @@ def _mac(fields: bytes, greeting: bytes, key: bytes | None) -> bytes:
 
 
 def encode_ending(served: int, retransmits: int | None) -> bytes:
-    """The last bytes of a server."""
+    """Encode the server's counts, its last bytes."""
     return _ENDING.pack(served, 0xFFFFFFFF if retransmits is None else min(retransmits, 0xFFFFFFFE))
 
 

@@ -144,7 +144,7 @@ class Agent:
         return None if plan is None else plan.server
 
     def cycle(self, kind: CycleKind, test: str) -> None:
-        """A cycle of a test, if the plan still has it."""
+        """Run a cycle of a test, if the plan still has it."""
         plan = self.plans.current()
         for task in plan.of(kind) if plan is not None else ():
             if task.test == test and plan is not None:

@@ -22,7 +22,7 @@ SMALL = {
 
 
 def main(arguments: list[str]) -> int:
-    """Supervise until a signal says to stop; 0 then, 1 when it could not start."""
+    """Supervise until a signal says to stop; return 0 then, 1 if it could not start."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

@@ -195,8 +195,6 @@ else:
 
 
 class Delivered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A result to be delivered."""
-
     sequence: SequenceNumber  # number in the agent's spool
     path_id: int
     test: TestName

@@ -93,7 +93,7 @@ class StampCycle:
             shared.channel.close()
 
     def run(self, deadline: Deadline) -> tuple[StampBurst, ...]:
-        """Send all packets, and closing packets where needed; a burst for each target."""
+        """Send all packets, and closing packets where needed; return a burst for each target."""
         run_sessions([shared.session for shared in self._sockets], deadline, self._spec.timeout_s)
         results = [shared.session.results() for shared in self._sockets]
         self._tell_last_send_times(results, deadline)
@@ -169,7 +169,7 @@ class StampCycle:
     def _close_bursts(
         self, results: Sequence[EchoResults], deadline: Deadline
     ) -> list[tuple[Int64s, StampSession] | None]:
-        """Send closing packets where the last was unanswered; rows and session by socket."""
+        """Send closing packets where the last packet was unanswered; return rows and session by socket."""
         rows_of: list[Int64s] = []
         for echo_results in results:
             answered = echo_results.replies > 0

@@ -22,8 +22,6 @@ NOT_A_RACE_NS = 1_000_000
 
 
 class ArrivedReply(NamedTuple):
-    """A reply."""
-
     turn: int  # of the packet that it answers
     counter: int  # the reflector's
     far_received_ns: int  # 0 if not reported
@@ -118,14 +116,14 @@ class _Loss:
         return uncounted >= FEWEST_BEFORE_A_START and loss_ratio**uncounted < CHANCE_OF_A_START
 
     def _add_gap(self, missing: int, since: int, until: int, answered: set[int]) -> None:
-        """Add packets between two replies, with `missing` answered ones."""
+        """Add packets between two replies, between which `missing` replies never came."""
         lost = _unanswered(since, until, answered)
         self.missing += missing
         self.reverse += min(missing, lost)
         self.forward += max(0, lost - missing)
 
     def _add_start(self, counter: int, since: int, until: int, answered: set[int]) -> None:
-        """Add packets before a run's first reply, with `counter` counted."""
+        """Add packets before a run's first reply; the reflector had counted `counter`."""
         lost = _unanswered(since, until, answered)
         certain = counter if counter <= lost else 0
         self.missing += certain

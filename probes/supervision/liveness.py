@@ -9,12 +9,12 @@ from pathlib import Path
 
 CHECK_EVERY_S = 5.0
 MAX_SILENCE_S = 60.0
-"""An agent's worker that has written nothing for as long has stopped working, whatever its process does."""
+"""A worker silent for as long has stopped working, whatever its process does."""
 
 
 @dataclass(frozen=True, slots=True)
 class LivenessCheck:
-    """A liveness check."""
+    """Check of a process every `every_s`; it counts as dead after `limit_s` of silence."""
 
     is_alive: Callable[[], bool]  # may be slow
     limit_s: float  # without success for longer the process is hung

@@ -62,7 +62,7 @@ def _permitted(spec: ThroughputSpec, limits: Any) -> ThroughputSpec:
 def server_report(
     spec: ThroughputSpec, started_at: datetime, outcome: Outcome, detail: str, statistics: ServerStatistics | None
 ) -> ServerReport:
-    """`statistics` is None if nothing was served."""
+    """Make a server's report; `statistics` is None if nothing was served."""
     report = ServerReport(family=spec.family, started_at=started_at, outcome=outcome, detail=detail, sends=spec.reverse)
     if statistics is None:
         return report

@@ -87,7 +87,7 @@ class Iperf3Probe:
 
 
 def _answer_s(spec: ThroughputSpec, deadline: Deadline) -> float:
-    """Time for a port to answer."""
+    """Seconds in which a port must answer."""
     # Half, so that other ports can be tried after it.
     return min(LONGEST_ANSWER_S, max(SHORTEST_ANSWER_S, (deadline.remaining_s - spec.length_s) / 2))
 

@@ -85,8 +85,6 @@ class _File:
 
 
 class Table:
-    """A table of a file."""
-
     def __init__(
         self,
         file: _File,

@@ -34,8 +34,6 @@ COMPARED_ATTEMPTS = 5
 
 
 class TtlProbe(NamedTuple):
-    """A probe of a target."""
-
     rank: int  # the target's
     ttl: int
     attempt: int  # -1 for a distance probe, `COMPARED` to compare flows

@@ -30,8 +30,6 @@ USUAL_INITIAL_TTLS = (64, 128, 255)
 
 
 class Answer(NamedTuple):
-    """A reply to a probe."""
-
     address: str
     rtt_ms: float
     event: str = EXCEEDED  # `EXCEEDED`, `REACHED` or the name of another ICMP error

@@ -24,8 +24,6 @@ ON_DEMAND_TEST = "on-demand"
 
 
 class TraceReason(StrEnum):
-    """The occasion of a trace."""
-
     SCHEDULED = "scheduled"
     TTL_CHANGED = "ttl_changed"
     SENTINEL = "sentinel"
@@ -37,8 +35,6 @@ class TraceReason(StrEnum):
 
 
 class TraceTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """A destination of traces."""
-
     address: str
     family: Literal[4, 6] = 4
     source: str | None = None

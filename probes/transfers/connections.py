@@ -1,8 +1,5 @@
-"""Authenticated connections between the two ends of a test: the end that listens, and connections to it.
-
-The listener accepts the peer's address and holders of the key only; other connections are closed, and nothing read from
-them is kept.
-"""
+"""Authenticated connections between the two ends of a test. The listener accepts only the peer's address and holders of
+the key; it closes other connections, and keeps nothing read from them."""
 
 from __future__ import annotations
 
@@ -101,10 +98,8 @@ class Listener:
 
 
 def connect(peer: str, address: str, port: int, source: str | None, family: int, deadline: Deadline) -> socket.socket:
-    """Connect to a peer, which messages name as `peer`, with retries until the deadline, since it may start later.
-
-    It connects from `source` if that is an address of this host. Raises `ProbeError`.
-    """
+    """Connect to a peer, named `peer` in messages, from `source` if local; retries until the deadline, since the peer
+    may start later. Raises `ProbeError`."""
     last_error = "timed out"
     while not deadline.passed:
         connection = socket.socket(FAMILY[family], socket.SOCK_STREAM)

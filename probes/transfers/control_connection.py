@@ -1,8 +1,6 @@
-"""The control connection of a test: authenticated messages over a TCP connection between its two ends, not encrypted.
-
-Both ends prove in a handshake with nonces that they hold the slot's one-time key. Every message carries an HMAC with a
-session key, its direction and its sequence number.
-"""
+"""The control connection of a test: authenticated messages over TCP, not encrypted. Both ends prove in a handshake with
+nonces that they hold the slot's one-time key. Every message has an HMAC with session key, direction and sequence
+number."""
 
 from __future__ import annotations
 

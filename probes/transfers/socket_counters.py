@@ -54,8 +54,6 @@ class StreamAddress:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionCounters:
-    """Counters of a connection."""
-
     connection: bytes
     sent_bytes: int
     acknowledged_bytes: int

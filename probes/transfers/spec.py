@@ -232,7 +232,7 @@ class ThroughputRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="th
 
     @property
     def is_reported_by_destination(self) -> bool:
-        """With `reverse`, the connecting receiver's agent delivers it."""
+        """Whether the receiver's agent delivers it: with `reverse`, the receiver connects."""
         return self.reverse
 
 
@@ -258,7 +258,7 @@ class ServerReport(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="ser
 
     @property
     def is_reported_by_destination(self) -> bool:
-        """The listening receiver's agent delivers it."""
+        """Whether the receiver's agent delivers it, as the listening end."""
         return not self.sends
 
 

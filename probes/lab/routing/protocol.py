@@ -11,8 +11,6 @@ from probes.lab.routing.topology import Router, Routes
 
 
 class RouteRequest(msgspec.Struct, frozen=True, kw_only=True, tag="route", tag_field="do", forbid_unknown_fields=True):
-    """Change the routes of a path."""
-
     source: str
     destination: str
     routes: Routes | None  # None restores the scenario's

@@ -49,7 +49,7 @@ def even_due_ns(
 
 
 def _phase(family: int, address: SocketAddress) -> float:
-    """From 0 to 1, always the same from this machine to an address."""
+    """Phase from 0 to 1, always the same from this machine to an address."""
     host = socket.inet_pton(FAMILY[family], address[0].partition("%")[0])
     digest = hashlib.blake2b(host, key=machine_key(), person=b"even phase", digest_size=8).digest()
     return int.from_bytes(digest) / 2**64

@@ -1,9 +1,6 @@
-"""Sends the echo requests of a cycle in paced batches and times the replies.
-
-Takes sessions, each a socket with its targets; returns `EchoResults`, arrays of shape (targets, packets). An RTT runs
-from the kernel's send timestamp to its receive timestamp; without timestamps, or where they are not trusted, from the
-send call to the receive call.
-"""
+"""Sends a cycle's echo requests in paced batches and times the replies, by kernel timestamps, or where these are
+missing or untrusted, by send and receive calls. Takes sessions, each a socket with its targets; returns
+`EchoResults`."""
 
 from __future__ import annotations
 

@@ -60,8 +60,6 @@ def internet_checksum(sums: Int64s) -> Int64s:
 
 @dataclass(frozen=True, slots=True)
 class Replies:
-    """Decoded fields of a batch of replies."""
-
     plausible: Bools  # echo replies with our identifier and secret
     intact: Bools  # valid checksum, verified by the kernel or by us
     start: Int64s  # where the ICMP header begins

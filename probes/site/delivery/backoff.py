@@ -33,7 +33,7 @@ class BackOff:
         self._not_before = self._clock()
 
     def failed(self, retry_after_s: float | None = None) -> float:
-        """Note a failure; seconds of the pause that begins now."""
+        """Note a failure; return the seconds of the pause that begins now."""
         ceiling = min(MAX_PAUSE_S, MIN_PAUSE_S * 2.0 ** min(self._failures, 16))
         pause = self._uniform(ceiling / 2, ceiling)
         if retry_after_s is not None:

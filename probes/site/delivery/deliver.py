@@ -144,7 +144,7 @@ class DeliveryLoop:
         self._is_after_outage = False
 
     def _recover(self, batch: Batch, error: CentreError) -> bool:
-        """Halve the batch or quarantine its bad result; whether to retry at once."""
+        """Halve the batch or quarantine its bad result; return whether to retry at once."""
         if error.status == TOO_LARGE:
             self._halve(batch, str(error))
             return True

@@ -32,7 +32,7 @@ class QuarantineCandidates:
         return min(self._due, default=None)
 
     def failed(self, sequence: int) -> bool:
-        """Note that a result failed alone; whether it is surely the culprit."""
+        """Note that a result failed alone; return whether it is surely the culprit."""
         if sequence not in self._failures or sequence in self._due:
             if len(self._failures) == MAX_CANDIDATES:
                 self.clear()

@@ -87,7 +87,7 @@ def _iperf3() -> CheckResult:
 
 
 def check_privileges(site: SiteSetup) -> Iterator[CheckResult]:
-    """Whether ICMP sockets are ours to open, by the capability or by the group."""
+    """Check that this user may open ICMP sockets, by capability or group."""
     capable = has_net_raw(PROCESS_STATUS.read_text())
     group_range = PING_GROUP_RANGE.read_text() if PING_GROUP_RANGE.exists() else "1 0"
     in_range = is_in_range(group_range, {os.getegid(), *os.getgroups()})
@@ -110,7 +110,7 @@ def about_privileges(capable: bool, in_range: bool, group_range: str) -> Iterato
 
 
 def has_net_raw(process_status: str) -> bool:
-    """By the effective capabilities in /proc/PID/status."""
+    """Whether the effective capabilities in /proc/PID/status include CAP_NET_RAW."""
     (effective,) = [line.split()[1] for line in process_status.splitlines() if line.startswith("CapEff:")]
     return bool(int(effective, 16) >> CAP_NET_RAW & 1)
 

@@ -22,7 +22,7 @@ FILLING = "throughput"
 
 
 class LimitsOfKinds(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules of a site for all kinds; `forbids_…` methods return the rule against a measurement, or None."""
+    """The rules of a site for all kinds."""
 
     networks: Networks = Networks()
 

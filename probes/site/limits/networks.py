@@ -118,7 +118,8 @@ def _guard(rule: str, address: Address, description: str, guarded: str) -> str:
 
 
 def _guards(networks: Networks, address: Address) -> Iterator[tuple[str, str, str]]:
-    """Networks that only a narrower allowed network lifts; links of two have none (RFC 3021)."""
+    """Rule, network and reason that bar an address; a narrower allowed network lifts them. A link of two has no
+    broadcast (RFC 3021)."""
     ours = (("management", networks.management), ("own", networks.own))
     for rule, guarded in (*ours, *GUARDED):
         for network in (network for network in guarded if is_within(address, (network,))):

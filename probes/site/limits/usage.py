@@ -33,8 +33,6 @@ class UsageEntry(msgspec.Struct, kw_only=True):
 
 
 class UsageCounts(msgspec.Struct, kw_only=True):
-    """The usage file's content."""
-
     throughput: list[UsageEntry] = []
     capacity: list[UsageEntry] = []
 
@@ -84,7 +82,7 @@ class Usage:
             )
 
     def _forbids(self, wanted: UsageEntry) -> str | None:
-        """Call with the lock held."""
+        """Rule against a test, or None. Call with the lock held."""
         used_s, used_bits = usage_of_day(self._kept, wanted.at)
         rule = self._limits.forbids_share(wanted.seconds, used_s, wanted.bits, used_bits)
         if rule is None and wanted.offered:

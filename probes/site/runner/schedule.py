@@ -128,7 +128,7 @@ class PlanScheduler(Scheduler):
         args: tuple[str, ...] = (),
         last_run_at: datetime | None = None,
     ) -> ScheduleEntry:
-        """A message not taken up before the next is due expires."""
+        """Beat's entry of a task; its message expires before the next is due."""
         return self.Entry(
             name=name,
             task=task,

@@ -27,7 +27,7 @@ LONGEST_S = 30.0
 
 
 class SendSentinels(Protocol):
-    """`probes.trace.sentinels.SentinelProbe.run`."""
+    """Type of `probes.trace.sentinels.SentinelProbe.run`."""
 
     def __call__(self, spec: TraceSpec, deadline: Deadline, most_packets: int) -> tuple[int, ...]: ...
 

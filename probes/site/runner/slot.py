@@ -38,8 +38,6 @@ KEEP_SLOTS = timedelta(days=1)
 
 
 class Slots:
-    """Runs the slots of the plan."""
-
     def __init__(
         self,
         spool: Spool,

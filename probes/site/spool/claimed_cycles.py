@@ -56,11 +56,9 @@ class ClaimedCycles:
             begun.cycle = begun.cycle.moved(by_s)
 
     def set_planned(self, connection: sqlite3.Connection, newest: Iterable[Cycle], now_s: float) -> None:
-        """As in the ledger."""
         self._numbered |= ledger.set_planned(connection, newest, now_s)
 
     def claim(self, connection: sqlite3.Connection, cycle: Cycle) -> range | None:
-        """As in the ledger."""
         return ledger.claim(connection, cycle, is_first=(cycle.test, cycle.every_s) not in self._numbered)
 
     def begin(self, cycle: Cycle, off_s: float | None, lost: range) -> None:

@@ -80,7 +80,7 @@ class Spool:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Also writes earlier unsaved changes. Raises `NoRoom`."""
+        """Open a transaction that also writes earlier unsaved changes. Raises `NoRoom`."""
         try:
             with self._database.transaction(self._unsaved.clear) as connection:
                 self._unsaved.write(connection, sent_up_to=self._sent_gap_id)

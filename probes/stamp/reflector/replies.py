@@ -55,8 +55,6 @@ class Requests:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Replies."""
-
     rows: Int64s  # of their requests
     data: Bytes
     lengths: Int64s

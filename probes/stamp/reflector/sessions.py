@@ -82,7 +82,7 @@ class ReplyBucket:
     filled_at_s: float
 
     def fill(self, now_s: float) -> int:
-        """Events permitted now."""
+        """Fill the bucket; return the events permitted now."""
         most = max(1.0, self.per_s * BURST_S)
         self.tokens = min(most, self.tokens + (now_s - self.filled_at_s) * self.per_s)
         self.filled_at_s = now_s

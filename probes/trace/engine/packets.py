@@ -26,8 +26,6 @@ PACKET_BYTES = 56
 
 @dataclass(frozen=True, slots=True)
 class RouterError:
-    """An ICMP error about a packet."""
-
     router: bytes  # address in network order
     name: str
     arrived_ns: int

@@ -1,8 +1,6 @@
-"""A bounded capture of the TCP headers of a test, at either end, as pcap with stamps in nanoseconds. Needs CAP_NET_RAW.
-
-The kernel writes the packets of the test's peer and port into rings (`probes.transfers.capture.selection`), without
-payload. The connections with the most bytes are the test's data.
-"""
+"""A bounded capture of a test's TCP headers at either end, as pcap with stamps in nanoseconds. Needs CAP_NET_RAW. The
+kernel writes packets of the test's peer and port into rings (`probes.transfers.capture.selection`). The connections
+with the most bytes are the test's data."""
 
 from __future__ import annotations
 

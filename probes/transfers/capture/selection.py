@@ -1,8 +1,6 @@
-"""Which packets of a test a ring of `probes.transfers.capture.ring` keeps: classic BPF on address, port and bytes.
-
-A fast test has more packets than a capture may keep. Beside a ring for its first packets, rings keep `Stretches` of
-each connection's bytes, by sequence and ACK numbers: both ends keep the same without agreeing on them.
-"""
+"""BPF filters by which a ring of `probes.transfers.capture.ring` selects packets of a test: address, port and bytes.
+Beside a ring for the first packets, rings keep `Stretches` of each connection's bytes, by sequence and ACK numbers:
+both ends keep the same without agreeing on them."""
 
 from __future__ import annotations
 

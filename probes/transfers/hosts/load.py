@@ -51,7 +51,7 @@ class HostLoadSampler:
         self._cores_of: dict[str, Counter[int]] = {}
 
     def sample(self, threads_s: Mapping[str, float]) -> None:
-        """`threads_s` are seconds that each tool thread ran."""
+        """Take a sample; `threads_s` are seconds that each tool thread ran."""
         sample = CpuSample(time.monotonic(), read_core_times(), threads_s)
         if self._first is None or (not self._is_active and not _is_active(self._first, sample)):
             self._first = sample

@@ -58,7 +58,7 @@ class Credentials:
 
 @contextmanager
 def client_credentials(secret: str | None, server: str | None) -> Iterator[Credentials]:
-    """`server` is the peer's iperf3 version, if known."""
+    """The client's credentials; `server` is the peer's iperf3 version, if known."""
     own = _own_version()
     padding = common_padding(own, _version(server))
     if secret is None or padding is None or not is_supported():

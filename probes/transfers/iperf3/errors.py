@@ -1,7 +1,5 @@
-"""The failures of iperf3: the outcome of each of its error messages, with the words of glibc, musl and the BSDs.
-
-iperf3 appends strerror(3) to its own text (iperf_error.c), in the locale C (`probes.transfers.iperf3.process`).
-"""
+"""Outcomes of iperf3's error messages, with the words of glibc, musl and the BSDs: iperf3 appends strerror(3) to its
+own text (iperf_error.c), in the locale C (`probes.transfers.iperf3.process`)."""
 
 from __future__ import annotations
 
