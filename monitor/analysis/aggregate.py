@@ -24,8 +24,6 @@ CONFIDENCE = 0.99
 
 @dataclass(frozen=True, slots=True)
 class MemberIntervals:
-    """Bytes of a member by interval."""
-
     began_s: float  # on the common clock of all members
     end_s: Sequence[float]  # ends of the intervals, from began_s
     carried_bytes: Sequence[int]

@@ -61,8 +61,6 @@ class RecurringHours:
 
 @dataclass(frozen=True, slots=True)
 class DailyCongestion:
-    """The recurring hours."""
-
     can_tell: bool  # False with too few days
     hours: tuple[RecurringHours, ...]  # most days first; empty if none recur
 
@@ -155,7 +153,7 @@ def _recurring(is_congested: Bools, has_value: Bools, weekdays: Sequence[int]) -
 
 
 def _hours(begin: int, end: int, rise_ms: Floats, slots: int, weekdays: Sequence[int]) -> RecurringHours | None:
-    """None if fewer days have a queue at these hours than recur."""
+    """Recurring hours around these slots; None if too few days have a queue there."""
     slot_h = 24.0 / slots
     for _ in range(PASSES):
         days = queue_days(rise_ms, slots, begin, end, LEAST_RISE_MS)

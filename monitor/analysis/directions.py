@@ -40,8 +40,6 @@ MOST_RANKED = 30
 
 
 class LostDirection(StrEnum):
-    """The direction that loses packets."""
-
     FORWARD = "forward"
     REVERSE = "reverse"
     BOTH = "both"
@@ -59,7 +57,7 @@ class OneWayLosses:
 
     @property
     def ratio(self) -> float | None:
-        """Pooled; None where nothing was sent."""
+        """Pooled loss, None where nothing was sent."""
         return self.lost / self.sent if self.sent else None
 
     def plus(self, other: OneWayLosses) -> OneWayLosses:
@@ -167,7 +165,7 @@ class SteppedDirection(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DelayStep:
-    """A step of the one-way delays. Beside a noisy direction it is the steady direction's."""
+    """A step of the one-way delays, measured in the steady direction if the other is noisy."""
 
     direction: SteppedDirection
     step_ms: float | None = None  # of the RTT, which contains no clock; None for UNKNOWN

@@ -96,7 +96,7 @@ def _where_tested(enough: NDArray[np.bool_], now: Floats, before: Floats, chance
 
 
 def _rank_chances(now: Floats, past: Floats) -> Floats:
-    """Two-sided; ties count against a change. NaN stands for no day."""
+    """Two-sided p-values of the rank test; ties count against a change, NaN is no day."""
     there, there_before = ~np.isnan(now), ~np.isnan(past)
     not_above = (now[:, :, np.newaxis] <= past[:, np.newaxis, :]).sum(axis=(1, 2))
     not_below = (now[:, :, np.newaxis] >= past[:, np.newaxis, :]).sum(axis=(1, 2))

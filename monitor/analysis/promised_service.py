@@ -20,8 +20,6 @@ class ServiceVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServiceCounts:
-    """Tests of a path over a period."""
-
     tests: int  # that prove something about the promised rate
     short: int
     left_out: int

@@ -53,7 +53,7 @@ def distinct(settings: Mapping[int, S]) -> list[S]:
 
 
 def each(settings: Mapping[int, S], value: Callable[[S], float]) -> NDArray[np.float64]:
-    """A value of the settings of each path; `value` is called once for each object."""
+    """`value` of each path's settings, called once per object."""
     values = {id(rule): value(rule) for rule in distinct(settings)}
     if len(values) == 1:
         return np.full(len(settings), next(iter(values.values())), dtype=np.float64)

@@ -71,7 +71,7 @@ class Candidate:
         return max(-self.support.get(path_id, -EXCEPTION_PRICE), 0.0)
 
     def gain(self, path_id: int) -> float:
-        """Evidence of a path without an alarm for the cause."""
+        """Evidence for the cause by a path without an alarm, at least 0."""
         return max(self.support.get(path_id, 0.0), 0.0)
 
 

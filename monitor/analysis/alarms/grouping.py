@@ -56,8 +56,6 @@ class OtherPathsEvidence(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A cause with its supporting figures."""
-
     kind: CauseKind
     name: str
     path_ids: frozenset[int]  # bad paths it accounts for
@@ -126,8 +124,8 @@ def is_worthwhile(candidate: Candidate, bad: frozenset[int], measured: frozenset
 def without_rivals(
     chosen: Sequence[Candidate], general: Sequence[Candidate], bad: frozenset[int], measured: frozenset[int]
 ) -> list[Candidate]:
-    """Chosen causes cheaper by MARGIN than rivals and none; for the rest pairs bad in both directions. Candidates of
-    the same measured paths are no rivals."""
+    """Chosen causes cheaper by MARGIN than any rival and than none; the other bad paths get pairs bad in both
+    directions. Candidates of the same measured paths are no rivals."""
     general_causes = [candidate for candidate in chosen if candidate.kind is not CauseKind.PAIR]
     pairs = [candidate for candidate in chosen if candidate.kind is CauseKind.PAIR]
     of_pairs, places = Explanation(pairs, bad, measured), {id(candidate) for candidate in chosen}

@@ -38,8 +38,6 @@ class Proof(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HourCounts:
-    """Hours of a path."""
-
     at_s: Floats  # beginning
     rtts_ms: Floats  # median; NaN without replies
     sent: Floats

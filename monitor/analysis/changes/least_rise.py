@@ -10,5 +10,6 @@ LEAST_BY_RATIO_MS = 1.0
 
 
 def least_rise_ms(least_ms: Floats | float, least_ratio: Floats | float, before_ms: Floats | float) -> Floats:
-    """The least rise of a rule above a level before, elementwise: absolute, or as a share of it if that is less."""
+    """A rule's least rise above the level before, elementwise: `least_ms`, or `least_ratio` of the level if that is
+    less."""
     return np.minimum(least_ms, np.maximum(least_ratio * before_ms, LEAST_BY_RATIO_MS))

@@ -25,7 +25,7 @@ def present_stretch(sent: ArrayLike, received: ArrayLike, detected: int = 0, tog
 
 
 def newest_run(hits: ArrayLike) -> int:
-    """The first sample of the newest run: the beginning with the most hits less misses, the longest of several."""
+    """First sample of the newest run: the start with the most hits less misses after it, the earliest of several."""
     gains = np.where(np.asarray(hits, dtype=np.bool_), 1, -1)[::-1].cumsum()
     return len(gains) - 1 - int(np.flatnonzero(gains == gains.max())[-1])
 

@@ -44,12 +44,12 @@ class LostPackets:
 
     @property
     def text(self) -> str:
-        """With the digits that its packets prove, else its interval: `5.2%`, `4 to 7%`, `below 1.3%`."""
+        """Loss with the digits that its packets prove, else its interval: `5.2%`, `4 to 7%`, `below 1.3%`."""
         return figures.percent_between(self.ratio, *self.interval)
 
     @property
     def short_text(self) -> str:
-        """For a cell, in place of an interval: `~5%`."""
+        """Loss for a cell, without interval: `~5%`."""
         return figures.about_percent(self.ratio, *self.interval)
 
     def is_above(self, other: LostPackets) -> bool:
@@ -61,7 +61,7 @@ class LostPackets:
 
 
 def summed(every: Sequence[LostPackets]) -> LostPackets:
-    """The packets of several paths, which vary at most as much as the worst."""
+    """Packets of several paths together, with the dispersion of the worst."""
     together = max(of.together for of in every)
     return LostPackets(sum(of.sent for of in every), sum(of.lost for of in every), together)
 

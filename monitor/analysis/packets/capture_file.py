@@ -139,8 +139,6 @@ def _pcap(data: bytes, unread: Counter[Unread]) -> Iterator[CapturedPacket]:
 
 @dataclass(frozen=True, slots=True)
 class _Interface:
-    """An interface of a file."""
-
     place: int
     link: int
     unit_ns: float  # of a timestamp

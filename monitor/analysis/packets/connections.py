@@ -29,8 +29,6 @@ CLOCK_STEP_NS = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class TcpSegment:
-    """A segment as captured."""
-
     at_ns: int
     begin: int  # from the direction's first sequence number; SYN and FIN count one
     end: int
@@ -43,7 +41,7 @@ class TcpSegment:
 
 @dataclass(slots=True)
 class TcpDirection:
-    """One direction of a connection; None where its SYN was not captured or does not say so."""
+    """One direction of a connection; fields that its SYN would give are None without it."""
 
     source_end: End
     destination_end: End
@@ -119,8 +117,6 @@ class _TcpPacket:
 
 @dataclass(slots=True)
 class _Clocks:
-    """The clocks of a capture's interfaces."""
-
     newest_ns: dict[int, int] = field(default_factory=dict)  # newest timestamp by interface
     steps: int = 0  # how often a clock went back
     last_step_ns: int = 0
@@ -196,7 +192,7 @@ def _direction_of(connection: TcpConnection, tcp: _TcpPacket) -> TcpDirection:
 
 
 def _add(connection: TcpConnection, tcp: _TcpPacket, at_ns: int) -> bool:
-    """Whether it was added: a copy is not."""
+    """Add a packet unless it is a copy; return whether it was added."""
     direction = _direction_of(connection, tcp)
     other = connection.other(direction)
     # Linux answers a SYN with identification 0 too, but sends none again within a second.

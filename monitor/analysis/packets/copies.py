@@ -1,5 +1,5 @@
 """Copies of packets in a capture of several interfaces or mirrored ports. Retransmissions differ in IP identification
-(RFC 6864), as in tcptrace; without it equal TCP headers are likely copies, many of them sure ones."""
+(RFC 6864), as in tcptrace; without it, equal TCP headers are likely copies, and certain where there are many."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class DataPause:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """After a packet."""
+    """State after a packet."""
 
     at_ns: int
     outstanding_bytes: int  # sent and not acknowledged
@@ -165,7 +165,7 @@ def figures_of(connection: TcpConnection, direction: TcpDirection | None = None)
 
 
 def _rate_bps(connection: TcpConnection, carrying: Sequence[TcpSegment], data_bytes: int) -> float | None:
-    """From the first to the last packet with data; None without duration."""
+    """Rate from the first to the last packet with data; None without duration."""
     times_ns = [segment.at_ns for segment in carrying] or [0]
     duration_s = (max(times_ns) - min(times_ns)) / 1e9
     return data_bytes * 8 / duration_s if duration_s > 0 and connection.clock_back_ns is None else None

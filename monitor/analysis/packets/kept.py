@@ -15,8 +15,6 @@ from monitor.analysis.packets.ranges import ByteRanges
 
 @dataclass(frozen=True, slots=True)
 class KeptPart:
-    """Part of a capture."""
-
     period_bytes: int | None  # of sequence numbers; None for all
     kept_bytes: int | None  # at the start of each period; None for all
     until_ns: int | None  # None for the end
@@ -57,7 +55,6 @@ def highest_ack(acks: TcpDirection, until_ns: int | None = None) -> int:
 
 
 def longest_segment(*directions: TcpDirection) -> int:
-    """The longest segment's payload, in bytes."""
     return max((segment.payload_bytes for way in directions for segment in way.segments), default=0)
 
 

@@ -17,8 +17,6 @@ USUAL_MSS_BYTES = 1448
 
 
 class LostWhere(StrEnum):
-    """The direction in which packets of a transfer were lost."""
-
     NOWHERE = "nowhere"
     DATA = "data"
     ACKS = "acks"

@@ -21,8 +21,6 @@ MOST_LINKS = 8
 
 @dataclass(frozen=True, slots=True)
 class CommonPart:
-    """The part that bad paths have in common."""
-
     name: str
     crossing: frozenset[int]  # indexes of the paths across it
     text: str  # with probabilities: "AS 20965 GEANT 0.93, next AS 513 CERN 0.04"

@@ -50,8 +50,6 @@ class Block(Generic[Value]):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The part in which two routes differ."""
-
     first_ttl: int
     last_ttl_before: int  # below first_ttl in a route without the part
     last_ttl_after: int

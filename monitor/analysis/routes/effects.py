@@ -53,8 +53,6 @@ class BurstSeries:
 
 @dataclass(frozen=True, slots=True)
 class MedianStep:
-    """A step between two medians."""
-
     at_s: float  # the first sample after it
     before_ms: float
     after_ms: float
@@ -68,8 +66,6 @@ class MedianStep:
 
 @dataclass(frozen=True, slots=True)
 class LossStep:
-    """A change of loss."""
-
     lost_before: int
     sent_before: int
     lost_after: int

@@ -55,7 +55,7 @@ class HopCounts:
 
 @dataclass(frozen=True, slots=True)
 class LossOnset:
-    """The links between two hops, by TTL; 0 is the sender."""
+    """Where loss begins: between two hops, by TTL; 0 is the sender."""
 
     near_ttl: int
     far_ttl: int

@@ -42,7 +42,7 @@ class PathStates:
     normal_alone: int
 
     def log_likelihood(self, reached: Floats, own: float) -> Floats:
-        """For each row of `reached`, the probabilities with which a fault makes each path bad."""
+        """Log likelihood of the states for each row of `reached`, probabilities that a fault makes each path bad."""
         normal = (1.0 - own) * (1.0 - reached)
         by_itself = np.where(self.bad, 1.0 - normal, normal)
         normal *= 1.0 - PAIR_HIT

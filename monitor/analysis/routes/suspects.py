@@ -176,13 +176,13 @@ def _places(
 def _places_of_all(
     parts: Sequence[Part], gaps: Mapping[Part, Collection[Part]], as_of: Callable[[str], int | None]
 ) -> frozenset[Part]:
-    """A hop at the end of a link has no place besides the link's."""
+    """Places of all parts; a hop at the end of a link adds none."""
     wider = [part for part in parts if part.level is not Level.HOP] or parts
     return frozenset(place for part in wider for place in _places_of(part, gaps, as_of))
 
 
 def _places_of(part: Part, gaps: Mapping[Part, Collection[Part]], as_of: Callable[[str], int | None]) -> list[Part]:
-    """AS or border of a part; any with silent hops between."""
+    """AS or border of a part; all possible places for a link across silent hops."""
     if part.level in (Level.AS, Level.BORDER):
         return [part]
     if SILENT in part.ends:

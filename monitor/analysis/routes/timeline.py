@@ -88,8 +88,6 @@ class KnownHops:
 
 @dataclass(slots=True, eq=False)
 class TimelineRoute:
-    """A route of a path."""
-
     number: int  # in order of first traces on the path
     first_at: datetime
     known: KnownHops = field(default_factory=KnownHops)

@@ -35,7 +35,7 @@ class AsLabels:
     name_of: Callable[[int], str | None] = lambda number: None
 
     def text(self, number: int) -> str:
-        """AS 20965 GEANT."""
+        """`AS 20965 GEANT`."""
         name = self.name_of(number)
         return f"AS {number} {name}" if name else f"AS {number}"
 

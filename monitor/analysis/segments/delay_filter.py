@@ -64,7 +64,7 @@ class DelayFilter:
         self.log_weights[rows] = -np.inf
 
     def take(self, rows: Rows, at_s: ArrayLike, spacing_s: ArrayLike, figure_ms: ArrayLike) -> None:
-        """Take one burst of each path of `rows`; `spacing_s` since the burst before is any for the first."""
+        """Take one burst of each path of `rows`, `spacing_s` after the burst before (first: any value)."""
         begins, spacing, figures = (
             np.broadcast_to(np.asarray(each, dtype=np.float64), len(rows))[:, np.newaxis]
             for each in (at_s, spacing_s, figure_ms)

@@ -48,7 +48,8 @@ class DelaySegment:
 
 
 class DelaySegments:
-    """The segments of `paths` paths. `rises_ms` above usual (and `hourly_ms` where known) is longer; NaN never."""
+    """The segments of `paths` paths. RTT is longer if `rises_ms` above usual (and `hourly_ms` where known), never if
+    that is NaN."""
 
     def __init__(self, paths: int) -> None:
         self.filter = DelayFilter(paths)

@@ -32,7 +32,7 @@ class Moment:
 
     @property
     def width_s(self) -> float:
-        """Of the 95% set; infinite where nothing bounds it."""
+        """Width of the 95% set; infinite where nothing bounds it."""
         return self.latest_s - self.earliest_s
 
 

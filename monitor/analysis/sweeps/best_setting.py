@@ -31,8 +31,6 @@ LEAST_DEVIATION = 0.03
 
 @dataclass(frozen=True, slots=True)
 class SettingTest:
-    """A measured test."""
-
     setting: SweepSetting
     hour: int  # of its start, 0 to 23
     throughput_bps: float
@@ -40,8 +38,6 @@ class SettingTest:
 
 @dataclass(frozen=True, slots=True)
 class SettingRate:
-    """The rate of a setting."""
-
     setting: SweepSetting
     tests: int
     mean_bps: float  # geometric mean
@@ -65,7 +61,7 @@ class BestSetting:
 
     @property
     def smallest(self) -> SettingRate:
-        """The fewest streams, then the smallest window, not proven slower."""
+        """Setting not proven slower with the fewest streams, then the smallest window."""
         return min(self.equal, key=lambda rate: (rate.setting.streams, rate.setting.window_bytes, rate.setting))
 
 
@@ -198,7 +194,7 @@ def _variance_of_mean(values: Sequence[float]) -> float:
 def _is_slower(
     rate: SettingRate, fastest: SettingRate, logs: Mapping[SweepSetting, Sequence[float]], level: float
 ) -> bool:
-    """Welch's one-sided test."""
+    """Whether a setting is slower, by Welch's one-sided test."""
     slow, fast = logs[rate.setting], logs[fastest.setting]
     parts = [_variance_of_mean(values) for values in (slow, fast)]
     freedom = sum(parts) ** 2 / sum(

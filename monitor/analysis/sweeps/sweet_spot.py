@@ -61,8 +61,6 @@ Plane = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class SettingResult:
-    """A setting and the result of its test."""
-
     setting: SweepSetting
     throughput_bps: float | None = None  # None unless measured
     outcome: str | None = None  # None until it has ended

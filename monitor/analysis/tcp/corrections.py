@@ -44,8 +44,6 @@ NOT_PINGED = PathPings()
 
 @dataclass(frozen=True, slots=True)
 class TransferKind:
-    """The transfers that are forecast."""
-
     control: CongestionControl = CongestionControl.CUBIC
     streams: int = 1
     is_bbr: bool = False  # the sender does not follow the loss model of control
@@ -100,7 +98,7 @@ def _rtt_factor(tested_bps: float, then: PathPings, now: PathPings, kind: Transf
 
 
 def _ceiling_bps(tested_bps: float, now: PathPings, kind: TransferKind) -> float:
-    """Window and capacity; not below the tests at the same RTT."""
+    """Limit by window and capacity; not below the tests' rate at the same RTT."""
     limits = [] if kind.capacity_bps is None else [max(tested_bps, kind.capacity_bps)]
     if kind.window_bytes is not None and now.rtt_ms is not None:
         limits.append(kind.streams * float(window_limit_bps(kind.window_bytes, now.rtt_ms)))

@@ -126,12 +126,12 @@ class Loss:
 
     @property
     def none_of_some(self) -> bool:
-        """Nothing was lost in a counted sample."""
+        """Whether nothing was lost in a counted sample."""
         return self.ratio == 0.0 and self.sent is not None
 
     @property
     def all_of_some(self) -> bool:
-        """Every packet of a counted sample was lost."""
+        """Whether every packet of a counted sample was lost."""
         return self.ratio == 1.0 and self.sent is not None and not self.is_retransmits
 
     @property

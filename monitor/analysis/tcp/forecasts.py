@@ -63,8 +63,6 @@ class PastTest:
 
 @dataclass(frozen=True, slots=True)
 class ForecastScore:
-    """Score of the forecasts of earlier tests."""
-
     forecasts: int
     within_two: int  # within a factor of two of the test
     covered: int  # the test in the interval

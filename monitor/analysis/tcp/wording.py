@@ -154,7 +154,6 @@ def notes(loss_seen: Loss, answer: ThroughputEstimate) -> list[str]:
 
 
 def ground(name: LimitName, rtt: Rtt, loss_seen: Loss, transfer: TransferSettings) -> str:
-    """Basis of a limit."""
     streams = "" if transfer.streams == 1 else f" × {transfer.streams} streams"
     if name is LimitName.WINDOW:
         return f"{size(transfer.window_bytes or 0.0)} per RTT of {figures.milliseconds(rtt.median_ms)}{streams}"

@@ -229,7 +229,7 @@ def buffer_advice(recording: Recording, end: str, wanted_bytes: float, present_b
 
 
 def _window_scaling(recording: Recording) -> str | None:
-    """Without window scaling at either end no window exceeds 64 kB."""
+    """Advice to enable window scaling at an end without it; no window exceeds 64 kB there."""
     for end in END_NAMES:
         host = recording.host(end)
         if host is not None and host.sysctls.get("net.ipv4.tcp_window_scaling") == "0":
@@ -240,7 +240,7 @@ def _window_scaling(recording: Recording) -> str | None:
 def _own_buffer(
     recording: Recording, sysctls: Mapping[str, str], end: str, name: str, wanted_bytes: float
 ) -> str | None:
-    """None unless the test set the buffer, or the receiver cannot grow it."""
+    """Advice on a buffer that the test set or the receiver cannot grow, else None."""
     if recording.window_bytes is not None:
         wanted, most = whole_bytes(wanted_bytes), f"net.core.{name}_max"
         allowed = _number(sysctls.get(most))
@@ -266,7 +266,7 @@ def _setting_advice(sysctls: Mapping[str, str], end: str, name: str, wanted_byte
 
 
 def _also(sysctls: Mapping[str, str], most: str, wanted: int) -> str:
-    """Programs that set their buffer themselves are bound by another sysctl."""
+    """Advice on the sysctl that bounds programs setting their own buffer."""
     allowed = _number(sysctls.get(most))
     if allowed is None or allowed >= wanted:
         return ""

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Throughputs of some tests."""
-
     tests: int
     min_bps: float
     max_bps: float

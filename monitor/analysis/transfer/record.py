@@ -21,8 +21,6 @@ class RecordingError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SenderInterval:
-    """An interval as the sender saw it."""
-
     start_s: float
     end_s: float
     sent_bytes: int
@@ -56,8 +54,6 @@ class TcpInfo:
 
 @dataclass(frozen=True, slots=True)
 class CoreUse:
-    """A CPU core during a test."""
-
     number: int
     busy_ratio: float
     softirq_ratio: float  # software interrupts (network)
@@ -65,8 +61,6 @@ class CoreUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostState:
-    """A host during a test."""
-
     sysctls: Mapping[str, str] = field(default_factory=dict)
     interface: str | None = None
     mtu_bytes: int | None = None
@@ -96,8 +90,6 @@ class TrainsResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """Data of a TCP test."""
-
     samples: tuple[SenderInterval, ...]
     arrivals: tuple[ReceiverInterval, ...] = ()
     omitted_s: float = 0.0  # first part, outside of the tool's figures
@@ -177,7 +169,7 @@ class IntervalSeries:
 
     @property
     def base_rtt_s(self) -> float:
-        """0 where unknown."""
+        """Base RTT, 0 where unknown."""
         return 0.0 if np.isnan(self.base_rtt_ms) else self.base_rtt_ms / 1000.0
 
 

@@ -53,7 +53,7 @@ class Signs:
 
     @property
     def resent_ratio(self) -> float:
-        """NaN where none was sent."""
+        """Share of segments sent again; NaN where none was sent."""
         return _ratio(self.resent_segments, self.sent_segments)
 
 
@@ -150,7 +150,7 @@ def _window_limited_ratio(series: IntervalSeries, steady: Bools) -> float:
 
 
 def _window_collapsed_ratio(series: IntervalSeries, steady: Bools, mss_bytes: int) -> float:
-    """A closed window counts too, where it had never been open before."""
+    """Share of time with a collapsed peer window; closed from the start counts too."""
     defined = steady & ~np.isnan(series.peer_window_bytes)
     largest = np.maximum.accumulate(np.nan_to_num(series.peer_window_bytes))
     collapsed = series.peer_window_bytes < np.maximum(COLLAPSED * largest, CLOSED_WINDOW_SEGMENTS * mss_bytes)
