@@ -13,7 +13,7 @@ ACTIONS: tuple[Action, ...] = ("added", "changed", "retired")
 
 @dataclass(frozen=True, slots=True)
 class MeshChange:
-    """Row written by an apply, with its changes, or its reuse after retirement."""
+    """Row written by an apply; `detail` has its changes, or that a retired row is used again."""
 
     action: Action
     kind: str

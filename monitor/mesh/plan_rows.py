@@ -63,8 +63,6 @@ class PlannedTest:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMeasurement:
-    """Test on a path."""
-
     path: PlannedPath
     test: PlannedTest
     is_beside_pings: bool  # a ping test from the same site measures the path too

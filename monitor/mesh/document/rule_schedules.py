@@ -87,8 +87,6 @@ def _schedules(document: MeshDocument) -> dict[tuple[str, str], _PingSchedule]:
 
 
 class PathPlaces:
-    """Places of the paths of a document."""
-
     def __init__(self, document: MeshDocument) -> None:
         self._site_of = {host.name: site.name for site in document.sites for host in site.hosts}
         groups: dict[str, set[str]] = {site.name: set() for site in document.sites}

@@ -79,8 +79,6 @@ def _usual_result_bytes(parameters: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeshKind:
-    """A kind of [[test]]."""
-
     kind: Kind
     entry: type[TestKeys]  # struct of its table in mesh.toml
     check_table: Callable[[Table], None] = _no_check  # reports problems between its keys
@@ -109,7 +107,7 @@ class MeshKind:
 
 
 def ends(measurement: PlannedMeasurement | TraceRequest) -> dict[str, object]:
-    """Address fields of a spec in a cycle."""
+    """Spec fields with the addresses and family of a path's ends."""
     path = measurement.path
     return {
         "address": path.destination.address_for(path.source),
@@ -157,8 +155,7 @@ def literal_or_none(address: str) -> str | None:
 def slot_maker(
     planned: type[msgspec.Struct], spec: type[msgspec.Struct]
 ) -> Callable[[Slot, PlannedSite, Mapping[str, str | None]], Any]:
-    """Returns the function `MeshKind.slot` of a kind with tests that a path's source sends and reports, with both ends'
-    addresses and secrets."""
+    """Make `MeshKind.slot` for tests that a path's source sends and reports, with both ends' addresses and secrets."""
 
     def make(slot: Slot, site: PlannedSite, secrets: Mapping[str, str | None]) -> Any:
         of_test = msgspec.convert({**slot.parameters, **both_ends(slot), **secrets}, spec)

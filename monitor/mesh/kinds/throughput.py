@@ -86,8 +86,6 @@ RateBps = Annotated[int, Meta(ge=100_000, le=400_000_000_000)]
 
 
 class ThroughputSettings(TransferKeys, frozen=True, kw_only=True):
-    """Settings of a throughput test."""
-
     rate_bps: RateBps | None = None
     pacing_bps: RateBps | None = None
 
@@ -144,7 +142,7 @@ class ThroughputEntry(TestKeys, TransferKeys, frozen=True, tag="throughput"):
 
     @property
     def meets_public_servers(self) -> bool:
-        """Whether a public server needs no agent."""
+        """Whether a public server may be an end without an agent."""
         return True
 
     @property

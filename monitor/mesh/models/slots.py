@@ -72,8 +72,6 @@ class Slot(models.Model):
 
 
 class SlotRequest(models.Model):
-    """Request of an on-demand slot."""
-
     slot = models.OneToOneField(Slot, on_delete=models.CASCADE, related_name="request", primary_key=True)
     asked_at = models.DateTimeField()
     asked_by = models.TextField()

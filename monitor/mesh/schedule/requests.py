@@ -141,7 +141,7 @@ def _trace_settings(path_ids: Iterable[int]) -> dict[int, dict[str, Any]]:
 
 
 def hand_out_pings(site_id: int, now: datetime, *, is_able: bool = True) -> tuple[OnDemandPing, ...]:
-    """Fetched pings for a site's agent; ended for an unable agent."""
+    """Mark requested pings as fetched and return them; end them for an agent unable to run them."""
     asked_after = now - timedelta(seconds=PINGS_TAKE_UP_S)
     rows = PingRun.objects.filter(path__source__site=site_id, ended_at=None, request__asked_at__gt=asked_after)
     if not is_able:
@@ -167,7 +167,7 @@ def hand_out_pings(site_id: int, now: datetime, *, is_able: bool = True) -> tupl
 
 
 def hand_out_traces(site_id: int, now: datetime, *, is_able: bool = True) -> tuple[OnDemandTrace, ...]:
-    """Fetched traces for a site's agent; none for an unable agent."""
+    """Mark requested traces as fetched and return them; none for an agent unable to run them."""
     asked_after = now - timedelta(seconds=TRACES_TAKE_UP_S)
     rows = TraceRequest.objects.filter(path__source__site=site_id, asked_at__gt=asked_after)
     requests = list(rows.select_related(*_HOSTS).order_by("pk")) if is_able else []
@@ -241,7 +241,7 @@ def _with_runs(request: PingRequest, now: datetime) -> PingRequest:
 
 
 def _end_if_overdue(run: PingRun, now: datetime) -> None:
-    """Mark as ended, unsaved: reports before `REPORTED_BY_S` still count."""
+    """Mark an overdue run as ended, unsaved: reports before `REPORTED_BY_S` still count."""
     age_s = (now - run.asked_at).total_seconds()
     if run.outcome is None and run.fetched_at is None and age_s > PINGS_TAKE_UP_S:
         run.outcome, run.detail = NOT_TAKEN_UP, f"the agent did not ask for its plan within {PINGS_TAKE_UP_S} s"

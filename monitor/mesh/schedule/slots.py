@@ -65,7 +65,8 @@ def plan_slots(now: datetime, *, waits_for_agents: bool = False) -> SlotPlan:
 
 
 def plan_locked(now: datetime, owed: Owed = frozenset(), awaited: Collection[int] = frozenset()) -> SlotPlan:
-    """As `plan_slots`, with the lock held; `owed` periods lost their slots, `awaited` sites' agents never came."""
+    """As `plan_slots`, with the lock held; `owed` periods lost their slots, agents of `awaited` sites have never
+    reported."""
     arrangement = arrangement_at(now, owed, awaited)
     if not arrangement.placements and not arrangement.moved:
         return SlotPlan()
@@ -111,7 +112,7 @@ def _time(seconds: int) -> datetime:
 
 
 def _sites_awaited() -> frozenset[int]:
-    """Sites with an agent that has never come."""
+    """Sites with an agent that has never reported."""
     came = Q(agent_tokens__held_since__isnull=False)
     return frozenset(Site.objects.in_use().filter(has_agent=True).exclude(came).values_list("pk", flat=True))
 
