@@ -13,7 +13,7 @@ class TableName(models.TextChoices):
 
 
 class LoadedTable(models.Model):
-    """Compressed by `address_table.pack`."""
+    """An address table, compressed by `address_table.pack`."""
 
     name = models.TextField(primary_key=True, choices=TableName)
     version = models.UUIDField(default=uuid.uuid4, help_text="Different after each load.")

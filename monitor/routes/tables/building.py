@@ -103,7 +103,7 @@ def _as_arrays(family: int, boundaries: Iterable[tuple[int, int]]) -> Starts:
 
 
 def build(ipv4: Starts, ipv6: Starts, entries: list[Entry]) -> AddressTable:
-    """Sort the entries of disjoint ranges by AS number; entry 0 stays."""
+    """Build a table of disjoint ranges, with entries sorted by AS number; entry 0 stays."""
     order = [UNKNOWN, *sorted(range(1, len(entries)), key=lambda number: entries[number].asn or 0)]
     new_numbers = np.empty(len(entries), np.uint32)
     new_numbers[order] = np.arange(len(entries), dtype=np.uint32)
