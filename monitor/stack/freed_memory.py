@@ -11,7 +11,7 @@ _given_back_s = -EVERY_S
 
 
 def give_back() -> None:
-    """At most every `EVERY_S`, as it takes milliseconds; nothing with another C library."""
+    """Return freed memory, at most every `EVERY_S`, as it takes milliseconds; do nothing with another C library."""
     global _given_back_s
     now_s = time.monotonic()
     if now_s - _given_back_s >= EVERY_S and hasattr(_libc, "malloc_trim"):

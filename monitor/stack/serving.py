@@ -25,7 +25,7 @@ forwarder_headers = ""
 
 
 def on_starting(server: _Any) -> None:
-    """Before the server listens: end it if the database is from a later release."""
+    """End the server before it listens, if the database is from a later release."""
     from monitor.archive.upkeep.releases import end_at_a_later_release
 
     end_at_a_later_release("web server")
@@ -40,12 +40,12 @@ def when_ready(server: _Any) -> None:
 
 
 def post_worker_init(worker: _Any) -> None:
-    """In each worker, before its first request."""
+    """Warm up each worker before its first request."""
     from monitor.web import warm
 
     warm.warm_up()
 
 
 def post_request(worker: _Any, req: _Any, environ: dict[str, _Any], resp: _Any) -> None:
-    """After each request: its token counts the connection from now on."""
+    """After each request, let its token count the connection."""
     req.token = environ.get(_VALID_TOKEN)

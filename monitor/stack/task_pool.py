@@ -17,7 +17,7 @@ ALERT_THREADS = 2
 
 
 class TaskPool(ThreadsPool):
-    """`limit` threads for everything but alerts, and `ALERT_THREADS` for those."""
+    """Pool of `limit` threads, and `ALERT_THREADS` more for alerts alone."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
