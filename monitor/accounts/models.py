@@ -48,7 +48,7 @@ class ReadLimit(models.Model):
 
 
 class SingleSignOnIdentity(models.Model):
-    """The name may change at the provider, the subject does not."""
+    """A user's identity at a provider; its subject never changes."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="single_sign_on"

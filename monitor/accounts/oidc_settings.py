@@ -21,7 +21,7 @@ ROLES = ("operator", "viewer")
 
 @dataclass(frozen=True, slots=True)
 class GroupRole:
-    """Limited to these groups of the mesh, if any."""
+    """Role of a provider's group, limited to `mesh_groups` if any."""
 
     group: str
     role: str

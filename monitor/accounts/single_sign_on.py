@@ -43,7 +43,7 @@ BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 
 class SignOnError(Exception):
-    """The message is for the user."""
+    """The login failed; the message is for the user."""
 
 
 class ProviderDown(SignOnError):
