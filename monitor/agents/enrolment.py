@@ -42,7 +42,7 @@ return wrong
 
 
 class CodeRefused(Exception):
-    """The message has the reason."""
+    """The code is not valid; the message says why."""
 
 
 def issue_code(site_id: int, now: datetime, *, lifetime: timedelta = LIFETIME, replaces_tokens: bool = False) -> str:

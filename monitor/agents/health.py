@@ -177,7 +177,7 @@ def _note_clock_off(site_id: int, off: ClockOff) -> None:
 
 
 class Iperf3OfSites(Mapping[int, str]):
-    """Version by site id, of agents that reported it; read on first use."""
+    """iperf3's version by site id, where agents reported it; read on first use."""
 
     @cached_property
     def _versions(self) -> dict[int, str]:

@@ -29,7 +29,7 @@ class SecondAgent:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """None before a token's first use."""
+    """A token and its instance, None before first use."""
 
     pk: int
     instance: str | None

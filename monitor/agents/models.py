@@ -45,7 +45,7 @@ class EnrolmentCode(models.Model):
 
 
 class AgentHealth(models.Model):
-    """At its newest accepted delivery."""
+    """Health of a site's agent at its newest accepted delivery."""
 
     site = models.OneToOneField("mesh.Site", on_delete=models.PROTECT, primary_key=True, related_name="+")
     accepted_at = models.DateTimeField()
@@ -64,7 +64,7 @@ class AgentHealth(models.Model):
 
 
 class ClockOffPeriod(models.Model):
-    """Period, inclusive, by the site's clock, while that clock was up to `offset_s` ahead of the centre's."""
+    """Inclusive period, by the site's clock, when that clock was up to `offset_s` ahead of the centre's."""
 
     site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="+")
     since = models.DateTimeField()
