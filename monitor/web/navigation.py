@@ -10,7 +10,7 @@ from django.urls import reverse
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Pages that need a login everywhere are shown to those who are logged in."""
+    """A page in the header; with `needs_login`, only for readers who are logged in."""
 
     name: str
     label: str

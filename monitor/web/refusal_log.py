@@ -30,7 +30,7 @@ class LineLimit:
         self._lock = threading.Lock()
 
     def unlogged_before(self, kind: str) -> int | None:
-        """Lines of this kind left out since the last; None where this is left out too."""
+        """Count lines of this kind left out since the last line; None where this line is left out too."""
         now_s = time.monotonic()
         with self._lock:
             state = self._kinds.setdefault(kind, _Kind(MOST_AT_ONCE, now_s))

@@ -37,7 +37,8 @@ Value = float | None
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """Picture, empty for a single value, and newest value in words: test at `at`, or packets from `at` to `until`."""
+    """Picture, empty for a single value, with the newest value in words: of a test at `at`, or of packets from `at` to
+    `until`."""
 
     svg: SafeString
     what: str
@@ -95,7 +96,7 @@ def of_sites(now: datetime, site_ids: Collection[int], sites: int) -> dict[int, 
 
 @dataclass(frozen=True, slots=True)
 class _EarlierHours:
-    """Without the last two hours: their results may be on their way."""
+    """Rows of all hours but the last two, whose results may be on their way."""
 
     until: datetime
     rows: list[HourOfSite]
@@ -122,7 +123,8 @@ def of_tests(path_ids: Sequence[int], now: datetime) -> dict[int, Trend]:
 
 
 def of_incidents(incidents: Sequence[Incident], now: datetime) -> dict[int, Trend]:
-    """Figure of each worst path, to the incident's end or now; of whole hours, so it differs from the title's."""
+    """Trend of each incident's worst path, to its end or now; hours are whole, so it differs from the title's
+    figure."""
     of_tests, of_pings, are_rtts = [], [], []
     for incident in incidents:
         finding = worst_finding(incident)

@@ -33,7 +33,7 @@ LONGEST_S = 120
 
 
 class BundleError(Exception):
-    """The message has the reason."""
+    """The bundle or a layout cannot be made; the message says why."""
 
 
 def wheel_version() -> str:
@@ -47,7 +47,7 @@ def bundle_version() -> str:
 
 
 def bundle_gzip() -> bytes:
-    """Raises `BundleError`."""
+    """Return the bundle, made at first use. Raises `BundleError`."""
     path = settings.DATA_DIR / "web" / f"vega-{bundle_version()}.js.gz"
     if not path.exists():
         write_whole(path, gzip.compress(_make().encode(), compresslevel=9, mtime=0))

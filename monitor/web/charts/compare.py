@@ -51,7 +51,7 @@ _FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class PathData:
-    """Loss is in longer steps, estimates are hourly."""
+    """A path's data: `pooled` has its loss in longer steps, `hours` its estimates."""
 
     series: Series
     pooled: Series

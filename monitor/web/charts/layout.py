@@ -195,8 +195,8 @@ def when(field: str = "t", title: str = "from") -> alt.Tooltip:
 
 
 def background_layer(*kinds: Absence, lane_px: int | None = None) -> list[alt.Chart]:
-    """Incidents, absences with labels, then change lines; signs are in the lane of `lane_px` at the top, or above the
-    chart."""
+    """Layers of incidents, absences with labels, and change lines; signs are in the lane of `lane_px` at the top, or
+    above the chart."""
     place: dict[str, Any] = (
         {"baseline": "bottom", "y": 0} if lane_px is None else {"baseline": "middle", "y": lane_px // 2}
     )

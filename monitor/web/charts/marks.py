@@ -17,7 +17,7 @@ LABEL_SHARE = 0.07
 
 
 class Absence(StrEnum):
-    """Why RTTs are missing; the value is its style."""
+    """Why RTTs are missing; the value names the style."""
 
     NO_DATA = "no-data"
     OWN_TEST = "own-test"
@@ -60,7 +60,7 @@ def epoch_ms(at: datetime) -> int:
 
 
 def span_rows(spans: Iterable[LabelledSpan], window: TimeAxis) -> list[Row]:
-    """Cut to the window; wide spans are labelled."""
+    """Rows of spans, cut to the window; wide spans are labelled."""
     whole = window.until - window.since
     rows = []
     for span in spans:

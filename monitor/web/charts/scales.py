@@ -38,7 +38,7 @@ class Scale:
 
 
 def linear_scale(low: float, high: float) -> Scale:
-    """A little wider than the values; ticks at multiples of 1, 2 or 5 times a power of ten."""
+    """Scale a little wider than the values, with ticks at multiples of 1, 2 or 5 times a power of ten."""
     if not high > low:
         low, high = 0.98 * low, 1.02 * high if high > 0 else 1.0
     low, high = max(0.0, low - PADDING * (high - low)), high + PADDING * (high - low)

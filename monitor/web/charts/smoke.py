@@ -53,7 +53,7 @@ HEADROOM = 1.2
 def smoke_chart(
     series: Series, tests: Iterable[ThroughputPoint], window: TimeAxis, own_tests: Sequence[datetime] = ()
 ) -> Spec:
-    """`own_tests` are steps lost to our throughput tests."""
+    """Chart of RTT and loss; `own_tests` are steps lost to our throughput tests."""
     spans = absences(series, window, own_tests)
     datasets: dict[str, list[Row]] = {
         "steps": step_rows(series, _step_row),
@@ -81,7 +81,7 @@ def loss_step(lost: int, sent: int) -> int:
 
 
 def rtt_scale(series: Series) -> Scale:
-    """From the smallest RTT to SmokePing's headroom above the largest median, or the largest RTT if less."""
+    """Scale from the smallest RTT to SmokePing's headroom above the largest median, or to the largest RTT if less."""
     measured = [point for point in series.points if point.rtt_median_ms is not None]
     if not measured:
         return Scale(0.0, 1.0, ())

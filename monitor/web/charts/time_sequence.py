@@ -44,7 +44,7 @@ def empty_chart() -> Spec:
 
 
 def _acks(plot: TimeSequence) -> Iterator[Row]:
-    """Acknowledged bytes."""
+    """Rows of acknowledged bytes; the line breaks where captured packets are missing."""
     # Lines break at packets not captured: their time of acknowledgement is unknown.
     last: AckPoint | None = None
     for point in plot.acks:

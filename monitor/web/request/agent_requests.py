@@ -1,7 +1,5 @@
-"""Answer agents' frequent requests without the middleware of pages, which costs ten times the request.
-
-Agents need only refusal in the clear, and compressed plans. Other requests go Django's whole way, to the same views.
-"""
+"""Answer agents' frequent requests without the middleware of pages, which costs ten times the request. Agents need only
+compressed plans, and refusal of plain HTTP. Other requests go through all of Django, to the same views."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def not_found(request: HttpRequest, exception: Http404) -> HttpResponse:
 
 
 def failed(request: HttpRequest) -> HttpResponse:
-    """Called while the exception is being handled."""
+    """Answer 500, or 503 where database or cold files fail; called while the exception is handled."""
     if isinstance(sys.exc_info()[1], (OperationalError, InterfaceError)):
         response = error_answer(request, 503, "Temporarily unavailable", NO_DATABASE)
         response.headers["Retry-After"] = str(RETRY_AFTER_S)

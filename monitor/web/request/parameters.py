@@ -71,7 +71,7 @@ def text(request: HttpRequest, name: str) -> str | None:
 def options(
     request: HttpRequest, name: str, labelled: list[tuple[str, Any]], chosen: object, *, without: tuple[str, ...] = ()
 ) -> list[Option]:
-    """Change a parameter, and drop the parameters of `without`."""
+    """Options that set the parameter `name` and drop those in `without`."""
     others = {key: value for key, value in kept(request).items() if key not in without}
     return [
         Option(label, urlencode({**others, name: value}, doseq=True), chosen=value == chosen)

@@ -22,7 +22,7 @@ NO_DEVICES = ", ".join(
 
 
 class PermissionsPolicy:
-    """No page of ours asks for a device of the browser."""
+    """Deny pages the browser's devices: none asks for them."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

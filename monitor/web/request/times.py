@@ -46,7 +46,7 @@ def _with_zone(at: datetime, pattern: str) -> str:
 
 
 def day_second(at: datetime) -> str:
-    """Time of this year: "11-22 10:00:12 UTC"."""
+    """Time within a year: "11-22 10:00:12 UTC"."""
     return _with_zone(at, "%m-%d %H:%M:%S")
 
 

@@ -43,7 +43,7 @@ class ShownPeriod:
 
     @property
     def words(self) -> str:
-        """`in the last day`."""
+        """`the last day`, or `the time from 12:00 to 13:00 UTC`."""
         if self.period is not None:
             return f"the last {self.period}"
         return f"the time from {times.span(self.since, self.until)}"

@@ -80,7 +80,7 @@ def excluded_packets() -> str:
 
 @register.simple_tag
 def age(at: datetime, now: datetime) -> SafeString:
-    """A script keeps counting it; on paper with the time."""
+    """Age that a script keeps counting; on paper, the time."""
     return format_html(
         '<time datetime="{}" data-age data-at="{}">{}</time>', at.isoformat(), times.minute(at), times.age(at, now)
     )
@@ -88,7 +88,7 @@ def age(at: datetime, now: datetime) -> SafeString:
 
 @register.simple_tag
 def trend_time(trend: Trend, now: datetime) -> SafeString:
-    """Age of a test, begin of the running hour, or the hour."""
+    """Age of a test, `since` the running hour began, or the hour."""
     if trend.until is None:
         return age(trend.at, now)
     if trend.until > now:
@@ -191,7 +191,7 @@ def database_troubles() -> list[trouble.DatabaseTrouble]:
 
 
 class Current:
-    """Read once, when first needed."""
+    """State of mesh and summaries, read once, when first needed."""
 
     def __init__(
         self,
@@ -226,7 +226,7 @@ class Current:
 
 @register.simple_tag(takes_context=True)
 def current_state(context: Context) -> Current:
-    """Error pages have neither request nor database."""
+    """State for a page; error pages have neither request nor database."""
     grid, state, fresh = (context.get(name) for name in ("grid", "state", "fresh"))
     if isinstance(grid, Grid) and fresh is None:
         fresh = grid.fresh

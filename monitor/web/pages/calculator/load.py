@@ -41,7 +41,7 @@ class LossField(forms.FloatField):
 
 
 class CalculatorForm(forms.Form):
-    """Named as the command's options."""
+    """Fields named as the command's options."""
 
     rtt_ms = forms.FloatField(label="RTT", help_text="ms, median")
     rtt_p10_ms = forms.FloatField(label="RTT 10th percentile", help_text="ms, for the interval", required=False)

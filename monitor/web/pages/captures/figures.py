@@ -51,7 +51,7 @@ def captures_view(captures: Sequence[EndCapture], sender: str, receiver: str) ->
 
 
 def stream_rows_of(findings: CaptureFindings) -> tuple[tuple[str, str], ...]:
-    """Figures by label; several streams come first all together."""
+    """Figures of the first stream by label, after a count of all if there are several."""
     if findings.figures is None:
         return ()
     rows = tuple(capture_rows(findings.figures))

@@ -42,7 +42,7 @@ PCAP_TYPE = "application/vnd.tcpdump.pcap"
 
 @dataclass(frozen=True, slots=True)
 class FileView:
-    """Streams with the most data, and omissions."""
+    """The file's streams with the most data; `note` says what was left out."""
 
     name: str
     streams: tuple[FileStream, ...]

@@ -19,7 +19,7 @@ from monitor.web.pages.centres.load import load_centres
 
 @require_safe
 def centres_page(request: HttpRequest) -> HttpResponse:
-    """Other centres are for readers without limits who logged in, or work on this machine."""
+    """Show other centres only to readers without limits who are logged in or on this machine."""
     if not settings.OTHER_CENTRES:
         raise Http404(f"There is no other centre: {VARIABLE} is empty. Write {FORM}.")
     now = timezone.now()

@@ -44,7 +44,7 @@ TOO_FEW = "too few"
 
 
 def measure_of_grid(grid: Grid) -> MetricFormat:
-    """Format of the metric, or bands over its values without lower bounds and old figures."""
+    """Format of the metric, with bands over the grid's values except lower bounds and old figures."""
     values = (
         path.value
         for path in grid.figures
@@ -188,7 +188,7 @@ def _now(track: Track | None) -> LossSegment | None:
 
 
 def sentence(grid: Grid, path: PathFigures) -> str:
-    """Cell in words: current, counts of the time shown, STAMP's directions."""
+    """A cell in words: its present, the counts of the time shown, and STAMP's directions."""
     tags = [
         *(["IPv6"] if path.family == 6 else []),
         *([] if path.measured_by is None else [f"by {path.measured_by}"]),

@@ -42,7 +42,7 @@ def chosen_view(request: HttpRequest) -> GridView:
 
 
 def options_of_view(request: HttpRequest, view: GridView, *, is_compact: bool, may_choose: bool) -> dict[str, Any]:
-    """Choices, and fields that the name filter keeps. Readers choose cells where both forms fit."""
+    """Choices of the view, and fields that the name filter keeps; `may_choose` offers both forms of cells."""
     kept = [(name, value) for name, values in parameters.kept(request).items() for value in values if name != "name"]
     return {
         "orders": parameters.options(request, "order", ORDERS, view.order, without=("fold",)),

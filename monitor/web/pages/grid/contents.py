@@ -56,7 +56,7 @@ class GridContents:
         )
 
     def version(self, cells: Sequence[str]) -> str:
-        """Name of these cells; the layout's part precedes the dash."""
+        """Version of these cells: a digest of the axes, a dash, a digest of the cells."""
         lines = [(line.name, line.is_folded) for line in (*self.layout.rows, *self.layout.columns)]
         axes = repr((lines, len(self.layout.rows), self.is_drawn, self.is_compact))
         return f"{_digest(axes)}-{_digest('|'.join(cells))}"

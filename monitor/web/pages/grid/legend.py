@@ -31,7 +31,7 @@ WITH_TRACKS = (Metric.LOSS, Metric.RTT_MEDIAN)
 
 @dataclass(frozen=True, slots=True)
 class LegendEntry:
-    """Without a class a sentence alone."""
+    """An entry without `style` is a sentence alone."""
 
     style: str
     sample: str

@@ -65,7 +65,7 @@ def body_html(layout: GridLayout, cells: Sequence[str], unfolding: Mapping[str, 
 
 
 def line_link(line: GridLine, unfolding: Mapping[str, str]) -> SafeString:
-    """Link a name to the site, or to unfold the place."""
+    """Link a name to its site, or a folded place to its unfolded grid."""
     name = escape(line.name)
     if line.is_folded:
         return mark_safe(f'<a href="?{escape(unfolding.get(line.place, ""))}">▸ {name}</a>')

@@ -60,7 +60,7 @@ def shows_sites(request: HttpRequest) -> bool:
 
 
 def shows_places(request: HttpRequest, places: SitePlaces, most_cells: int | None = None) -> bool:
-    """Whether the address chooses no grid of sites, or too many."""
+    """Whether the address chooses no grid of sites, or more than `most_cells`."""
     number = _rows_and_columns(request, places)
     return number is None or number > (MOST_CELLS if most_cells is None else most_cells)
 

@@ -67,7 +67,7 @@ class IncidentDirectionView:
 
     @property
     def left_out(self) -> str:
-        """Time of the onset; neither column has its packets."""
+        """Span of the onset; its packets are in neither column."""
         ends = self.direction.left_out
         return "" if ends is None else f"{times.clock_second(ends[0])} to {times.clock_second(ends[1])}"
 

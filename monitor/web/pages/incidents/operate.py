@@ -37,7 +37,7 @@ MESH = "mesh"
 
 
 class ScopeForm(forms.Form):
-    """`paths` can be chosen besides sites and groups."""
+    """A form's scope and reason; `paths` can be chosen besides sites and groups."""
 
     scope = forms.ChoiceField(label="scope")
     reason = forms.CharField(label="reason", max_length=1000, required=False, strip=True)

@@ -114,7 +114,7 @@ def _spans(incidents: Sequence[Incident], now: datetime) -> tuple[LabelledSpan, 
 def axis_since(
     path_id: int, since: datetime, until: datetime, series: Series, tests: Sequence[ThroughputPoint]
 ) -> datetime:
-    """The path's first data, if the period begins before."""
+    """Begin of the axis: the path's first data, if the period begins before."""
     begun = [point.at for point in series.points[:1]] + [test.at for test in tests[:1]]
     first = min(*begun, until - LEAST_AXIS) if begun else since
     if first <= since:

@@ -12,7 +12,7 @@ from monitor.web.pages.path.load import PathView
 
 
 class PathTab(StrEnum):
-    """Values stand in addresses."""
+    """Values are parts of addresses."""
 
     TESTS = "tests"
     DIRECTIONS = "directions"
@@ -63,7 +63,7 @@ def tab_links(request: HttpRequest, view: PathView, routes: int, sweeps: int) ->
 
 
 def absent_tabs(view: PathView, routes: int, sweeps: int) -> set[PathTab]:
-    """Directions without STAMP, routes without traces, settings without scheduled sweep."""
+    """Tabs to leave out: directions without STAMP, routes without traces, settings without a scheduled sweep."""
     there = {
         PathTab.DIRECTIONS: view.directions is not None,
         PathTab.ROUTES: routes > 0,

@@ -1,9 +1,5 @@
-"""CSV downloads of a path: intervals, bursts, directions, STAMP cycles, throughput tests, results of a kind, changes,
-and routes.
-
-A CSV has a column for each field of its record. Times are UTC, figures unrounded in the units of their names, outcomes
-in the words of the pages; unknown values are empty.
-"""
+"""CSV downloads of a path, with a column for each field of their record. Times are UTC, figures unrounded in the units
+of their names, outcomes in the words of the pages; unknown values are empty."""
 
 from __future__ import annotations
 

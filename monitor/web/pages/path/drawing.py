@@ -53,7 +53,7 @@ def path_charts(
 
 
 def chart_specs(data: ChartData) -> dict[str, Spec]:
-    """Rows are many times the page's bytes, so the page comes without."""
+    """Specs with rows, fetched apart: they are many times the page's bytes."""
     return {
         "rtt-spec": smoke_chart(data.series, data.tests, data.window, data.own_tests),
         "throughput-spec": throughput_chart(data.hours, data.tests, data.window),

@@ -135,7 +135,7 @@ class OnDemandProgress:
 
     @property
     def duration_s(self) -> int:
-        """Length without set-up."""
+        """Length of the throughput test without set-up, 0 without a test."""
         return 0 if self.throughput is None else int(self.throughput.parameters.get("duration_s", 0))
 
     @property

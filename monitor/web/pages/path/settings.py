@@ -23,7 +23,7 @@ class RateRow:
 
 @dataclass(frozen=True, slots=True)
 class HoursRow:
-    """The best setting, or candidates."""
+    """The best setting in some hours, or candidates until it is proven."""
 
     hours: str
     is_proven: bool

@@ -55,13 +55,13 @@ class PartUsage:
 
     @property
     def short(self) -> str:
-        """2 of 6 paths."""
+        """`2 of 6 paths`."""
         bad = self.counts.get(self.worst, 0)
         return f"{figures.count(bad)} of {_paths(self.paths)}" if self.sign else _paths(self.paths)
 
     @property
     def sentence(self) -> str:
-        """2 of 6 paths through it have problems."""
+        """`2 of 6 paths through it have problems.`"""
         return f"{self._of_state(self.worst)}."
 
     def _of_state(self, state: PathState) -> str:
@@ -98,7 +98,7 @@ class PartRow:
 
 @dataclass(frozen=True, slots=True)
 class LinkRow:
-    """Its routes may have silent hops between."""
+    """A link between two parts; with `has_gap`, routes have silent hops between."""
 
     near: GraphPart
     far: GraphPart
@@ -144,7 +144,7 @@ class DrawnLink:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Worst first; a drawing too large is empty."""
+    """Parts and links, worst first; too large a drawing is left out."""
 
     parts: list[PartRow]
     links: list[LinkRow]

@@ -27,7 +27,7 @@ NO_REGION = "other sites"
 
 @dataclass(frozen=True, slots=True)
 class RouteFilter:
-    """None for all."""
+    """Filters of the page; None is no filter."""
 
     site: str | None = None
     asn: int | None = None

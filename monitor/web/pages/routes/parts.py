@@ -21,7 +21,7 @@ PREFIX_BITS = {4: 24, 6: 48}
 
 
 class PartKind(StrEnum):
-    """Keys of parts begin with it."""
+    """Kind of a part; a part's key begins with it."""
 
     SITE = "site"
     REGION = "region"

@@ -19,7 +19,7 @@ PERIODS = (HistoryPeriod.DAY, HistoryPeriod.WEEK, HistoryPeriod.MONTH)
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Place and height, of 100 each."""
+    """Place and height of a bar, in percent."""
 
     left: float
     height: float

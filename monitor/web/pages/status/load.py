@@ -72,7 +72,7 @@ class PublicIncident:
 
 @dataclass(frozen=True, slots=True)
 class PublicMaintenance:
-    """At present, or next."""
+    """Maintenance at present or next."""
 
     place: str
     begins_at: datetime

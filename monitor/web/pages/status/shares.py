@@ -34,7 +34,7 @@ EARLIER_NEW_FOR, EARLIER_SHOWN_FOR = timedelta(minutes=10), timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class StepShares:
-    """By site and step."""
+    """Shares by site and step."""
 
     incident: dict[Key, float] = field(default_factory=dict)
     measured: dict[Key, float] = field(default_factory=dict)
@@ -113,7 +113,7 @@ def _shares(
 
 
 def _load_earlier(days: Sequence[datetime], hours: Sequence[datetime], now: datetime) -> _Earlier:
-    """All but the last two days and hours."""
+    """Count all but the last two days and hours."""
     # Results of these may still be on their way.
     day, hour = days[-2], max(hours[0], hours[-1] - timedelta(hours=1))
     hourly = measured_shares(UptimeStep.HOUR, hours[0], hour, now) if hours[0] < hour else []

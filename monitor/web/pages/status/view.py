@@ -40,7 +40,7 @@ def status_page(request: HttpRequest) -> HttpResponse:
 
 
 def make_early() -> None:
-    """Many sites' bars take seconds for a first reader."""
+    """Make the page in advance: many sites' bars would take the first reader seconds."""
     now = timezone.now()
     _pages.load_early(None, now, lambda: _made(now))
 

@@ -149,7 +149,7 @@ def _figures_of(query: TableQuery, now: datetime, sizes: tuple[int, ...]) -> _Fi
 
 
 def _lacks_since(query: TableQuery, read_at: datetime, now: datetime) -> datetime | None:
-    """Since when the latest column lacks results, beyond the last minute's."""
+    """Since when the latest column lacks results; None within the usual lag."""
     since = freshness.table_lacks_since(query.metric, query.tick, now)
     if since is not None:
         return min(since, read_at)

@@ -13,7 +13,7 @@ from monitor.web.labels import outcome_label
 
 @dataclass(frozen=True, slots=True)
 class CapacityView:
-    """Both are None without any measurement for `CAPACITY_HOLDS`."""
+    """Newest measured capacity, and newest failure since; both None without a test in `CAPACITY_HOLDS`."""
 
     measured: Point | None  # newest measurement with a capacity
     newest: Point | None  # later measurement without

@@ -50,7 +50,7 @@ class HopRow:
 
     @property
     def loss(self) -> str:
-        """Loss, empty without probes or any reply: that says nothing."""
+        """Loss as text; empty without probes or without any reply."""
         if self.figures is None or self.figures.is_silent:
             return ""
         return "0" if not self.figures.lost else figures.percent(self.figures.lost / self.figures.sent)

@@ -102,7 +102,7 @@ def route_rows(
 
 
 def as_path(hops: Iterable[str | None], names: Mapping[str, HopName]) -> str:
-    """AS 20965 GEANT → (unknown) → AS 513 CERN, with silent hops between two. Empty if no AS is known."""
+    """Text such as `AS 20965 GEANT → (unknown) → AS 513 CERN`, with silent hops between; empty if no AS is known."""
     texts: list[str] = []
     is_after_gap = False
     for hop in hops:
