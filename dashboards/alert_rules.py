@@ -33,7 +33,7 @@ class GrafanaRule:
 
 
 def rules() -> list[GrafanaRule]:
-    """No data is OK for incidents, but alerts for the centre's heartbeat."""
+    """Without data, rules of incidents are OK, and the rule of the centre's heartbeat alerts."""
     system = {"soundings": "system"}
     return [
         GrafanaRule(

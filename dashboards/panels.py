@@ -163,7 +163,7 @@ def _annotation(name: str, query: str, icon_colour: str) -> dashboard_builder.An
 
 
 def stat(title: str, description: str, query: str, units: Mapping[str, str], limits: Mapping[str, Properties]) -> Stat:
-    """`units` by column; `limits` colour figures."""
+    """Figures by column; `units` gives their units, `limits` their colours."""
     panel = (
         Stat()
         .title(title)

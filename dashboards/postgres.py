@@ -63,11 +63,9 @@ MATRICES = {
 
 
 def sql(name: str, direction: Direction = "forward") -> str:
-    """The text of `sql/NAME.sql`, or of a query of `MATRICES`, with its comment, which the panel's editor shows.
-
-    `{late_after_min}` is the time without a delivery after which an agent is late; `{path}` is the ID of the selected
-    path, or of its reverse path.
-    """
+    """Text of `sql/NAME.sql`, or of a query of `MATRICES`, with its comment, which the panel's editor shows.
+    `{late_after_min}` is when an agent is late without a delivery, `{path}` the ID of the selected path, or of its
+    reverse path."""
     text = (SQL_DIR / f"{'matrix' if name in MATRICES else name}.sql").read_text(encoding="utf-8").strip()
     parts = {"late_after_min": str(LATE_AFTER_MIN), "path": _PATH_ID[direction], **MATRICES.get(name, {})}
     # Not str.format: Grafana's variables are in braces too.

@@ -81,7 +81,7 @@ def _bare_table(title: str, description: str, text: str, *, height: int, span: i
 
 
 def _set_custom(panel: Table, custom: dict[str, object]) -> None:
-    """Set the defaults' `custom`."""
+    """Set the custom options of the panel's field defaults."""
     # The SDK cannot write it otherwise.
     config = panel.build().field_config
     assert config is not None
