@@ -68,7 +68,7 @@ def _pins(text: str) -> Iterator[Requirement]:
 
 
 def resolve(text: str, target: Target) -> str | None:
-    """Return None, or pip's reason."""
+    """Return pip's reason if the pins do not resolve, else None."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "requirements.txt")
         file.write_text(selected(text, target))
@@ -89,7 +89,7 @@ def resolve(text: str, target: Target) -> str | None:
 
 
 def main() -> int:
-    """Exit status 1 if one fails."""
+    """Return exit status 1 if a target does not resolve."""
     text, failed = (TOP / "requirements.txt").read_text(), False
     for target in TARGETS:
         reason = resolve(text, target)

@@ -57,7 +57,7 @@ class TableReference:
 
     @property
     def keys(self) -> list[Key]:
-        """Keys with values; tables in it are tables of their own."""
+        """Keys with plain values; nested tables are tables of their own."""
         tag = [] if self.tag is None else [self.tag]
         return [*tag, *(key for key in keys_of(self.struct).values() if not key.tables)]
 
@@ -164,7 +164,7 @@ def main(arguments: list[str]) -> int:
 
 
 def meaning(table: TableReference, key: Key) -> str:
-    """The selecting key's description is its struct's."""
+    """Description of a key as a sentence; a tag has its struct's docstring."""
     if key == table.tag:
         return (table.struct.__doc__ or "").partition("\n")[0]
     ending = "" if key.meaning.endswith(".") else "."
