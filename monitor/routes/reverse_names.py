@@ -111,7 +111,7 @@ def system_name(address: str) -> Resolution:
 def resolve(
     addresses: Collection[str], deadline: Deadline, look_up: Callable[[str], Resolution] = system_name
 ) -> dict[str, Resolution]:
-    """Resolve in parallel; leave out addresses without a result at the deadline."""
+    """Resolve in parallel; addresses without a result at the deadline are `NOT_ANSWERED`."""
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     for address in addresses:
         waiting.put(address)
