@@ -72,7 +72,7 @@ def require_passwords(directory: Path) -> None:
 
 
 def make_application_role(connection: psycopg.Connection, directory: Path) -> None:
-    """Create the application's role if missing, with a new password."""
+    """Create the application's role if missing, and set a new password."""
     set_role(connection, APPLICATION, new_password(directory, APPLICATION))
 
 

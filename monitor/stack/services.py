@@ -116,7 +116,7 @@ class Stack:
         (folder / "limits.toml").write_text(limits)
 
     def start_database(self) -> None:
-        """Start PostgreSQL and migrate its schema, unless SOUNDINGS_DATABASE_URL names a server."""
+        """Start PostgreSQL, unless SOUNDINGS_DATABASE_URL names a server; migrate the schema."""
         if environment.read("SOUNDINGS_DATABASE_URL"):
             self._step("postgres", "as set in SOUNDINGS_DATABASE_URL")
         else:
@@ -215,7 +215,7 @@ class Stack:
         self.manage("site", "token", *sites, "--out-dir", str(self.data / "sites"))
 
     def home_site(self) -> str | None:
-        """Home site of the applied mesh; None where missing."""
+        """Home site of the applied mesh, None where missing; renames its folder after the site was renamed."""
         url = self.environment.get("SOUNDINGS_DATABASE_URL") or environment.read("SOUNDINGS_DATABASE_URL")
         with psycopg.connect(url) as connection:
             row = connection.execute(
