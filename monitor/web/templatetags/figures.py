@@ -114,7 +114,7 @@ def incident_lasted(incident: Incident, now: datetime) -> str:
 
 @register.simple_tag
 def incident_so_far(incident: Incident, now: datetime) -> SafeString:
-    """Duration, or since when the incident only waits to be closed."""
+    """Duration, or since when the incident waits to be closed or lacks newer data."""
     if incident.over_since is not None:
         return format_html("over since {}, waiting to close", times.clock(incident.over_since))
     tracks = [own_track(row) for row in active_findings(incident)]
