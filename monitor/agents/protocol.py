@@ -22,7 +22,7 @@ OLDEST_AGENT_VERSION = "0.1.0"
 
 
 def require_supported_version(request: HttpRequest) -> None:
-    """Raise `RequestRefused` (426) if the agent's version is unsupported."""
+    """Raise `RequestRefused`: 426 if the agent's version is unsupported, 400 if it is no number."""
     version = request.headers.get(PROTOCOL_HEADER, BEFORE_THE_HEADER).strip()
     if not (version.isascii() and version.isdecimal() and len(version) <= LONGEST_VERSION):
         raise RequestRefused(400, f"{PROTOCOL_HEADER} must be a whole number, such as {HIGHEST}")
