@@ -284,7 +284,7 @@ def cancel(slot_id: int, now: datetime) -> bool:
 def _plan_together(
     paths: Sequence[Path], test: str, parameters: Mapping[str, Any], by: str, now: datetime, lead_s: int
 ) -> Slot:
-    """Plan a slot for each path, with the lock held; return the leading slot. Raises `NoFreeSlot`."""
+    """Plan simultaneous slots for the paths, with the lock held; return the leading slot. Raises `NoFreeSlot`."""
     kind, length_s = _KINDS[test], slot_s(_KINDS[test], parameters)
     names = str(paths[0]) if len(paths) == 1 else f"{len(paths)} members"
     host_ids = tuple(dict.fromkeys(host_id for path in paths for host_id in (path.source_id, path.destination_id)))
