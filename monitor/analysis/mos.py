@@ -14,8 +14,7 @@ WORST, BEST = 1.0, 4.5
 
 
 def mos(rtt_avg_ms: ArrayLike, ipdv_ms: ArrayLike, loss_ratio: ArrayLike) -> Floats:
-    """Score of a mean RTT, IPDV and loss (0 to 1): latency and loss are subtracted from R, ITU-T G.107, Annex B,
-    converts it."""
+    """Score of a mean RTT, IPDV and loss (0 to 1): latency and loss reduce R, which ITU-T G.107, Annex B, converts."""
     latency_ms = np.asarray(rtt_avg_ms, dtype=np.float64) + 2.0 * np.asarray(ipdv_ms, dtype=np.float64) + CODEC_MS
     delay = np.maximum(latency_ms / 40.0, (latency_ms - 120.0) / 10.0)
     r = np.clip(BEST_R - delay - 250.0 * np.asarray(loss_ratio, dtype=np.float64), 0.0, 100.0)

@@ -36,7 +36,7 @@ class EventCounts:
 
 
 def log_evidence(events: ArrayLike, bursts: ArrayLike, base_events: ArrayLike, base_bursts: ArrayLike) -> Floats:
-    """Log likelihood ratio of a window's events, after a rise against at the baseline. Broadcasts; 0 without bursts."""
+    """Log likelihood ratio of a window's events, with a rise to without. Broadcasts; 0 without bursts."""
     counts = (np.asarray(counts, dtype=np.float64) for counts in (events, bursts, base_events, base_bursts))
     had, of, base_had, base_of = np.broadcast_arrays(*counts)
     usual = (base_had + 0.5) / (base_of + 1.0)

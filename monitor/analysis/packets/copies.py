@@ -1,5 +1,6 @@
 """Copies of packets in a capture of several interfaces or mirrored ports. Retransmissions differ in IP identification
-(RFC 6864), as in tcptrace; without it, equal TCP headers are likely copies, and certain where there are many."""
+(RFC 6864), as in tcptrace; without it, packets of equal TCP headers are left out as copies where they are at least a
+quarter of the data packets."""
 
 from __future__ import annotations
 
