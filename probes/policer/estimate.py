@@ -257,7 +257,7 @@ def _needed_bytes(train: UdpTrain, first_drop: int, rate: float) -> Floats:
 
 
 def _fit_delays(train: UdpTrain, base_s: float, below: float) -> TrainFit | None:
-    """Rate of arrivals while they wait, and bytes ahead of it."""
+    """Rate of arrivals while packets wait, and the bytes sent ahead of it."""
     arrived_s = train.arrived_s[train.passed]
     delays = train.delay_s[train.passed] - base_s
     rise_s = float(np.median(delays[-max(1, len(delays) // 3) :]))

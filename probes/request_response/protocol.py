@@ -108,7 +108,7 @@ def receive_exactly(connection: socket.socket, count: int, deadline: Deadline) -
 
 
 def receive_into(connection: socket.socket, buffer: memoryview, count: int, deadline: Deadline) -> None:
-    """Receive over `buffer`, repeatedly. Raises as `receive_exactly`."""
+    """Receive `count` bytes into `buffer`; more than it holds overwrite it. Raises as `receive_exactly`."""
     kept = len(buffer) >= count
     done = 0
     while done < count:

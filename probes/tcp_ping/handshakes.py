@@ -148,7 +148,7 @@ class Handshakes:
         self._poll.register(opened, select.EPOLLOUT)
 
     def _socket(self) -> socket.socket:
-        """Open a socket; the kernel chooses a non-local source. Raises OSError."""
+        """Open a socket, bound to the source if that is local. Raises OSError or ProbeError."""
         opened = socket.socket(FAMILY[self._family], socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
             prepare(opened, self._family, self._egress)

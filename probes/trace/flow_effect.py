@@ -63,7 +63,7 @@ def _verdict(
 
 
 def _rank_test(groups: Sequence[Sequence[float]]) -> float:
-    """Kruskal-Wallis H with mean ranks for ties, without the raising correction."""
+    """Kruskal-Wallis H with mean ranks for ties, without the tie correction, which would raise it."""
     ordered = sorted(value for group in groups for value in group)
     first = {value: place for place, value in reversed(list(enumerate(ordered, 1)))}
     last = {value: place for place, value in enumerate(ordered, 1)}

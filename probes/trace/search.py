@@ -144,7 +144,7 @@ class RouteSearch:
         return max((ttl for ttl, hop in self.hops.items() if not hop.is_silent), default=0)
 
     def begin(self) -> None:
-        """Put the empty window at the expected destination, else next to us."""
+        """Put the empty window at the destination's expected distance, else at `WINDOW_HOPS`."""
         expected = 0 if self.expected is None else len(self.expected.hops)
         is_sure = self.expected is not None and self.expected.reached
         high = expected if is_sure else self.distance or expected or WINDOW_HOPS
@@ -196,7 +196,8 @@ class RouteSearch:
         return [end - 1] * min(CONFIRM_BATCH, self._least_to_confirm() - hop.sent, self._packets_to_confirm())
 
     def _doubled(self) -> list[int]:
-        """Neighbouring hops of the same router, unless already so; for `DOUBLED_PROBES`."""
+        """TTLs of neighbouring hops with the same router, unless expected so: one for each probe due of
+        `DOUBLED_PROBES`."""
         ttls: list[int] = []
         for ttl in range(self.low, self.high):
             router = self.hop(ttl).router

@@ -119,7 +119,7 @@ class SocketReader:
         return [row for row in rows if row.sent_bytes > 0]
 
     def _rows(self, diag: socket.socket) -> Iterator[ConnectionCounters]:
-        """Known connections, or a new list when these may have changed."""
+        """Counters of known connections, or of a new list when these may have changed."""
         is_list_due = self._readings % LIST_EVERY == 0 or not 0 < len(self._listed) <= MOST_ASKED_SINGLY
         self._readings += 1
         if is_list_due:

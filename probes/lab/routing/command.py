@@ -28,7 +28,7 @@ def add_route_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def route(arguments: argparse.Namespace) -> int:
-    """Change a path's routes, in both directions unless `--one-way`; print them without routers."""
+    """Change a path's routes, in both directions unless `--one-way`, and print them."""
     ends, routes = _parse(arguments.words)
     pair = resolve_path(":".join(ends), control.read_state(arguments.run_dir).sites) if ends else None
     if routes and arguments.original:

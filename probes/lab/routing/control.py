@@ -17,7 +17,8 @@ class RoutingControl:
         self._changed_at: dict[Pair, datetime] = {}
 
     def change(self, request: RouteRequest, now: datetime) -> None:
-        """Change the routes of a path and its reverse. Raises `LabError`, with all routes as before."""
+        """Change the routes of a path, and of its reverse unless one-way. Raises `LabError`, with all routes as
+        before."""
         pair = (request.source, request.destination)
         if pair not in self._original:
             raise LabError(f"{pair[0]}-{pair[1]} has no route in the scenario: it goes from site to site")

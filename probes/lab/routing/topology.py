@@ -109,7 +109,7 @@ def ways_back(routes: Mapping[Pair, Routes], links: Collection[Pair], pair: Pair
 
 
 def route_fault(links: Collection[Pair], routers: Collection[str], pair: Pair, route: Sequence[str]) -> str | None:
-    """Why `route` is none of the path `pair`, with the fix; None if it is valid."""
+    """Why `route` is invalid for the path `pair`, with the fix; None if it is valid."""
     if not route:
         return "a route has at least one router"
     if len(route) > MOST_ROUTERS_OF_A_ROUTE:

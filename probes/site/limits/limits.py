@@ -34,7 +34,7 @@ class LimitsOfKinds(msgspec.Struct, frozen=True, kw_only=True):
         return forbids_address(self.networks, address)
 
     def forbids_peer(self, address: str | None) -> str | None:
-        """The rule against serving a peer; None for `address` where the plan does not say."""
+        """The rule against serving a peer, or None; `address` is None where the plan does not say."""
         peers = self.section(FILLING).peers
         if peers is None:
             return None if address is None else self.forbids_address(address)

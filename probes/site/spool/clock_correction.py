@@ -19,7 +19,8 @@ MAX_CLOCK_ERROR_S = 300.0
 def correct_clock(
     results: Sequence[ToDeliver], cycle: Cycle | None, *, flagged_s: float | None, now_s: float
 ) -> Iterator[ToDeliver]:
-    """Add the cycle and `flagged_s`, the clock's error; `now_s` is by the centre's clock."""
+    """Correct the starts; add the cycle and the clock's error, `flagged_s`, to each result. `now_s` is by the centre's
+    clock."""
     every_s, number = (None, None) if cycle is None else (cycle.every_s, cycle.number)
     for result in results:
         if isinstance(result, BurstBlock):

@@ -248,7 +248,7 @@ class ReplyMaker:
     def _verified(
         data: Bytes, group: Int64s, extensions: list[tlv.Tlv], mac: tlv.Tlv, some: _Admitted, base: int
     ) -> Int64s:
-        """Rows with verified HMAC TLV; others return unread, with flag I."""
+        """Rows with a verified HMAC TLV; other rows go back with extensions unread and flag I."""
         valid = []
         for place in group.tolist():
             packet = data[place].copy()

@@ -35,7 +35,7 @@ NO_PEERS = ReflectorPlan(peers=())
 
 
 def open_channels(port: int, egress: Egress = ANY, *, shares_port: bool = False) -> list[ReflectorChannel]:
-    """Open a socket of each family here. Raises `ProbeError`."""
+    """Open a socket of each family that this host has. Raises `ProbeError`."""
     channels: list[ReflectorChannel] = []
     missing: list[NoRoute] = []
     try:
@@ -148,7 +148,7 @@ class ReflectorService:
         self._arrivals.begin(self._arrived if self._running else None)
 
     def _take_up_peers(self, plan: ReflectorPlan) -> None:
-        """Give reflectors their peers; all get the peers of limits.toml."""
+        """Give reflectors their peers; that of `ANY` also gets the networks of limits.toml."""
         keys = self._keys(plan)
         for egress in {ANY, *keys, *self._makers}:
             networks = self._limits.peers if self._limits.reflect and egress == ANY else ()

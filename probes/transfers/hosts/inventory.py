@@ -115,7 +115,7 @@ def read_tcp_metrics(peer: str, source: str | None = None) -> TcpMetrics | None:
 
 
 def parse_tcp_metrics(text: str, source: str | None = None) -> TcpMetrics | None:
-    """Parse `ip tcp_metrics show ADDRESS`, an entry for each source."""
+    """Parse the entry of `source`, else the first, of `ip tcp_metrics show ADDRESS`."""
     lines = [line for line in text.splitlines() if line.strip()]
     of_source = [line for line in lines if source is not None and line.rstrip().endswith(f"source {source}")]
     line = next(iter(of_source or lines), None)
