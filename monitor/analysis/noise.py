@@ -1,8 +1,7 @@
-"""Test for changes beyond a path's noise, days of a period against days before: shape (paths, days), NaN or 0 sent
-without data.
+"""Test days against days before for changes beyond a path's noise: shape (paths, days), NaN or 0 sent without data.
 
-The larger p-value of Mann and Whitney's exact rank test and Student's t with quasi-likelihood (P. McCullagh and J.
-Nelder, 1989, section 4.5) counts.
+The larger p-value of an exact rank test (Mann, Whitney) and a quasi-likelihood t-test (McCullagh and Nelder 1989,
+section 4.5) counts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Quantile sketches of many groups: counts in buckets `growth^(key-1) < |value| / unit <= growth^key` (C. Masson, J.
-Rim, H. Lee, "DDSketch", VLDB 2019), relative error (growth-1) / (growth+1). Concatenated sketches are the sketch of the
+"""Quantile sketches of many groups: counts in buckets `growth^(key-1) < |value| / unit <= growth^key` ("DDSketch",
+VLDB 2019), relative error (growth-1) / (growth+1). Concatenated sketches are the sketch of the
 union.
 
 Negative keys are negative values, 0 is at most one unit. Bytes are LEB128 numbers: 0, the zigzag-coded first key, then

@@ -1,8 +1,7 @@
 """Sequential test (e-detector) for events that have become more frequent, on the counts of windows that end now.
 
-The average number of cycles to a false alarm is at least the threshold, however often evaluated (J. Shin, A. Ramdas and
-A. Rinaldo, "E-detectors", New England Journal of Statistics in Data Science 2, 2024, theorem 2.4; M. Pollak, Annals of
-Statistics 13, 1985).
+The average number of cycles to a false alarm is at least the threshold, however often evaluated (Shin, Ramdas and
+Rinaldo, "E-detectors", NEJSDS 2, 2024, theorem 2.4; Pollak, Annals of Statistics 13, 1985).
 """
 
 from __future__ import annotations

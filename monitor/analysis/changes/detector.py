@@ -1,7 +1,7 @@
 """Find changes in a series of RTTs (ms, NaN where lost) from the past alone, without state.
 
 Generalised likelihood-ratio test of two Laplace stretches against a single stretch, in the logarithm of the excess over
-the floor (M. Basseville and I. Nikiforov, "Detection of Abrupt Changes", 1993, section 2.4; docs/method/changes.md).
+the floor (Basseville and Nikiforov 1993, section 2.4; docs/method/changes.md).
 """
 
 from __future__ import annotations

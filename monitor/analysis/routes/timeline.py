@@ -1,7 +1,7 @@
 """Follow the routes of each flow of a path through its traces: periods on one route, and the distinct routes.
 
-A trace is compared with its own flow alone, silent hops as unknown (Shao, Rougier, Paris, Devienne and Viste,
-"One-to-One Matching of RTT and Path Changes", ITC 29, 2017).
+A trace is compared with its own flow alone, silent hops as unknown (Shao and others, "One-to-One Matching of RTT and
+Path Changes", ITC 29, 2017).
 """
 
 from __future__ import annotations

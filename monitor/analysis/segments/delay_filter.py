@@ -1,7 +1,6 @@
 """Follow the stretches of RTT of many paths, burst by burst: level, start, and probability above a limit.
 
-Normal within a stretch, normal-gamma priors (K. P. Murphy, "Conjugate Bayesian analysis of the Gaussian distribution",
-2007), or an outlier. The KEPT likeliest hypotheses of a path are kept.
+Normal within a stretch, normal-gamma priors (K. P. Murphy 2007), or an outlier. The KEPT likeliest hypotheses are kept.
 """
 
 from __future__ import annotations

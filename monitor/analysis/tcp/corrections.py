@@ -1,8 +1,7 @@
-"""Correct the throughput of tests for a later change of RTT or loss, by the ratio of the models; no correction exceeds
-window and capacity.
+"""Correct the throughput of tests for a later change of RTT or loss by the ratio of the models, up to window and
+capacity.
 
-BBR delivers 1 - p up to 15% loss (Cardwell and others, "BBR: congestion-based congestion control", ACM Queue 14 (2016),
-figure 8).
+BBR delivers 1 - p up to 15% loss (Cardwell and others, ACM Queue 14 (2016), figure 8).
 """
 
 from __future__ import annotations

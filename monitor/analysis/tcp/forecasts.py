@@ -1,7 +1,7 @@
-"""Forecast of a path's next TCP throughput test from its earlier tests, never from later ones.
+"""Forecast a path's next TCP throughput test from its earlier tests.
 
-Level shifts as by He, Dovrolis and Ammar (SIGCOMM 2005, section 5.2); medians combined by inverse squared error (Bates
-and Granger, Operational Research Quarterly 20, 1969); 25% error assumed with few tests (Vazhkudai and Schopf 2002).
+Level shifts: He, Dovrolis and Ammar (SIGCOMM 2005, section 5.2). Medians weighted by inverse squared error: Bates and
+Granger (1969). 25% error with few tests: Vazhkudai and Schopf (2002).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Estimate a path's TCP throughput and bottleneck: a forecast from its tests, and the model of `monitor.analysis.tcp`.
 
-Inputs: pings of the last half hour since the last change, the largest window granted, the measured or best tested
-capacity, and a calibration by tests of the eight weeks before.
+Inputs: pings since the last change, the largest window, the measured or best tested capacity, a calibration by tests.
 """
 
 from __future__ import annotations
