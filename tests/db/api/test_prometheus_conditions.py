@@ -119,4 +119,4 @@ def test_a_reader_with_limits_sees_the_conditions_of_its_paths(mesh):
 def test_the_page_has_each_condition_with_its_number():
     page = (File(__file__).resolve().parents[3] / "docs/prometheus.md").read_text()
 
-    assert [of for of in Condition if f"| {of} | `{of.name.lower()}` | " not in page] == []
+    assert [of for of in Condition if f"| {of} | `{of.name.lower()}` |" not in page] == []
