@@ -4,8 +4,7 @@ In: lossy bursts per cycle, drawn without a rise and with one, in windows as tho
 of each detector on quiet paths, and the median time to find each rise. The detectors:
 
   - 13 windows, a binomial test of each, and Boole's inequality over windows and looks;
-  - the same windows, with the threshold that gives one alarm in 10,000 path-hours by count;
-  - the live e-detector (`monitor.analysis.alarms.sequential`), with three lossy bursts and with two;
+  - the live e-detector (`monitor.analysis.alarms.sequential`);
   - any test: the Shiryaev-Roberts procedure that knows the loss before and after, and counts packets, not bursts. At a
     given rate of false alarms none is quicker on average (M. Pollak and A. Tartakovsky, Statistica Sinica 19, 2009).
 """
@@ -40,28 +39,25 @@ QUIET_H = QUIET_PATHS * ROUNDS * 10 * BLOCK_H
 RISEN_PATHS, FOUND_CYCLES = 2000, 300
 RISES = ((0.0, 0.003), (0.0, 0.01), (0.001, 0.01), (0.01, 0.03))
 
-BOOLE, COUNTED, LIVE, TWO, ANY = "13 windows", "by count", "e-detector", "two lossy bursts", "any test"
+BOOLE, LIVE, ANY = "13 windows", "e-detector", "any test"
+THRESHOLDS = {
+    BOOLE: -math.log(AN_HOUR / (LOOKS_AN_HOUR * WINDOWS)),
+    LIVE: math.log(3600 / CYCLE_S / AN_HOUR),
+}
 
 
 def table(sizes: Sizes) -> Table:
     """Median bursts to find a rise, and false alarms in 10,000 path-hours without any."""
-    columns = (BOOLE, COUNTED, LIVE, "of 13 windows", TWO, ANY)
+    columns = (BOOLE, LIVE, "of 13 windows", ANY)
     results = Table(("loss", *columns, f"false alarms: {BOOLE}", f"{LIVE}"))
     for before, after in RISES:
         random = np.random.default_rng(20)
-        thresholds = {BOOLE: -math.log(AN_HOUR / (LOOKS_AN_HOUR * WINDOWS))}
-        thresholds |= dict.fromkeys((LIVE, TWO), math.log(3600 / CYCLE_S / AN_HOUR))
         quiet = _quiet(before, random)
-        thresholds[COUNTED] = float(np.quantile(quiet[BOOLE], 1 - AN_HOUR * BLOCK_H)) if before else thresholds[BOOLE]
         risen = _statistics(_drawn(before, after, RISEN_PATHS, FOUND_CYCLES, random), before)
-        risen[COUNTED] = risen[BOOLE]
-        bursts = {name: _median(risen[name], least) for name, least in thresholds.items()}
-        false = {name: (quiet[name] >= thresholds[name]).sum() / QUIET_H * 1e4 for name in (BOOLE, LIVE)}
+        bursts = {name: _median(risen[name], least) for name, least in THRESHOLDS.items()}
+        false = {name: (quiet[name] >= least).sum() / QUIET_H * 1e4 for name, least in THRESHOLDS.items()}
         bound = f"{_of_any_test(before, after, random):.0f}" if before else "-"
-        cells = [f"{bursts[name]:.0f}" for name in (BOOLE, COUNTED if before else BOOLE, LIVE)]
-        if not before:
-            cells[1] = "-"
-        cells += [f"{bursts[LIVE] / bursts[BOOLE]:.2f}", f"{bursts[TWO]:.0f}", bound]
+        cells = [f"{bursts[BOOLE]:.0f}", f"{bursts[LIVE]:.0f}", f"{bursts[LIVE] / bursts[BOOLE]:.2f}", bound]
         results.rows.append((f"{before:.1%} to {after:.1%}", *cells, *(f"{rate:.1f}" for rate in false.values())))
         if bursts[LIVE] > bursts[BOOLE]:
             results.failures.append(f"{before:.1%} to {after:.1%}: the e-detector is slower than {BOOLE}")
@@ -83,7 +79,7 @@ def _statistics(lossy: Ints, before: float) -> dict[str, Floats]:
     bound = scipy.special.betaincinv(base + 1.0, BASE_BURSTS - base, 1.0 - 0.1 * AN_HOUR / (LOOKS_AN_HOUR * WINDOWS))
     cycles = sequential.new_cycles(tuple(60.0 * MINUTES), np.full(1, float(CYCLE_S)))[0]
     shape = (len(lossy), sums.shape[1] - longest - 1)
-    statistics = {BOOLE: np.zeros(shape), LIVE: np.full(shape, -np.inf), TWO: np.full(shape, -np.inf)}
+    statistics = {BOOLE: np.zeros(shape), LIVE: np.full(shape, -np.inf)}
     for minutes, more in zip(MINUTES.tolist(), cycles.tolist(), strict=True):
         of = len(SIZES) * minutes
         events = np.arange(of + 1, dtype=np.float64)
@@ -93,8 +89,8 @@ def _statistics(lossy: Ints, before: float) -> dict[str, Floats]:
         newest = sums[:, longest + 1 :] - sums[:, longest + 1 - minutes : -minutes]
         proof = np.where(events >= LEAST_EVENTS, -np.log(np.maximum(chances, 1e-300)), 0.0)
         statistics[BOOLE] = np.maximum(statistics[BOOLE], proof[newest])
-        for name, least in ((LIVE, LEAST_EVENTS), (TWO, 2)):
-            statistics[name] = np.logaddexp(statistics[name], np.where(events >= least, evidence, -np.inf)[newest])
+        proven = np.where(events >= LEAST_EVENTS, evidence, -np.inf)
+        statistics[LIVE] = np.logaddexp(statistics[LIVE], proven[newest])
     return statistics
 
 

@@ -72,7 +72,7 @@ KINDS: dict[str, Callable[[np.random.Generator, tuple[int, int]], Floats]] = {
 
 def table(sizes: Sizes) -> Table:
     """False alarms by the number of tests before, and decreases to 60%, 40% and 10% detected at the second test."""
-    columns = [f"{before} before: a path-year" for before in BEFORE]
+    columns = [f"{before} before" for before in BEFORE]
     lost = [f"{tests} below a tenth" for tests in (DROP_TESTS, CRITICAL_TESTS)]
     results = Table(("throughput, a test an hour", *columns, "the rule", *lost, "to 60%", "to 40%", "to 10%"))
     for name, draw in KINDS.items():

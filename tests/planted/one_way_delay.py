@@ -29,6 +29,7 @@ Floats = NDArray[np.float64]
 
 RULES = ("rtt", "jitter")
 WAY_MS = 10.0
+STEPS_MS = (3.0, 6.0, 10.0, 20.0)
 FOUND_CYCLES = 60
 PATHS = 100
 QUIET_PATHS = 200
@@ -77,6 +78,7 @@ QUEUES = (
     Queue("5 ms, each cycle", cycle_ms=5.0),
     Queue("10 ms, each cycle", cycle_ms=10.0),
 )
+QUIET_QUEUES = (EMPTY, QUEUES[1], QUEUES[3])
 CLOCKS = (
     STEADY,
     ClockFault("step of 3 ms every 90 min", 3.0),
@@ -91,10 +93,10 @@ CLOCKS = (
 
 def table(sizes: Sizes) -> Table:
     """Steps forward that are found within an hour, with and without directions, and with clocks that have bounds."""
-    columns = ("queue of the way back", "step forward", "round trips", "without bounds", "with bounds", "right")
-    results = Table(columns)
+    results = Table(("queue of the way back", *(f"+{step_ms:g} ms" for step_ms in STEPS_MS), "right"))
     for queue in QUEUES:
-        for step_ms in (3.0, 6.0, 10.0, 20.0):
+        cells, right_of_queue, named_of_queue = [], 0, 0
+        for step_ms in STEPS_MS:
             shares, right, named = [], 0, 0
             for offset_ms in (None, UNKNOWN_MS, SYNCHRONISED_MS):
                 random = np.random.default_rng(11)
@@ -102,30 +104,32 @@ def table(sizes: Sizes) -> Table:
                 scope, source = measured(PATHS, len(step), step, queue, STEADY, random, offset_ms or UNKNOWN_MS)
                 replay = _replay(scope if offset_ms else replace(scope, one_way={}), source, len(step))
                 ways = [finding.figures.get(DIRECTION) for _, finding in _first(replay)]
-                shares.append(f"{len(ways) / PATHS:.0%}")
+                shares.append(f"{100 * len(ways) / PATHS:.0f}")
                 right += ways.count("forward")
                 named += len(ways) - ways.count(None)
-            results.rows.append((queue.name, f"{step_ms:g} ms", *shares, f"{right} of {named}"))
+            cells.append(f"{', '.join(shares)}%")
+            right_of_queue, named_of_queue = right_of_queue + right, named_of_queue + named
             if right < 0.99 * named:
                 results.failures.append(f"{queue.name}, {step_ms:g} ms: {right} of {named} name forward")
+        results.rows.append((queue.name, *cells, f"{right_of_queue} of {named_of_queue}"))
     return results
 
 
 def quiet(sizes: Sizes) -> Table:
-    """Alarms without a step of the network."""
-    results = Table(("clocks", "queue of the way back", "path-hours", "round trips alone", "more by directions"))
-    cycles = sizes.quiet_hours * 3600 // CYCLE_S
+    """Alarms without a step of the network: of round trips, and more by directions."""
+    results = Table(("clocks", *(f"queue: {queue.name}" for queue in QUIET_QUEUES)))
+    cycles, hours = sizes.quiet_hours * 3600 // CYCLE_S, QUIET_PATHS * sizes.quiet_hours
     for clock in CLOCKS:
-        for queue in (EMPTY, QUEUES[1], QUEUES[3]):
+        cells = []
+        for queue in QUIET_QUEUES:
             random = np.random.default_rng(12)
             scope, source = measured(QUIET_PATHS, cycles, np.zeros(1), queue, clock, random, clock.claimed_ms)
             replay = _replay(scope, source, cycles, begins=1)
             one_way = sum(DIRECTION in finding.figures for _, finding in replay.findings)
-            hours = QUIET_PATHS * sizes.quiet_hours
-            both = len(replay.findings) - one_way
-            results.rows.append((clock.name, queue.name, f"{hours:,}", f"{both}", f"{one_way}"))
+            cells.append(f"{len(replay.findings) - one_way} + {one_way}")
             if one_way > most_alarms(hours / 1e4):
                 results.failures.append(f"{clock.name}, {queue.name}: {one_way} alarms in {hours:,} path-hours")
+        results.rows.append((clock.name, *cells))
     return results
 
 

@@ -118,8 +118,8 @@ def loss_above(sizes: Sizes) -> Table:
 def round_trips(sizes: Sizes) -> Table:
     """RTTs that rise by a step, on paths of 20 and of 160 ms: with the default rule, and for each change."""
     table = Table(("RTT", "rule", "power: bursts", "detected by half", "detected by 9 of 10", "detected in 1 h"))
-    cases = [(20.0, step, {}) for step in (2.0, 5.0, 20.0)]
-    cases += [(160.0, 20.0, {})] + [(160.0, step, {"rtt": {"every_change": True}}) for step in (2.0, 5.0)]
+    cases = [(20.0, step, {}) for step in (2.0, 20.0)]
+    cases += [(160.0, 20.0, {}), (160.0, 2.0, {"rtt": {"every_change": True}})]
     allowed = detector.AFTER
     for level, step, alerts in cases:
         random = np.random.default_rng(2)
