@@ -60,9 +60,7 @@ def _run(kinds: list[str], seeds: int) -> list[Score]:
 def _table(scores: list[Score]) -> Table:
     from tests.causes.scoring import Mark, totals
 
-    table = Table(
-        ("fault", "planted", "right", "cannot tell", "missed", "wrong", "ever wrong", "paths right", "direction")
-    )
+    table = Table(("fault", "planted", "right", "cannot tell", "missed", "ever wrong", "paths right", "direction"))
     of_kind: dict[str, list[Score]] = defaultdict(list)
     for score in scores:
         of_kind[score.fault.kind].append(score)
@@ -72,7 +70,7 @@ def _table(scores: list[Score]) -> Table:
         ways = f"{sum(score.has_direction for score in directed)} of {len(directed)}" if directed else "–"
         paths = sum(score.has_right_paths for score in of_same)
         ever = sum(score.mark is Mark.WRONG or bool(score.wrong_before) for score in of_same)
-        numbers = (str(marks[mark]) for mark in (Mark.RIGHT, Mark.UNKNOWN, Mark.MISSED, Mark.WRONG))
+        numbers = (str(marks[mark]) for mark in (Mark.RIGHT, Mark.UNKNOWN, Mark.MISSED))
         table.rows.append((kind, str(len(of_same)), *numbers, str(ever), str(paths), ways))
     marks = totals(scores)
     if marks[Mark.WRONG]:
