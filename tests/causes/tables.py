@@ -60,18 +60,15 @@ def _run(kinds: list[str], seeds: int) -> list[Score]:
 def _table(scores: list[Score]) -> Table:
     from tests.causes.scoring import Mark, totals
 
-    table = Table(("fault", "planted", "right", "cannot tell", "missed", "ever wrong", "paths right", "direction"))
+    columns = ("planted", "right", "cannot tell", "missed", "ever wrong", "paths right", "direction")
+    table = Table(("fault, or each of these", *columns))
     of_kind: dict[str, list[Score]] = defaultdict(list)
     for score in scores:
         of_kind[score.fault.kind].append(score)
-    for kind, of_same in [*of_kind.items(), ("all", scores)]:
-        marks = totals(of_same)
-        directed = [score for score in of_same if any(expected.toward for expected in score.fault.expected)]
-        ways = f"{sum(score.has_direction for score in directed)} of {len(directed)}" if directed else "–"
-        paths = sum(score.has_right_paths for score in of_same)
-        ever = sum(score.mark is Mark.WRONG or bool(score.wrong_before) for score in of_same)
-        numbers = (str(marks[mark]) for mark in (Mark.RIGHT, Mark.UNKNOWN, Mark.MISSED))
-        table.rows.append((kind, str(len(of_same)), *numbers, str(ever), str(paths), ways))
+    alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for kind, of_same in of_kind.items():
+        alike[_cells(of_same)].append(kind)
+    table.rows = [("; ".join(kinds), *cells) for cells, kinds in alike.items()] + [("all", *_cells(scores))]
     marks = totals(scores)
     if marks[Mark.WRONG]:
         table.failures.append(f"{marks[Mark.WRONG]} statements are wrong and certain, should be none")
@@ -81,6 +78,22 @@ def _table(scores: list[Score]) -> Table:
     if marks[Mark.RIGHT] < RIGHT_SHARE * len(scores):
         table.failures.append(f"{marks[Mark.RIGHT]} of {len(scores)} right, should be {RIGHT_SHARE:.0%}")
     return table
+
+
+def _cells(scores: list[Score]) -> tuple[str, ...]:
+    from tests.causes.scoring import Mark, totals
+
+    marks = totals(scores)
+    directed = [score for score in scores if any(expected.toward for expected in score.fault.expected)]
+    ways = f"{sum(score.has_direction for score in directed)} of {len(directed)}" if directed else "–"
+    ever = sum(score.mark is Mark.WRONG or bool(score.wrong_before) for score in scores)
+    paths = sum(score.has_right_paths for score in scores)
+    return (
+        str(len(scores)),
+        *(str(marks[mark]) for mark in (Mark.RIGHT, Mark.UNKNOWN, Mark.MISSED)),
+        *map(str, (ever, paths)),
+        ways,
+    )
 
 
 PARTS = {"causes": causes}
