@@ -24,7 +24,6 @@ TABLES: dict[str, Callable[[Sizes], Table]] = {
     "loss": simulated.loss_regression,
     "detectors": detectors.table,
     "shared": shared.table,
-    "shared-elsewhere": shared.elsewhere,
     "shared-quiet": shared.quiet,
     "one-way": one_way.table,
     "one-way-quiet": one_way.quiet,
