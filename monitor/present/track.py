@@ -240,7 +240,7 @@ class Track:
             return None
         return replace(self, condition=Condition.NORMAL, segments=self.segments[: clean[-1] + 1])
 
-    def since(self, moment_s: float) -> Track:
+    def without_ended(self, moment_s: float) -> Track:
         """The track without the troubles that had ended at a moment."""
         ends_s = {id(segment): later.since.at_s for segment, later in pairwise(self.segments)}
         lasting = [of for of in self.troubles if ends_s.get(id(of[-1]), math.inf) > moment_s]

@@ -86,7 +86,7 @@ def _track(row: IncidentPath, path: PresentPath | None, snapshot: Snapshot) -> T
 def _of_round_trips(row: IncidentPath, path: PresentPath | None) -> Track | None:
     # The RTT track, if it shows STAMP's rise; pings may differ in route.
     track = None if path is None or not is_rise(row) else path.track(Signal.RTT)
-    track = None if track is None else track.since(row.since.timestamp())
+    track = None if track is None else track.without_ended(row.since.timestamp())
     return track if track is not None and track.trouble else None
 
 

@@ -48,7 +48,7 @@ def way_of(row: IncidentPath) -> str:
 def track_of(row: IncidentPath, path: PresentPath | None) -> Track | None:
     """The track of a finding's signal since the finding; None if the path has none."""
     track = None if path is None else path.track(signal_of(row), way=way_of(row))
-    return None if track is None else track.since(row.since.timestamp())
+    return None if track is None else track.without_ended(row.since.timestamp())
 
 
 def lasting_rows(incident: Incident) -> list[IncidentPath]:
@@ -97,7 +97,7 @@ def own_present(incident: Incident, present: Mapping[int, PresentPath]) -> list[
 
 
 def _only(path: PresentPath, since_s: Mapping[Signal, float]) -> PresentPath | None:
-    tracks = tuple(track.since(since_s[track.signal]) for track in path.tracks if track.signal in since_s)
+    tracks = tuple(track.without_ended(since_s[track.signal]) for track in path.tracks if track.signal in since_s)
     if not tracks:
         return None
     condition, pinged = max(track.condition for track in tracks), path.track(Signal.LOSS)

@@ -79,7 +79,7 @@ def test_a_loss_within_what_is_normal_goes_on_with_the_clean_segment(states, con
 def test_a_track_since_a_moment_has_no_trouble_that_had_ended(states, moment_s, kept):
     of = track(*states)
 
-    since = of.since(moment_s)
+    since = of.without_ended(moment_s)
 
     assert tuple(segment.state for segment in since.segments) == kept
     assert since.now == of.now
