@@ -15,7 +15,7 @@ from monitor.alerts.evidence.stated import Fault
 from monitor.alerts.incidents import corrections, lifecycle, queries
 from monitor.alerts.models import Incident
 from monitor.archive.ingest.directions import store_directions
-from monitor.archive.models import DirectionDay, ReceivedBatch
+from monitor.archive.models import DirectionDay
 from monitor.mesh import models
 from monitor.mesh.models import KindName, Measurement
 from monitor.present import read
@@ -23,6 +23,7 @@ from monitor.present.follow import Follower
 from monitor.present.loss_tracks import TrackLimits
 from monitor.present.track import Condition, Signal
 from tests.db.alert_rows import make_bursts, make_mesh
+from tests.db.batch_rows import store_batch
 from tests.db.finding_levels import level_of
 from tests.db.stamp_rows import delivered_stamp, stamp_burst, store_cycles
 from tests.facts import lacks
@@ -269,10 +270,7 @@ def test_tracks_tell_the_way_that_loses(lost, way):
     for number in range(1, 5):
         now = NOW - (16 - 4 * number) * MINUTE
         cycles(path, lost, now - 4 * MINUTE, now)
-        ReceivedBatch.objects.create(
-            site=path.source.site, spool="test", number=number, received_at=now, sent_at=now, agent_version="",
-            accepted=4, refused=0, queued=0, dropped=0, measured_from=now - 4 * MINUTE,
-        )  # fmt: skip
+        store_batch(path.source.site, now, number, now - 4 * MINUTE)
         follower.follow(now, limits)
 
     present = read.load()[path.pk]

@@ -7,13 +7,14 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from monitor.archive.models import Burst, ReceivedBatch
+from monitor.archive.models import Burst
 from monitor.mesh.models import MeasurementPeriod, Test
 from monitor.present import read
 from monitor.present.follow import Follower
 from monitor.present.loss_tracks import TrackLimits
 from monitor.present.track import Condition
 from tests.db.alert_rows import make_mesh
+from tests.db.batch_rows import store_batch
 from tests.db.copied_rows import copy_rows
 from tests.db.planted_faults import DELIVERED, ONSET, at
 
@@ -45,17 +46,10 @@ def looks(ratios, seed, late_s=range(0)):
         arrived = [row for row in rows if at(taken) <= row.measured_at < at(until_s)]
         copy_rows(arrived)
         if arrived:
-            _store_batch(path, arrived, at_s)
+            store_batch(path.source.site, at(at_s), at_s, arrived[0].measured_at)
         taken = until_s
         follower.follow(at(at_s), limits)
         yield read.load([path.pk])[path.pk]
-
-
-def _store_batch(path, bursts, at_s):
-    ReceivedBatch.objects.create(
-        site=path.source.site, spool="test", number=at_s, received_at=at(at_s), sent_at=at(at_s), agent_version="",
-        accepted=len(bursts), refused=0, queued=0, dropped=0, measured_from=bursts[0].measured_at,
-    )  # fmt: skip
 
 
 def burst(path, size, at_s, lost):

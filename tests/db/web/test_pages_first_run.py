@@ -10,11 +10,11 @@ from html import unescape
 import pytest
 
 from monitor.agents.models import issue_token
-from monitor.archive.models import ReceivedBatch
 from monitor.mesh.kinds.stamp import StampEntry
 from monitor.mesh.kinds.tcp_ping import TcpPingEntry
 from monitor.mesh.models import Measurement, Mesh, Path, Site, Slot
 from monitor.mesh.models import Test as MeshTest
+from tests.db.batch_rows import store_batch
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput
 from tests.facts import lacks
 
@@ -38,18 +38,7 @@ def text(client):
 
 
 def register_agent(site, at):
-    ReceivedBatch.objects.create(
-        site=site,
-        spool="a",
-        number=1,
-        received_at=at,
-        sent_at=at,
-        agent_version="1",
-        accepted=0,
-        refused=0,
-        queued=0,
-        dropped=0,
-    )
+    store_batch(site, at)
 
 
 @pytest.mark.parametrize("address", [*PAGES, *TEST_PAGES])

@@ -9,6 +9,7 @@ from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.models import ReceivedBatch, RefusedResult
 from monitor.mesh.models import Group, Measurement, Mesh, Path, Site
 from monitor.mesh.models import Test as MeshTest
+from tests.db.batch_rows import store_batch
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, of_a_day, throughput
 from tests.facts import lacks
 
@@ -330,18 +331,7 @@ def test_agents_show_their_last_delivery_and_their_failures(page, paths):
 
 @pytest.mark.parametrize(("minutes", "sentence"), [(4, "<td><time"), (6, 'class="trouble">late: <time')])
 def test_a_silent_agent_is_called_late(page, paths, minutes, sentence):
-    ReceivedBatch.objects.create(
-        site=Site.objects.get(name="slac"),
-        spool="a",
-        number=1,
-        received_at=NOW - minutes * MINUTE,
-        sent_at=NOW,
-        agent_version="0.1.0",
-        accepted=1,
-        refused=0,
-        queued=0,
-        dropped=0,
-    )
+    store_batch(Site.objects.get(name="slac"), NOW - minutes * MINUTE)
 
     row = re.search(r"<tr>\s*<th scope=\"row\">slac.*?</tr>", page(), re.DOTALL)
 

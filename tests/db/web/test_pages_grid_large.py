@@ -18,6 +18,7 @@ from monitor.archive.models import ReceivedBatch
 from monitor.mesh.models import Measurement, Site
 from monitor.web.pages.grid import below, contents
 from monitor.web.request import grid_choices
+from tests.db.batch_rows import store_batch
 from tests.db.pages_mesh import MINUTE, NOW, burst, hour, make_mesh
 from tests.db.web.test_pages_grid import cell
 from tests.facts import lacks
@@ -214,10 +215,7 @@ def test_of_many_agents_those_with_a_problem_have_a_row(page, paths, monkeypatch
     sites = Site.objects.filter(has_agent=True).order_by("name")
     for site in sites:
         late = site == sites[0]
-        ReceivedBatch.objects.create(
-            site=site, spool="a", number=1, received_at=NOW - (10 if late else 1) * MINUTE, sent_at=NOW,
-            agent_version="0.1.0", accepted=1, refused=0, queued=0, dropped=0,
-        )  # fmt: skip
+        store_batch(site, NOW - (10 if late else 1) * MINUTE)
     shown = page()
     ReceivedBatch.objects.update(received_at=NOW - MINUTE)
     well = page()
