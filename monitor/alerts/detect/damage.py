@@ -43,7 +43,7 @@ def loss_ratio(figures: Mapping[str, Any]) -> float | None:
 
 
 def _throughput_share(figures: Mapping[str, Any]) -> float | None:
-    after_bps = figures.get("level_bps", figures.get("after_bps"))
+    after_bps = figures.get("after_bps")
     if after_bps is not None and figures.get("before_bps"):
         return float(after_bps) / float(figures["before_bps"])
     return None

@@ -67,24 +67,24 @@ class _Fall(AlertRule):
     def _finding(
         self, snapshot: Snapshot, path_id: int, newest: int, before_bps: float, why: str, **figures: float
     ) -> RuleFinding:
-        """`why` follows the newest rate and its change from `before_bps`."""
+        """`why` follows the middle rate of the newest tests and its change from `before_bps`."""
         row, path = snapshot.test_rows[path_id], snapshot.tested_paths[path_id]
-        now_bps = float(snapshot.tests_bps[row, -1])
+        # The newest test alone may be back already.
+        after_bps = _middle(snapshot.tests_bps[row, -newest:])
         since = datetime.fromtimestamp(float(snapshot.tested_at_s[row, -newest]), UTC)
         return RuleFinding(
             rule=self.name,
             path_id=path_id,
             path=path.name,
             sentence=(
-                f"throughput {shown.bit_rate(now_bps)} over IPv{path.family} in the newest test, "
-                f"{_change(now_bps / before_bps)} from {shown.bit_rate(before_bps)}; {why}, since "
+                f"throughput {shown.bit_rate(after_bps)} over IPv{path.family}, "
+                f"{_change(after_bps / before_bps)} from {shown.bit_rate(before_bps)}; {why}, since "
                 f"{since:%Y-%m-%d %H:%M} UTC"
             ),
             since=since,
             figures={
                 "before_bps": before_bps,
-                "after_bps": now_bps,
-                "level_bps": _middle(snapshot.tests_bps[row, -newest:]),
+                "after_bps": after_bps,
                 "tests": newest,
                 "found": snapshot.now.isoformat(),
                 **figures,
@@ -148,7 +148,7 @@ class ThroughputFall(_Fall):
 
 
 def _is_back(level_bps: float, figures: Mapping[str, Any]) -> bool:
-    before, after = float(figures["before_bps"]), float(figures.get("level_bps", figures["after_bps"]))
+    before, after = float(figures["before_bps"]), float(figures["after_bps"])
     return level_bps >= after + CLEAR_SHARE_OF_FALL * (before - after)
 
 
