@@ -41,7 +41,12 @@ def port(key_file: Path) -> Iterator[int]:
     chosen = free_port()
     peers = ("--peer", "127.0.0.1", "--peer", "::1", "--key-file", str(key_file))
     process = subprocess.Popen(
-        (*COMMAND, "--reflect", "--port", str(chosen), *peers), stderr=subprocess.PIPE, text=True, cwd=ROOT
+        (*COMMAND, "--reflect", "--port", str(chosen), *peers),
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        # Tests in the background of a shell have SIGINT ignored, and hand that on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stderr is not None
     try:
