@@ -184,7 +184,7 @@ class FollowedLoss:
         _, firsts, counts = np.unique(rows, return_index=True, return_counts=True)
         rank = np.arange(len(rows)) - np.repeat(firsts, counts)
         if at_once:
-            rank -= np.repeat(self._take_calm(rows, order, firsts, counts, taken), counts)
+            rank -= np.repeat(self._take_calm(rows, order, firsts, rank, taken), counts)
         for number in range(int(rank.max()) + 1):
             now, place = rows[rank == number], order[rank == number]
             at_s = taken.at_s[place]
@@ -201,12 +201,12 @@ class FollowedLoss:
             self.segments.take(now, at_s, spacing_s, taken.sums[:, place], replies_s, silence, again)
             self.newest_s[now] = at_s
 
-    def _take_calm(self, rows: Ints, order: Ints, firsts: Ints, counts: Ints, taken: _Taken) -> Ints:
+    def _take_calm(self, rows: Ints, order: Ints, firsts: Ints, rank: Ints, taken: _Taken) -> Ints:
         """Take new tracks' first lossless bursts as one; return how many by track."""
         sums, at_s = taken.sums[:, order], taken.at_s[order]
         spacing_s = np.diff(at_s, prepend=at_s[0])
         lost = sums[LOST_AFTER_RECEIVED] + sums[AFTER_LOST]
-        rank = np.arange(len(rows)) - np.repeat(firsts, counts)
+        counts = np.diff(np.append(firsts, len(rows)))
         ends = (lost > 0.0) | (spacing_s > GAP * taken.every_s[order]) & (rank > 0)
         calm = np.minimum.reduceat(np.where(ends, rank, np.repeat(counts, counts)), firsts)
         calm[np.isfinite(self.newest_s[rows[firsts]])] = 0

@@ -30,14 +30,14 @@ MOST_BURSTS = 720
 def onset_of_loss(at_s: ArrayLike, sums: Floats) -> Onset | None:
     """Onset of the newest burst's loss as a burst number, with its 95% set; `sums` is (4, n). None without bursts; the
     newest MOST_BURSTS count."""
-    begins = np.asarray(at_s, dtype=np.float64)[-MOST_BURSTS:]
-    if not len(begins):
+    every = np.asarray(at_s, dtype=np.float64)
+    if not len(every):
         return None
-    of_window = sums[:, -MOST_BURSTS:]
+    begins, of_window = every[-MOST_BURSTS:], sums[:, -MOST_BURSTS:]
     calm = _calm_bursts(of_window)
     joined = np.add.reduceat(of_window, np.append(0, np.arange(calm + 1, len(begins))), axis=1)
     below = onset_probabilities(begins[calm:], joined).cumsum()
-    first = len(np.asarray(at_s)) - len(below)
+    first = len(every) - len(below)
     ends = (int(np.searchsorted(below, chance * below[-1])) for chance in (TAIL, 0.5, 1.0 - TAIL))
     earliest, median, latest = (first + min(end, len(below) - 1) for end in ends)
     return Onset(median, earliest, latest)

@@ -27,7 +27,7 @@ RUN_LOST, RUN_RECEIVED = 2.0, 4.0
 # The priors of the states, then that of runs.
 PRIORS = np.array([[*PRIOR_LOST, RUN_LOST], [*PRIOR_RECEIVED, RUN_RECEIVED]])
 RUNS = len(STATES)
-# Packets for which log gammas are kept: 4 MB.
+# Packets for which log gammas are kept: 3 MB.
 TABULATED = 2**15
 
 # Mean time in the row's state before the column's; another lossy stretch may follow a lossy one.

@@ -92,8 +92,8 @@ def _begun(incident: Incident, row: IncidentPath, present: Mapping[int, PresentP
     if first is None or first.since.is_bounded:
         return first
     # A loss track begins with the bursts of the last hour: a younger one begins with the first burst of its path.
-    is_first_burst = isinstance(first, LossSegment) and found_at.timestamp() - first.since.at_s < SHORT.seconds / 2
-    return first if is_first_burst else None
+    age_s = found_at.timestamp() - first.since.at_s
+    return first if isinstance(first, LossSegment) and age_s < SHORT.total_seconds() / 2.0 else None
 
 
 def _beginning(segment: AnySegment, path: str) -> Beginning:
