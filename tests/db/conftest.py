@@ -32,6 +32,10 @@ def as_manage_py_up_has_it(settings):
     settings.ALLOW_PLAIN_HTTP = True
 
 
+# Bursts of ten seconds that a Follower recognises when it reads them again.
+KNOWN = timedelta(seconds=10 * KNOWN_BURSTS)
+
+
 class PlantingFollower(Follower):
     """Takes bursts that a test stores without a batch: newer ones as they come, all anew after a late one."""
 
@@ -44,10 +48,6 @@ class PlantingFollower(Follower):
     def _arrived(self):
         since_s = (self._looked_at - KNOWN).timestamp()
         return dict.fromkeys(Site.objects.values_list("pk", flat=True), since_s)
-
-
-# Bursts of ten seconds that a Follower recognises when it reads them again.
-KNOWN = timedelta(seconds=10 * KNOWN_BURSTS)
 
 
 def late_before(at):

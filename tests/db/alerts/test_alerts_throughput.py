@@ -124,7 +124,7 @@ def test_the_rank_test_confirms_the_fall_in_the_same_incident(path):
 
 
 def test_a_fall_proven_once_the_newest_test_is_back_tells_the_low_rate(path):
-    """Seven low tests, then a usual one: with it the seven are the first that the rank test may compare."""
+    """The eight newest tests are significantly low together, though the newest of them is usual."""
     measure(path, USUAL, NOW - 24 * HOUR)
     measure(path, [3.3, 3.1, 3.2, 3.4, 3.0, 3.2, 3.1, 28.0], NOW)
 

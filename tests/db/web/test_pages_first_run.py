@@ -37,10 +37,6 @@ def text(client):
     return fetch
 
 
-def register_agent(site, at):
-    store_batch(site, at)
-
-
 @pytest.mark.parametrize("address", [*PAGES, *TEST_PAGES])
 def test_without_a_mesh_a_page_gives_instructions(text, address):
     assert "manage.py mesh apply mesh.toml" in text(address)
@@ -125,7 +121,7 @@ class TestOfThroughput:
 
     def test_a_test_without_a_slot_yet_is_reported(self, text, paths, address):
         for site in Site.objects.all():
-            register_agent(site, NOW)
+            store_batch(site, NOW)
 
         page_text = text(address)
 
@@ -167,7 +163,7 @@ class TestOfAPath:
 
     def test_an_agent_that_delivers_no_such_result_is_named(self, page_text):
         Measurement.objects.update(started_at=NOW - timedelta(days=3))
-        register_agent(Site.objects.get(name="slac"), NOW - MINUTE)
+        store_batch(Site.objects.get(name="slac"), NOW - MINUTE)
 
         words = page_text("?period=hour")
 
@@ -175,7 +171,7 @@ class TestOfAPath:
 
     def test_a_size_without_tests_is_not_announced(self, page_text):
         Measurement.objects.update(started_at=NOW - timedelta(days=3))
-        register_agent(Site.objects.get(name="slac"), NOW - MINUTE)
+        store_batch(Site.objects.get(name="slac"), NOW - MINUTE)
 
         words = page_text("?period=hour&size=56")
 
