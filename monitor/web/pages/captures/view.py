@@ -42,7 +42,7 @@ PCAP_TYPE = "application/vnd.tcpdump.pcap"
 
 @dataclass(frozen=True, slots=True)
 class FileView:
-    """The file's streams with the most data; `note` says what was left out."""
+    """A file and its largest streams; `note` says what is left out."""
 
     name: str
     streams: tuple[FileStream, ...]
