@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated, Any
 
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Router, Schema
+from pydantic import Field
 
 from monitor.archive.upkeep import freshness
 from monitor.overview.mesh_state import MeshState, load_mesh_state
@@ -15,31 +17,29 @@ from monitor.present.track import LATELY_S
 router = Router(tags=["centre"])
 
 
-class MeshStateOut(Schema):
-    """The state of the mesh in a sentence, as on the pages, and the paths in it: those of open incidents, of which
-    `back_to_normal` wait to be resolved; else those `being_checked`, with a trouble that no rule has proven so far;
-    else `not_permitted` by the limits of their site, `in_maintenance`, `overdue`, which lack newer results,
-    `without_data`, which lack any of the last `without_data_s`, `awaited`, with too few packets so far, or `normal`.
-    They add up to `paths`. `open_incidents` has the ids of the open incidents, the worst first. `unknown_since` is the
-    last evaluation of the alert rules where that is overdue, and null while they are evaluated. `style` is how the
-    pages mark the sentence: `trouble`, `calm`, or `unknown`."""
+def said(meaning: str) -> Any:
+    return Field(description=meaning)
 
-    sentence: str
-    style: str = "unknown"
-    paths: int
-    with_problems: int
-    back_to_normal: int
-    in_maintenance: int
-    normal: int
-    awaited: int
-    without_data: int
-    being_checked: int
-    overdue: int = 0
-    not_permitted: int = 0
-    without_data_s: float | None
-    open_incidents: list[int]
-    evaluated_at: datetime | None
-    unknown_since: datetime | None
+
+class MeshStateOut(Schema):
+    """The state of the mesh as on the pages. Each path is in one count; the counts add up to `paths`."""
+
+    sentence: Annotated[str, said("the state in words")]
+    style: Annotated[str, said("mark of the sentence on pages: trouble, calm or unknown")] = "unknown"
+    paths: Annotated[int, said("measured paths")]
+    with_problems: Annotated[int, said("bad, in an open incident")]
+    back_to_normal: Annotated[int, said("in an open incident that is over and waits to close")]
+    in_maintenance: Annotated[int, said("in maintenance")]
+    normal: Annotated[int, said("with none of the other states")]
+    awaited: Annotated[int, said("with too few packets so far")]
+    without_data: Annotated[int, said("without any results of the last `without_data_s`")]
+    being_checked: Annotated[int, said("with a trouble that no rule has proven so far")]
+    overdue: Annotated[int, said("without newer results, but with some of the last minutes")] = 0
+    not_permitted: Annotated[int, said("not measured, most often by the limits of their site")] = 0
+    without_data_s: Annotated[float | None, said("null if `without_data` is 0")]
+    open_incidents: Annotated[list[int], said("ids, the worst first")]
+    evaluated_at: Annotated[datetime | None, said("last evaluation of the alert rules")]
+    unknown_since: Annotated[datetime | None, said("last evaluation, if overdue; null while rules are evaluated")]
 
 
 @router.get(
@@ -55,7 +55,7 @@ def state_fields(state: MeshState) -> dict[str, object]:
         "sentence": state.sentence,
         "style": state.style,
         "paths": tally.paths,
-        "with_problems": tally.with_problems + tally.over,
+        "with_problems": tally.with_problems,
         "back_to_normal": tally.over,
         "in_maintenance": tally.in_maintenance,
         "normal": tally.normal,

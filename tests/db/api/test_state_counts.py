@@ -20,7 +20,10 @@ from tests.db.planted_cycles import NOW, at
 from tests.db.web.test_mesh_state_now import plant
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
-STATES = ("with_problems", "in_maintenance", "being_checked", "overdue", "normal", "awaited", "without_data")
+STATES = (
+    "with_problems", "back_to_normal", "in_maintenance", "being_checked", "overdue", "normal", "awaited",
+    "without_data",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -72,7 +75,8 @@ def test_paths_in_every_state_add_up(client, paths, monkeypatch):
     got = client.get("/api/v1/state", headers={"host": "localhost"}).json()
 
     assert {name: got[name] for name in STATES} == {
-        "with_problems": 2,
+        "with_problems": 1,
+        "back_to_normal": 1,
         "in_maintenance": 1,
         "being_checked": 3,
         "overdue": 1,
@@ -81,4 +85,11 @@ def test_paths_in_every_state_add_up(client, paths, monkeypatch):
         "without_data": 1,
     }
     assert sum(got[name] for name in STATES) == got["paths"] == 12
-    assert got["back_to_normal"] == 1
+
+
+def test_each_field_of_the_state_has_a_meaning(client):
+    schemas = client.get("/api/v1/openapi.json", headers={"host": "localhost"}).json()["components"]["schemas"]
+    fields = schemas["MeshStateOut"]["properties"]
+
+    assert [name for name, of in fields.items() if not of.get("description")] == []
+    assert len(fields) >= 15
