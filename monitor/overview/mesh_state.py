@@ -31,7 +31,7 @@ LASTING = 1
 _NAMES = {
     Condition.NORMAL: "normal",
     Condition.AWAITED: "awaited",
-    Condition.OWN_TESTS: "overdue",
+    Condition.OWN_TESTS: "own_tests",
     Condition.OVERDUE: "overdue",
     Condition.SET_ASIDE: "in_maintenance",
     Condition.NOT_PERMITTED: "not_permitted",

@@ -31,6 +31,7 @@ class MeshStateOut(Schema):
     back_to_normal: Annotated[int, said("in an open incident that is over and waits to close")]
     in_maintenance: Annotated[int, said("in maintenance")]
     normal: Annotated[int, said("with none of the other states")]
+    in_own_tests: Annotated[int, said("with newer packets all sent during own throughput tests")] = 0
     awaited: Annotated[int, said("with too few packets so far")]
     without_data: Annotated[int, said("without any results of the last `without_data_s`")]
     being_checked: Annotated[int, said("with a trouble that no rule has proven so far")]
@@ -59,6 +60,7 @@ def state_fields(state: MeshState) -> dict[str, object]:
         "back_to_normal": tally.over,
         "in_maintenance": tally.in_maintenance,
         "normal": tally.normal,
+        "in_own_tests": tally.own_tests,
         "awaited": tally.awaited,
         "without_data": tally.silent,
         "being_checked": tally.checked,

@@ -1,4 +1,4 @@
-"""The sentence on the mesh: the first applicable of eight forms (docs/pages.md), and counts of the other paths."""
+"""The sentence on the mesh: the first applicable of nine forms (docs/pages.md), and counts of the other paths."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ class Tally:
     with_problems: int = 0
     over: int = 0  # in open incidents, and all normal again
     checked: int = 0  # in trouble without an open incident
+    own_tests: int = 0  # all newer packets sent during own throughput tests
     overdue: int = 0  # without newer results
     silent: int = 0  # without any results of the last minutes
     not_permitted: int = 0
@@ -83,6 +84,7 @@ def rest(tally: Tally, but: Sequence[str] | set[str] = ()) -> str:
         "over": "over, waiting to close",
         "checked": "being checked",
         "normal": "normal",
+        "own_tests": "under an own throughput test",
         "overdue": "without newer results",
         "silent": "without any results of the last 10 min",
         "not_permitted": "not permitted",

@@ -11,6 +11,7 @@ from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.evaluate import evaluate
 from monitor.alerts.incidents import actions, lifecycle
 from monitor.alerts.models import Incident
+from monitor.archive.models import Burst
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh.models import Measurement, MeasurementPeriod
@@ -21,8 +22,8 @@ from tests.db.web.test_mesh_state_now import plant
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 STATES = (
-    "with_problems", "back_to_normal", "in_maintenance", "being_checked", "overdue", "normal", "awaited",
-    "without_data",
+    "with_problems", "back_to_normal", "in_maintenance", "being_checked", "in_own_tests", "overdue",
+    "normal", "awaited", "without_data",
 )  # fmt: skip
 
 
@@ -49,8 +50,8 @@ def find_loss(path, *, is_open):
 
 def test_paths_in_every_state_add_up(client, paths, monkeypatch):
     """Of twelve paths: an incident that goes on, one whose loss is over, a pending one, a loss that is being checked, a
-    path without replies, one without newer data, one in maintenance, one that waits for results, one without data, and
-    three that are normal."""
+    path without replies, one without newer data, one under an own test, one in maintenance, one that waits for results,
+    one without data, and two that are normal."""
     lost = {
         "slac → ornl": lambda s: int(s >= -120),
         "slac → fnal": lambda s: 4 * (-220 <= s < -100),
@@ -62,6 +63,7 @@ def test_paths_in_every_state_add_up(client, paths, monkeypatch):
     for name, path in paths.items():
         if (until_s := last_s.get(name, 0)) is not None:
             plant(path, -600, until_s, lost.get(name, lambda _: 0))
+    Burst.objects.filter(path_id=paths["ornl → kek"].pk, measured_at__gt=at(-60)).update(during_test=True)
     find_loss(paths["slac → ornl"], is_open=True)
     find_loss(paths["slac → fnal"], is_open=True)
     find_loss(paths["slac → kek"], is_open=False)
@@ -79,8 +81,9 @@ def test_paths_in_every_state_add_up(client, paths, monkeypatch):
         "back_to_normal": 1,
         "in_maintenance": 1,
         "being_checked": 3,
+        "in_own_tests": 1,
         "overdue": 1,
-        "normal": 3,
+        "normal": 2,
         "awaited": 1,
         "without_data": 1,
     }

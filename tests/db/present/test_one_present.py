@@ -45,6 +45,7 @@ NUMBERS = (
     "being_checked",
     "not_permitted",
     "in_maintenance",
+    "in_own_tests",
     "overdue",
     "without_data",
     "awaited",
@@ -111,7 +112,9 @@ def folded(present, incidents):
         elif condition.is_trouble:
             numbers["being_checked"] += 1
         else:
-            numbers[condition.name.lower().replace("own_tests", "overdue").replace("set_aside", "in_maintenance")] += 1
+            numbers[
+                condition.name.lower().replace("own_tests", "in_own_tests").replace("set_aside", "in_maintenance")
+            ] += 1
     return numbers
 
 
@@ -143,9 +146,8 @@ def check(now):
     check_places(present, now)
     state, numbers = get("/api/v1/state").json(), folded(present, incidents)
     late = numbers["overdue"]
-    assert {
-        name: state[name] for name in ("with_problems", "back_to_normal", "being_checked", "awaited", "normal")
-    } == {name: numbers[name] for name in ("with_problems", "back_to_normal", "being_checked", "awaited", "normal")}
+    same = "with_problems", "back_to_normal", "being_checked", "in_own_tests", "awaited", "normal"
+    assert {name: state[name] for name in same} == {name: numbers[name] for name in same}
     assert state["overdue"] + state["without_data"] == late
     assert sum(state[name] for name in NUMBERS) == state["paths"] == len(present)
     assert set(state["open_incidents"]) == {incident.pk for incident in incidents}

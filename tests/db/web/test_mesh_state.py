@@ -27,8 +27,8 @@ SECOND = timedelta(seconds=1)
 LOCAL = {"host": "localhost"}
 PAGES = ["/", "/map/", "/incidents/", "/sites/"]
 STATES = (
-    "with_problems", "back_to_normal", "in_maintenance", "normal", "being_checked", "overdue", "awaited",
-    "without_data", "not_permitted",
+    "with_problems", "back_to_normal", "in_maintenance", "normal", "being_checked", "in_own_tests", "overdue",
+    "awaited", "without_data", "not_permitted",
 )  # fmt: skip
 
 

@@ -164,9 +164,22 @@ def test_pings_set_aside_for_our_own_tests_are_no_missing_data(paths):
         **dict.fromkeys(excluded, Condition.OWN_TESTS),
         missing: Condition.OVERDUE,
     }
-    assert (state.tally.overdue, state.tally.normal, state.style) == (3, 3, "unknown")
+    assert (state.tally.overdue, state.tally.own_tests, state.tally.normal) == (1, 2, 3)
+    assert state.sentence == "1 of 6 paths has no newer results. 3 normal, 2 under an own throughput test."
     # Later those during the test are old too, and newer ones overdue.
     assert state_at(60).tally.overdue == 6
+
+
+def test_own_tests_alone_are_no_problem(paths):
+    for name, path in paths.items():
+        plant(path, -600, 0)
+        if name == "slac → ornl":
+            Burst.objects.filter(path_id=path.pk, measured_at__gt=at(-60)).update(during_test=True)
+
+    state = state_at(0)
+
+    said = "No path is known to have a problem: 5 normal, 1 under an own throughput test."
+    assert (state.sentence, load_status(at(0)).state) == (said, said)
 
 
 def test_an_incident_without_newer_data_has_no_figure_of_now(paths):
