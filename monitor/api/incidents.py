@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Header, Query, Router, Schema
 from ninja.errors import HttpError
-from pydantic import AfterValidator, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from monitor.accounts.access import may_operate
 from monitor.alerts.detect.rules.by_direction import DIRECTION
@@ -92,6 +92,10 @@ class IncidentOut(Schema):
     began_at: datetime | None
     detected_at: datetime
     opened_at: datetime | None
+    over_since: Annotated[
+        datetime | None,
+        Field(description="since when all its paths are normal again and it waits to close; else null"),
+    ]
     ended_at: datetime | None
     closed_at: datetime | None
     reopened_at: datetime | None

@@ -119,11 +119,14 @@ def test_a_loss_has_one_end_wherever_it_is_stated(paths, client, has_stamp, seed
         if incident.closed_at is None and incident.over_since is not None:
             over[incident.over_since] = stated(incident.title, "since")
             assert max(level_of(row).over_since for row in incident.paths.all()) == incident.over_since
+            waits = client.get(f"/api/v1/incidents/{incident.pk}", headers={"host": "localhost"}).json()
+            assert (datetime.fromisoformat(waits["over_since"]), waits["ended_at"]) == (incident.over_since, None)
         elif incident.closed_at is not None:
             closed = client.get(f"/api/v1/incidents/{incident.pk}", headers={"host": "localhost"}).json()
             assert stated(incident.title, "to") == incident.ended_at.replace(microsecond=0)
 
     assert closed is not None
+    assert closed["over_since"] is None
     ended_at = datetime.fromisoformat(closed["ended_at"])
     assert ended_at in over
     assert {of.replace(microsecond=0): said for of, said in over.items()} == {of: of for of in over.values()}
