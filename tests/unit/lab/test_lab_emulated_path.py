@@ -71,6 +71,14 @@ def test_a_policer_passes_a_burst_of_its_depth_then_its_rate() -> None:
     assert path.counts.dropped_queue == path.counts.dropped_loss == 0
 
 
+def test_a_shallow_policer_drops_by_size_alone() -> None:
+    path = emulated(policer_mbps=1000, policer_bytes=600)
+
+    passed = [bool(path.admit(START_S + n * 0.001, size)) for n, size in enumerate((128, 600, 601, 1028) * 25)]
+
+    assert passed == [True, True, False, False] * 25
+
+
 def test_a_packet_with_a_cell_too_many_is_lost_and_costs_tokens() -> None:
     # Packets of 10 cells; the bucket holds 25 and is not refilled meanwhile: 5 cells of the third packet pass, the
     # packet is lost.
