@@ -9,15 +9,12 @@ from datetime import UTC, datetime
 
 from monitor.analysis import binomial
 from monitor.analysis.changes.present import LostPackets
-from monitor.analysis.segments.delay_segments import LONGER, DelaySegment
+from monitor.analysis.segments.delay_segments import DelaySegment
 from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.archive.queries.metrics import Metric
 from monitor.overview.path_figures import FigureState, PathFigures
 from monitor.present.read import PresentPath
-from monitor.present.track import Condition, Signal, Track
-
-# An RTT that differs by less is the segment's: the cell has that of all its packets.
-SAME_RATIO = 0.01
+from monitor.present.track import AnySegment, Condition, Signal, Track
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +35,21 @@ class CellNow:
 
 
 def track_of(metric: Metric, packet_bytes: int | None, present: PresentPath | None) -> Track | None:
-    """Track of a cell: a loss of its packet size if decided, else of all packets; None for a metric without tracks."""
-    if present is None:
+    """Track of a cell: of its packet size if the loss differs by size, else of all packets; None for a metric without
+    tracks."""
+    if present is None or metric not in (Metric.LOSS, Metric.RTT_MEDIAN):
         return None
-    if metric is Metric.LOSS:
-        own = present.track(Signal.LOSS, packet_bytes or 0)
-        return present.track(Signal.LOSS) if own is None or own.condition is Condition.AWAITED else own
-    return present.track(Signal.RTT) if metric is Metric.RTT_MEDIAN else None
+    track = present.track(Signal.LOSS if metric is Metric.LOSS else Signal.RTT)
+    is_by_size = metric is Metric.LOSS and track is not None and track.packet_bytes_lost
+    return present.track(Signal.LOSS, packet_bytes or 0) if is_by_size else track
+
+
+def level_of(track: Track | None, since: datetime) -> AnySegment | None:
+    """The segment of which the figure of now is; None for packets since a moment that are all of a calm one."""
+    if track is None or track.now is None:
+        return None
+    is_calm = track.condition in (Condition.NORMAL, Condition.AWAITED)
+    return None if is_calm and track.now.since.at_s < since.timestamp() else track.now
 
 
 def condition_of(metric: Metric, packet_bytes: int | None, present: PresentPath | None) -> Condition | None:
@@ -85,13 +90,15 @@ def cell_now(
     assert isinstance(track.now, LossSegment)
     lost = track.now.lost
     is_dead = condition_of(metric, packet_bytes, path.present) is Condition.DEAD
+    is_level = level_of(track, since) is not None
+    of_value = (round(lost.sent), round(lost.sent - lost.lost)) if is_level else (path.sent, path.received)
     return CellNow(
         begin,
         level_s,
         _peak(lost, [segment.lost for segment in told if isinstance(segment, LossSegment)]),
         ended_at,
         begin if is_dead else None,
-        *((None, None) if is_dead or not lost.sent else (round(lost.sent), round(lost.sent - lost.lost))),
+        *((None, None) if is_dead or not of_value[0] else of_value),
     )
 
 
@@ -102,25 +109,24 @@ def _peak(level: LostPackets, troubles: Sequence[LostPackets]) -> float | None:
 
 
 def with_levels(
-    metric: Metric, packet_bytes: int, figures: tuple[PathFigures, ...], *, is_smallest_size: bool
+    metric: Metric, packet_bytes: int, figures: tuple[PathFigures, ...], since: datetime, *, is_smallest_size: bool
 ) -> tuple[PathFigures, ...]:
-    """Replace figures of now by their tracks' levels; keep the window's without a track or packets. RTTs are of the
+    """Replace figures of now by their tracks' levels; keep the window's without a level or packets. RTTs are of the
     smallest packets."""
     if metric is Metric.THROUGHPUT:
         return figures
     conditions = [condition_of(metric, packet_bytes, path.present) for path in figures]
-    tracks = [track_of(metric, packet_bytes, path.present) for path in figures]
+    newest = [level_of(track_of(metric, packet_bytes, path.present), since) for path in figures]
     if metric is Metric.LOSS:
-        levels = [_loss_level(path, track) for path, track in zip(figures, tracks, strict=True)]
+        levels = [_loss_level(path, segment) for path, segment in zip(figures, newest, strict=True)]
         proven = _proven(levels, conditions)
         figures = tuple(map(_with_loss, figures, levels, proven))
     if metric is Metric.RTT_MEDIAN and is_smallest_size:
-        figures = tuple(map(_with_rtt, figures, tracks))
+        figures = tuple(map(_with_rtt, figures, newest))
     return tuple(_in_condition(metric, *of_path) for of_path in zip(figures, conditions, strict=True))
 
 
-def _loss_level(path: PathFigures, track: Track | None) -> LostPackets | None:
-    now = None if track is None else track.now
+def _loss_level(path: PathFigures, now: AnySegment | None) -> LostPackets | None:
     return now.lost if path.sent and isinstance(now, LossSegment) and now.lost.sent else None
 
 
@@ -152,11 +158,8 @@ def _with_loss(path: PathFigures, level: LostPackets | None, proven_ratio: float
     )
 
 
-def _with_rtt(path: PathFigures, track: Track | None) -> PathFigures:
-    now = None if track is None else track.now
+def _with_rtt(path: PathFigures, now: AnySegment | None) -> PathFigures:
     if path.value is None or not isinstance(now, DelaySegment):
-        return path
-    if now.state != LONGER and abs(path.value - now.median_ms) <= SAME_RATIO * now.median_ms:
         return path
     return replace(path, value=now.median_ms, value_measured=path.value)
 

@@ -33,7 +33,7 @@ from monitor.overview.path_figures import (
 from monitor.overview.path_packets import other_packets, with_directions_now, with_directions_over, with_words
 from monitor.present import read
 from monitor.present.read import PresentPath
-from monitor.present.track import Condition, Track
+from monitor.present.track import LATELY_S, SHOWN_CYCLES, AnySegment, Condition, Track
 
 DEFAULT_PACKET_BYTES = 100
 
@@ -74,8 +74,7 @@ class GridPeriod(StrEnum):
         return HistoryPeriod.HOUR if self is GridPeriod.NOW else HistoryPeriod(self.value)
 
 
-NOW_LENGTH = timedelta(minutes=10)
-NOW_CYCLES = 3
+NOW_LENGTH = timedelta(seconds=LATELY_S)
 # Up to so many paths are looked up singly; more are read with all others.
 FEW_PATHS = 5000
 
@@ -141,6 +140,10 @@ class Grid:
     def track_of(self, path: PathFigures) -> Track | None:
         return cell_now.track_of(self.metric, self.packet_bytes, path.present) if self.is_now else None
 
+    def level_of(self, path: PathFigures) -> AnySegment | None:
+        """The segment of which a cell's figure is; None where it is of the time shown."""
+        return cell_now.level_of(self.track_of(path), self.since)
+
     def condition_of(self, path: PathFigures) -> Condition | None:
         """The condition of a cell; None except in `NOW`, and without pings."""
         return cell_now.condition_of(self.metric, self.packet_bytes, path.present) if self.is_now else None
@@ -201,7 +204,7 @@ def load_grid(
     if period is GridPeriod.NOW:
         if metric in recent.OF_WHOLE_HOURS - {Metric.THROUGHPUT}:
             raise UnknownChoice(f"period=now: {metric} is of whole hours; choose {', '.join(HistoryPeriod)}")
-        begins = {path.path_id: now - max(NOW_LENGTH, NOW_CYCLES * timedelta(seconds=path.every_s)) for path in paths}
+        begins = {path.path_id: now - max(NOW_LENGTH, SHOWN_CYCLES * timedelta(seconds=path.every_s)) for path in paths}
         asked = PathsNow(metric, size, planned, begins, now)
         since = asked.since if paths else now - NOW_LENGTH
 
@@ -220,7 +223,7 @@ def load_grid(
             replace(current, value_before=old.value) for current, old in zip(figures, load(earlier), strict=True)
         )
     if period is GridPeriod.NOW:
-        figures = with_levels(metric, size, figures, is_smallest_size=size == min(sizes, default=size))
+        figures = with_levels(metric, size, figures, since, is_smallest_size=size == min(sizes, default=size))
         figures = with_outcomes(figures, since, now)
     if metric is not Metric.THROUGHPUT:
         figures = with_words(figures, {path.path_id: path.measured_by for path in paths if path.measured_by})

@@ -50,5 +50,6 @@ def _rtt_beside(loss: Grid) -> Grid:
     ]
     begins = {path.path_id: loss.since for path in loss.figures}
     figures = figures_now(PathsNow(Metric.RTT_MEDIAN, loss.packet_bytes, paths, begins, loss.until))
-    figures = with_levels(Metric.RTT_MEDIAN, loss.packet_bytes, figures, is_smallest_size=loss.is_smallest_size)
+    is_smallest_size = loss.is_smallest_size
+    figures = with_levels(Metric.RTT_MEDIAN, loss.packet_bytes, figures, loss.since, is_smallest_size=is_smallest_size)
     return replace(loss, metric=Metric.RTT_MEDIAN, figures=figures)

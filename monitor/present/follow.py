@@ -19,7 +19,7 @@ from monitor.present.loss_tracks import LossTracks, TrackLimits
 from monitor.present.models import PathTrack
 from monitor.present.track import Condition, Signal, Track, delay_conditions
 from monitor.present.watched import watched_paths, watched_ways
-from monitor.present.written import AWAY_S, Written, write
+from monitor.present.written import AWAY_S, Written, is_longer_than_shown, write
 
 NO_MEDIANS = Medians(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
 
@@ -108,7 +108,8 @@ class Follower:
         delays, now_s = self._delays, now.timestamp()
         path_ids, segments = delays.path_ids.tolist(), delays.segments
         decided = delay_conditions(segments.states == LONGER, delays.is_found, delays.newest_s, delays.every_s, now_s)
-        is_calm = (decided == Condition.NORMAL) | ~np.isfinite(delays.newest_s)
+        is_calm = (decided == Condition.NORMAL) & is_longer_than_shown(segments.since_s, delays.every_s, now_s)
+        is_calm |= ~np.isfinite(delays.newest_s)
         due = self._written_delays.take(decided, segments.changes, delays.newest_s, is_calm, delays.path_ids, now_s)
         due = due[np.isfinite(delays.newest_s[due])]
         every = zip(due.tolist(), segments.segments(due), strict=True)

@@ -21,9 +21,19 @@ from monitor.archive.queries.present.lost_order import COUNTS, LostOrder, lost_o
 from monitor.present.followed_delay import RttBound
 from monitor.present.followed_loss import ALL_SIZES, FollowedLoss
 from monitor.present.models import PathTrack
-from monitor.present.track import Codes, Condition, Signal, Track, TrackFacts, conditions, flaps_within_s, newest_of
+from monitor.present.track import (
+    UNKNOWN,
+    Codes,
+    Condition,
+    Signal,
+    Track,
+    TrackFacts,
+    conditions,
+    flaps_within_s,
+    newest_of,
+)
 from monitor.present.watched import WatchedPath
-from monitor.present.written import AWAY_S, Written
+from monitor.present.written import AWAY_S, Written, is_longer_than_shown
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -66,8 +76,15 @@ class LossTracks:
         self._every_s = np.array([path.pings.every_s for path in of_tracks])
         self._started_s = np.array([path.started_s for path in of_tracks])
         self._written, self._undated = Written(len(self.keys)), set[int]()
+        # How often a track had changed when its onset was last looked for.
+        self._looked = np.full(len(self.keys), -1, dtype=np.int64)
         # Sums of parts since another of their path was lossy; EXCLUDED once they exclude its loss.
         self._compared: dict[int, Floats] = {}
+        # The sizes of each path, and the one that tells the loss of its path, by row.
+        self._sizes: dict[int, list[int]] = defaultdict(list)
+        for row in [] if way else np.flatnonzero(self._is_part).tolist():
+            self._sizes[int(self._own[row])].append(row)
+        self._teller: dict[int, int] = {}
 
     def begin(self, stored: Sequence[PathTrack], now: datetime) -> None:
         """Continue the stored tracks with the bursts since, or begin anew."""
@@ -90,6 +107,9 @@ class LossTracks:
         self._followed.follow(self._bursts(path_ids, since_s, now), at_once=True)
         normal = {(row.path_id, row.packet_bytes) for row in stored if row.condition == Condition.NORMAL}
         self._compared = {row: EXCLUDED for row, key in enumerate(self.keys) if key in normal}
+        rows = self._followed.tracks
+        told = {(row.path_id, row.track.packet_bytes_lost) for row in stored if not row.packet_bytes and not self.way}
+        self._teller = {rows[key[0], ALL_SIZES]: rows[key] for key in told & rows.keys() if key[1]}
 
     def take(self, since_s: Mapping[int, float], now: datetime) -> None:
         """Take delivered bursts since each site's earliest (seconds since the epoch); paths with late bursts are
@@ -140,15 +160,52 @@ class LossTracks:
                     self._compared[row] = EXCLUDED
                 else:
                     decided[row] = Condition.AWAITED
-        is_calm = (decided < Condition.SUSPECT) & (segments.states == CLEAN) & ~segments.may_be_above
-        due = self._written.take(decided, segments.changes, newest_s, is_calm, self._path_ids, now_s)
+        changes = self._tell_by_size(decided)
+        is_calm = (decided < Condition.OWN_TESTS) & (segments.states == CLEAN) & ~segments.may_be_above
+        is_calm &= is_longer_than_shown(segments.since_s, self._every_s, now_s)
+        due = self._written.take(decided, changes, newest_s, is_calm, self._path_ids, now_s)
         return [self._track(row, Condition(decided[row])) for row in due.tolist()]
+
+    def _tell_by_size(self, decided: Codes) -> Ints:
+        """Let a size tell the loss of its path, and its end, where others exclude it; returns how often each track
+        changed."""
+        is_bad, changes = decided >= Condition.SUSPECT, self._followed.segments.changes.copy()
+        in_trouble = self._own[self._is_part & is_bad].tolist() if self._sizes else []
+        for whole in {*in_trouble, *self._teller}:
+            rows, own = self._sizes[whole], decided[whole]
+            bad = [row for row in rows if is_bad[row]]
+            if bad and own <= Condition.BAD and any(decided[row] == Condition.NORMAL for row in rows):
+                self._teller[whole] = bad[-1]
+            elif bad or own > Condition.BAD:
+                self._teller.pop(whole, None)
+                if not is_bad[whole]:  # of few packets a size may seem to lose by chance
+                    decided[rows] = Condition.NORMAL
+            elif own not in UNKNOWN:
+                self._end_by_size(whole)
+            if (teller := self._teller.get(whole)) is not None:
+                is_told = is_bad[teller] or self._followed.segments.states[teller] == CLEAN
+                decided[whole] = decided[teller] if is_told and own not in UNKNOWN else own
+                changes[whole] = -1 - changes[teller]  # never equal to its own
+        return changes
+
+    def _end_by_size(self, whole: int) -> None:
+        """Let a path tell its loss by itself again once all its packets show the end too, or a later loss."""
+        segments, teller = self._followed.segments, self._teller[whole]
+        if segments.states[teller] != CLEAN:
+            return
+        if segments.states[whole] == CLEAN:
+            *earlier, newest = of_size(segments.segments(teller), self.keys[teller][1])
+            segments.retell(whole, earlier, newest.since)
+            del self._teller[whole]
+        elif segments.since_s[whole] > segments.since_s[teller]:
+            del self._teller[whole]
 
     def look_back(self, now: datetime) -> None:
         """Date new losses exactly, by bursts of both paths between two hosts, or of a way: at most one query."""
         segments = self._followed.segments
-        self._undated |= {*np.flatnonzero(self._written.changes != segments.changes).tolist()}
+        self._undated |= {*np.flatnonzero(self._looked != segments.changes).tolist()}
         self._undated = {row for row in self._undated if segments.begins_loss(row)}
+        self._looked[:] = segments.changes
         begun = sorted(self._undated)[:LOOKED_BACK]
         if not begun:
             return
@@ -249,7 +306,9 @@ class LossTracks:
     def _track(self, row: int, condition: Condition) -> Track:
         path_id, size = self.keys[row]
         newest_s, segments = float(self._followed.newest_s[row]), self._followed.segments
-        may_be_above = condition == Condition.NORMAL and segments.may_be_above[row]
+        teller = self._teller.get(row, row)
+        told = segments.segments(teller) if teller == row else of_size(segments.segments(teller), self.keys[teller][1])
+        may_be_above = condition == Condition.NORMAL and segments.may_be_above[teller]
         return Track(
             path_id,
             Signal.LOSS,
@@ -257,10 +316,18 @@ class LossTracks:
             size,
             condition,
             newest_s,
-            as_told(condition, segments.segments(row)) if np.isfinite(newest_s) else (),
+            as_told(condition, told) if np.isfinite(newest_s) else (),
             newest_of([*segments.outages.get(row, ())], self._every_s[row]),
-            segments.filter.interval(row) if may_be_above else None,
+            segments.filter.interval(teller) if may_be_above else None,
         )
+
+
+def of_size(segments: Sequence[LossSegment], size: int) -> tuple[LossSegment, ...]:
+    """Segments of a packet size as those of its path: their last trouble is a loss of that size."""
+    last = max((number for number, of in enumerate(segments) if of.state != CLEAN), default=-1)
+    first = max((number for number, of in enumerate(segments[: last + 1]) if of.state == CLEAN), default=-1) + 1
+    named = [replace(of, state=LOSSY, packet_bytes=size) for of in segments[first : last + 1]]
+    return (*segments[:first], *named, *segments[last + 1 :])
 
 
 def as_told(condition: Condition, segments: tuple[LossSegment, ...]) -> tuple[LossSegment, ...]:

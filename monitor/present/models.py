@@ -69,7 +69,8 @@ def segments_as_json(segments: Iterable[AnySegment]) -> list[list[Any]]:
 
 def _level(of: AnySegment) -> list[Any]:
     if isinstance(of, LossSegment):
-        return [round(of.lost.sent), round(of.lost.lost), round(of.lost.together, 3)]
+        sized = [of.packet_bytes] if of.packet_bytes else []
+        return [round(of.lost.sent), round(of.lost.lost), round(of.lost.together, 3), *sized]
     if isinstance(of, DelaySegment):
         return [round(ms, 4) for ms in (of.median_ms, of.low_ms, of.high_ms, of.worst_ms)]
     return [of.level, of.worst]
@@ -84,7 +85,8 @@ def _segment(
 ) -> AnySegment:
     since = Moment(at_s, -math.inf if earliest_s is None else earliest_s, latest_s)
     if signal == Signal.LOSS:
-        return LossSegment(state, since, LostPackets(*level))
+        sent, lost, together, *sized = level
+        return LossSegment(state, since, LostPackets(sent, lost, together), *map(int, sized))
     return (RateSegment if signal == Signal.RATE else DelaySegment)(state, since, *level)
 
 

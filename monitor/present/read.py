@@ -46,21 +46,8 @@ class PresentPath:
 
     @property
     def worst(self) -> Track:
-        """The track that determines the condition; the track of `size` if only some sizes lose."""
-        first = next((track for track in self.tracks if track.condition == self.condition), self.tracks[0])
-        size = self.size if first.signal is Signal.LOSS and first.condition <= Condition.BAD else 0
-        return next((track for track in self._sizes if track.packet_bytes == size), first)
-
-    @property
-    def size(self) -> int:
-        """The largest lossy packet size where another size excludes that loss, else 0."""
-        bad = [track for track in self._sizes if track.condition >= Condition.SUSPECT]
-        lower = [track for track in self._sizes if track.condition is Condition.NORMAL]
-        return bad[-1].packet_bytes if bad and lower else 0
-
-    @property
-    def _sizes(self) -> list[Track]:
-        return [track for track in self.tracks if track.signal is Signal.LOSS and track.packet_bytes and not track.way]
+        """The track that determines the condition."""
+        return next((track for track in self.tracks if track.condition == self.condition), self.tracks[0])
 
     @property
     def way(self) -> str:

@@ -26,6 +26,8 @@ AnySegment = LossSegment | DelaySegment | RateSegment
 OVERDUE_CYCLES, DELIVERY_S = 2.0, 15.0
 # Time for a new test's first result; a test without a newer result has no data.
 LATELY_S = 600.0
+# Figures of now are of LATELY_S, or of these cycles where longer.
+SHOWN_CYCLES = 3
 # Outages within the longer of LATELY_S and these cycles that are called flapping.
 FLAPS, FLAPS_WITHIN_CYCLES = 3, 20.0
 # Of a path without a limit: as many packets are awaited as with this limit.
@@ -103,7 +105,7 @@ def conditions(of: TrackFacts, now_s: float) -> Codes:
     is_failing = (of.failed_s > of.newest_s) & (now_s - of.failed_s <= late_s)
     is_failing &= is_overdue | ~np.isfinite(of.newest_s)
     limits = np.where(np.isnan(of.limits), UNKNOWN_LIMIT, of.limits)
-    is_flapping = of.outages + of.is_dead >= FLAPS
+    is_flapping = (of.outages + of.is_dead >= FLAPS) & ~of.is_part  # outages of a part may end later than the path's
     few = of.packets < -np.log(OUTSIDE) / limits  # all answered, more would exclude a loss above
     rules = {
         Condition.NOT_PERMITTED: is_failing,
@@ -188,6 +190,12 @@ class Track:
     def onset(self) -> Moment | None:
         """Start of the lasting or last trouble."""
         return self.trouble[0].since if self.trouble else None
+
+    @property
+    def packet_bytes_lost(self) -> int:
+        """The packet size of the lasting or last loss, if only one of several sizes loses; else 0."""
+        newest = self.trouble[-1] if self.trouble else None
+        return newest.packet_bytes if isinstance(newest, LossSegment) else 0
 
     @property
     def end(self) -> Moment | None:

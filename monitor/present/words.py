@@ -13,7 +13,7 @@ from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.analysis.segments.segment import Moment
 from monitor.analysis.segments.stretches import DEAD
 from monitor.present.read import PresentPath
-from monitor.present.track import FLAPS, Condition, Signal, Track
+from monitor.present.track import FLAPS, UNKNOWN, Condition, Signal, Track
 
 # The words for a signal that is not followed.
 OTHER = {
@@ -31,7 +31,7 @@ def clause(place: str, paths: Sequence[PresentPath], of_paths: int | None = None
     tracks = [path.worst for path in bad]
     match worst:
         case None:
-            lasting = [path for path in paths if any(track.trouble and track.end is None for track in path.tracks)]
+            lasting = [path for path in paths if any(map(_lasted, path.tracks))]
             return _last(place, lasting, at) if lasting else _over(place, paths, at)
         case Condition.DEAD:
             named = f"{place}: {len(bad)} of {of_paths} paths" if of_paths is not None and of_paths > 2 else place
@@ -109,14 +109,19 @@ def _worse(place: str, paths: Sequence[PresentPath], at: datetime | None) -> str
     own = _gravest([path.worst for path in paths])
     signal = own[0].signal
     if signal is Signal.LOSS:
-        lost = summed([track.now.lost for track in own if isinstance(track.now, LossSegment)])
-        sizes = {path.size for path in paths if path.worst in own}
-        packets = f" of packets of {figures.count(*sizes)} bytes" if len(sizes) == 1 and sizes != {0} else ""
-        return f"{place} loses {lost_text(lost)}{packets}{_since(own, at)}"
+        losses = [track.now for track in own if isinstance(track.now, LossSegment)]
+        return f"{place} loses {_losses(losses)}{_since(own, at)}"
     if signal is Signal.RTT:
         longer = max((track.now for track in own if isinstance(track.now, DelaySegment)), key=lambda of: of.median_ms)
         return f"{place}: RTT {rtt_text(longer.median_ms)}{_since(own, at)}{_was(own)}"
     return f"{place}: {OTHER[signal]}"
+
+
+def _losses(segments: Sequence[LossSegment]) -> str:
+    """A loss, of packets of a size if these segments tell of one: `99% of packets of 1,000 bytes`."""
+    sizes = {segment.packet_bytes for segment in segments}
+    packets = f" of packets of {figures.count(*sizes)} bytes" if len(sizes) == 1 and sizes != {0} else ""
+    return f"{lost_text(summed([segment.lost for segment in segments]))}{packets}"
 
 
 def _gravest(tracks: Sequence[Track]) -> list[Track]:
@@ -149,6 +154,12 @@ def _first_outage_s(track: Track) -> float | None:
     return track.outages[0][0] if track.outages else None
 
 
+def _lasted(track: Track) -> bool:
+    """Whether a track was in trouble at its newest burst, between outages too."""
+    has_flapped = track.condition in UNKNOWN and len(track.outages) >= FLAPS
+    return bool(track.trouble) and (track.end is None or has_flapped)
+
+
 def _last(place: str, paths: Sequence[PresentPath], at: datetime | None) -> str:
     """The last known state, for paths now unknown or in maintenance."""
     newest_s = max(track.newest_s for path in paths for track in path.tracks)
@@ -177,9 +188,9 @@ def _loss_over(place: str, tracks: Sequence[Track], at: datetime | None) -> str:
 
 def _worst(tracks: Iterable[Track]) -> str:
     """The worst loss of these tracks' troubles, by its lower bound; several tracks are pooled."""
-    losses = [[of.lost for of in track.trouble if isinstance(of, LossSegment) and of.lost.lost] for track in tracks]
-    worst = [max(of_track, key=lambda lost: lost.interval[0]) for of_track in losses if of_track]
-    return lost_text(summed(worst)) if worst else "packets"
+    losses = [[of for of in track.trouble if isinstance(of, LossSegment) and of.lost.lost] for track in tracks]
+    worst = [max(of_track, key=lambda of: of.lost.interval[0]) for of_track in losses if of_track]
+    return _losses(worst) if worst else "packets"
 
 
 def _rtt_over(place: str, tracks: Sequence[Track], at: datetime | None) -> str:

@@ -11,7 +11,7 @@ from django.db import connection
 from numpy.typing import NDArray
 
 from monitor.present.models import segments_as_json
-from monitor.present.track import Codes, Track
+from monitor.present.track import LATELY_S, SHOWN_CYCLES, UNKNOWN, Codes, Track
 
 _WRITE = """
     INSERT INTO path_track
@@ -55,12 +55,18 @@ class Written:
         """Select and note the tracks to write now: changed ones, later those with newer bursts, calm ones spread by
         `spread`."""
         is_same = (conditions == self.conditions) & (changes == self.changes) & (is_calm == self._was_calm)
+        is_same &= (newest_s == self.newest_s) | ~np.isin(conditions, UNKNOWN)  # told as of the newest burst
         is_next = (now_s // LEVEL_S > self.at_s // LEVEL_S) & (newest_s > self.newest_s)
         is_due = np.where(is_calm, now_s - self.at_s >= AWAY_S * (0.5 + spread % 32 / 64.0), is_next)
         rows = np.flatnonzero(~is_same | is_due)
         self.conditions[rows], self.changes[rows] = conditions[rows], changes[rows]
         self.newest_s[rows], self.at_s[rows], self._was_calm[rows] = newest_s[rows], now_s, is_calm[rows]
         return rows
+
+
+def is_longer_than_shown(since_s: Floats, every_s: Floats, now_s: float) -> Bools:
+    """Whether segments are older than the packets shown as those of now, which then tell their level."""
+    return np.asarray(now_s - since_s > np.maximum(LATELY_S, SHOWN_CYCLES * every_s))
 
 
 def write(tracks: Iterable[Track]) -> None:

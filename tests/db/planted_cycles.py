@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
+from monitor.alerts import evaluate
 from monitor.alerts.incidents import lifecycle
 from monitor.archive.models import Burst
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh.models import MeasurementPeriod, Path
 from monitor.mesh.models import Test as MeshTest
-from monitor.present.follow import Follower
 from monitor.present.loss_tracks import TrackLimits
 from tests.db.alert_rows import make_mesh
 from tests.db.copied_rows import copy_rows
@@ -71,5 +71,5 @@ def plant(
 
 def follow(now: datetime = NOW, limit: float = LIMIT) -> None:
     """Follow the losses of all paths up to `now`, bad above this limit; RTTs need an evaluation."""
-    Follower().follow(now, TrackLimits(dict.fromkeys(Path.objects.values_list("pk", flat=True), limit)))
+    evaluate.Follower().follow(now, TrackLimits(dict.fromkeys(Path.objects.values_list("pk", flat=True), limit)))
     freshness.note(RecurringWork.EVALUATION, now)

@@ -103,6 +103,11 @@ class DelaySegments:
             levels = [level for level in self.filter.levels(longer) if level is not None]
             self._longer_ms[:, longer] = np.array([(of.median_ms, of.low_ms, of.high_ms) for of in levels]).T
 
+    @property
+    def since_s(self) -> Floats:
+        """Starts of the newest segments."""
+        return np.asarray(self._since[0])
+
     def limits_of(self, rows: Rows) -> Floats:
         return np.asarray(np.fmax(self.usual_ms[rows], self.hourly_ms[rows]) + self.rises_ms[rows])
 

@@ -34,6 +34,7 @@ class LossSegment:
     state: int
     since: Moment
     lost: LostPackets
+    packet_bytes: int = 0  # the packets told of, 0 for all sizes
 
     @property
     def level(self) -> float | None:
@@ -149,9 +150,18 @@ class LossSegments:
 
     def date(self, row: int, earlier: Sequence[LossSegment], since: Moment, sums: Floats) -> None:
         """Replace a path's newest segment after looking back: its predecessors, start and packets."""
-        self._earlier[row] = deque(earlier, maxlen=MOST_SEGMENTS)
         self._before[:, row] = self.sums[:, row] - sums
+        self.retell(row, earlier, since)
+
+    def retell(self, row: int, earlier: Sequence[LossSegment], since: Moment) -> None:
+        """Replace the predecessors and the start of a path's newest segment."""
+        self._earlier[row] = deque(earlier, maxlen=MOST_SEGMENTS)
         self._set_since(row, since)
+
+    @property
+    def since_s(self) -> Floats:
+        """Starts of the newest segments."""
+        return np.asarray(self._since[0])
 
     def _set_since(self, row: int, since: Moment) -> None:
         self._since[:, row] = since.at_s, since.earliest_s, since.latest_s

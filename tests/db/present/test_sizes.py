@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from monitor.mesh.models import MeasurementPeriod, Test
 from monitor.present import read
 from monitor.present.follow import Follower
 from monitor.present.loss_tracks import TrackLimits
-from monitor.present.track import Condition
+from monitor.present.track import Condition, Signal
 from tests.db.alert_rows import make_mesh
 from tests.db.batch_rows import store_batch
 from tests.db.copied_rows import copy_rows
@@ -28,16 +29,17 @@ def sizes_told(ratios, seed, late_s=range(0)):
     """What each look at a path with these losses, by size, tells: the packet size that loses packets, 0 for all. None
     without a trouble, as where nothing is delivered, which is so at the looks of `late_s`."""
     for present in looks(ratios, seed, late_s):
-        yield present.size if present.condition.is_trouble else None
+        yield present.worst.packet_bytes_lost if present.condition.is_trouble else None
 
 
-def looks(ratios, seed, late_s=range(0)):
+def looks(ratios, seed, late_s=range(0), lasts_s=LASTS_S):
+    """The present of a path with these losses, which end after `lasts_s`, at each look."""
     path = make_mesh(["cern", "slac"], ONSET - timedelta(days=2), loss={})["cern → slac"]
     Test.objects.update(every_s=EVERY_S, parameters={"count": PACKETS, "packet_bytes": [*SIZES], "spacing_s": 1.0})
     MeasurementPeriod.objects.update(every_s=EVERY_S, packet_bytes=[*SIZES])
     random, follower, limits, taken = np.random.default_rng(seed), Follower(), TrackLimits({path.pk: 0.01}), -1e9
     rows = [
-        burst(path, size, at_s, random.random(PACKETS) < (ratio if at_s >= 0 else 0.0))
+        burst(path, size, at_s, random.random(PACKETS) < (ratio if 0 <= at_s < lasts_s else 0.0))
         for at_s in range(-1800, LASTS_S, EVERY_S)
         for size, ratio in zip(SIZES, ratios, strict=True)
     ]
@@ -75,6 +77,23 @@ def test_a_loss_of_large_packets_is_said_to_be_of_these(ratio, within_s):
     told = [*sizes_told((0.0, ratio), 0)]
 
     assert set(told[within_s // EVERY_S :]) == {1000}
+
+
+@pytest.mark.parametrize("ratio", [1.0, 0.3])
+def test_the_end_of_a_loss_of_large_packets_is_told_of_these_and_of_the_whole_path_at_once(ratio):
+    lasts_s = 240
+    told = [*zip(LOOKS_S, looks((0.0, ratio), 0, lasts_s=lasts_s), strict=True)]
+
+    ended = [present for at_s, present in told if at_s > lasts_s and not present.condition.is_trouble]
+    ends_s = {track.end.at_s - ONSET.timestamp() for present in ended if (track := present.track(Signal.LOSS)).end}
+    assert len(ended) > 10
+    assert {present.track(Signal.LOSS).packet_bytes_lost for present in ended} == {1000}
+    assert all(lasts_s - EVERY_S <= end_s <= lasts_s + 2 * EVERY_S for end_s in ends_s), ends_s
+    for present in ended:
+        large, whole = present.track(Signal.LOSS, 1000), present.track(Signal.LOSS)
+        assert whole.end == large.end
+    is_bad = [present.condition.is_trouble for _, present in told]
+    assert sum(before != after for before, after in pairwise(is_bad)) == 2  # told once, ended once
 
 
 def test_the_size_is_still_told_once_late_packets_have_arrived():

@@ -246,14 +246,15 @@ def test_a_loss_of_large_packets_is_in_their_cell_alone(get, paths):
         plant(path, -1800, 0)
         plant(path, -1800, 0, lambda _, name=name: 10 * (name == NAME), packet_bytes=1000)
     roll_up_raw(NOW)
-    follow()
+    follow(at(-20))
     unknown = cell(get("/?size=100"), paths[NAME])
     # As soon as its packets exclude the loss of the large ones.
-    PathTrack.objects.filter(path=paths[NAME], packet_bytes=100).update(condition=Condition.NORMAL)
+    follow()
     small, large = (cell(get(f"/?size={size}"), paths[NAME]) for size in (100, 1000))
 
     assert unknown[1] == "△50%"
-    assert small[:2] == ("none-lost", "△0")
+    assert small[:2] == ("bound", "△1,000 B")
+    assert lacks(small[2], "loses 100% of packets of 1,000 bytes since", "; no loss · 0 of 600") == []
     assert large[:2] == ("total-loss", "△all lost")
     assert api_cell(get, paths[NAME], "?period=now&size=100")["value"] == 0.0
     assert api_cell(get, paths[NAME], "?period=now&size=1000")["value"] == 1.0

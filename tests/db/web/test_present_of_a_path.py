@@ -10,7 +10,7 @@ from django.utils.html import strip_tags
 
 from monitor.mesh.models import Path
 from tests.db.merging import roll_up_raw
-from tests.db.planted_cycles import NOW, follow, paths_of_three_sites, plant
+from tests.db.planted_cycles import NOW, at, follow, paths_of_three_sites, plant
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
@@ -87,12 +87,30 @@ def test_the_loss_of_each_size_is_now_and_of_the_last_hour(page, paths):
     """All large packets of the last five minutes are lost."""
     plant(paths[LOSSY], -1800, 0, lambda s: 10 * (s >= -300), lambda _: [35.0] * 10, packet_bytes=1000)
     plant_all(paths, lambda _: 0)
+    follow(at(-20))
+    follow()
 
-    html = page(f"/paths/{paths[LOSSY].pk}/?size=1000")
+    small, html = (page(f"/paths/{paths[LOSSY].pk}/?size={size}") for size in (100, 1000))
 
+    assert part(small, "present").startswith("△ Now: loss, 1,000 B 100%, ")
     assert part(html, "present").startswith("△ Now: all lost")
     facts = "100 B", "0 of 1,800, so below", "1,000 B", "100% since 12:24:59 UTC", "300 of 1,800 lost"
     assert lacks(part(html, "present-rows"), *facts) == []
+
+
+def test_a_loss_of_all_sizes_is_told_of_all_packets(page, paths):
+    """A fifth of the packets of each size is lost; each size alone proves less."""
+    plant(paths[LOSSY], -1800, 0, lambda s: 2 * (s >= -300), packet_bytes=1000)
+    plant_all(paths, lambda s: 2 * (s >= -300))
+    follow(at(-20))
+    follow()
+
+    html = page(f"/paths/{paths[LOSSY].pk}/?size=1000")
+
+    assert part(html, "present").startswith("△ Now: loss 20%, ")
+    rows = part(html, "present-rows")
+    assert rows.count("20% since") == 1
+    assert lacks(rows, "120 of 3,600 lost", "100 B", "60 of 1,800 lost", "1,000 B", "60 of 1,800 lost") == []
 
 
 def test_a_retired_path_has_no_present(page, paths):

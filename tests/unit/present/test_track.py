@@ -1,5 +1,6 @@
 """What a track tells of its segments."""
 
+import numpy as np
 import pytest
 
 from monitor.analysis.changes.present import LostPackets
@@ -7,7 +8,7 @@ from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.analysis.segments.segment import Moment
 from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
 from monitor.present.loss_tracks import as_told
-from monitor.present.track import Condition, Signal, Track, newest_of
+from monitor.present.track import Condition, Signal, Track, TrackFacts, conditions, newest_of
 
 
 def track(*states):
@@ -109,3 +110,21 @@ def test_the_newest_outages_in_a_row_are_those_of_one_flapping(ends_s, every_s, 
     outages = [(end_s - 20.0, end_s) for end_s in ends_s]
 
     assert newest_of(outages, every_s) == tuple(outages[len(outages) - kept :])
+
+
+def test_outages_of_a_part_that_end_after_those_of_the_path_are_no_trouble():
+    """The path has flapped until a moment ago; the third outage of its large packets ended a burst later."""
+    facts = dict.fromkeys(("every_s", "packets"), np.full(2, 300.0)) | dict.fromkeys(
+        ("own_s", "failed_s"), np.full(2, -np.inf)
+    )
+    facts |= dict.fromkeys(("is_set_aside", "is_dead", "is_above", "is_unusual"), np.zeros(2, dtype=bool))
+    of = TrackFacts(
+        **facts,
+        started_s=np.zeros(2),
+        newest_s=np.full(2, 1e4),
+        limits=np.full(2, 0.01),
+        outages=np.array([2.0, 3.0]),
+        is_part=np.array([False, True]),
+    )
+
+    assert conditions(of, 1e4).tolist() == [Condition.NORMAL, Condition.NORMAL]

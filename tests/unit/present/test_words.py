@@ -1,6 +1,7 @@
 """The words of each condition have the place, the level, the begin and the end of the tracks that they are of."""
 
 import math
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -65,23 +66,30 @@ def test_the_loss_of_a_pair_is_that_of_the_packets_of_both(lower):
     assert "loses 3% since" in clause("ornl ↔ slac", paths, at=AT)
 
 
-@pytest.mark.parametrize(
-    ("small", "said"),
-    [
-        (Condition.NORMAL, "a → b loses 100% of packets of 1,000 bytes since 13:34:02 UTC"),
-        (Condition.AWAITED, "a → b loses 50% since 13:34:02 UTC"),
-        (Condition.BAD, "a → b loses 50% since 13:34:02 UTC"),
-    ],
-)
-def test_a_loss_of_one_size_is_told_by_size_where_the_other_excludes_it(small, said):
-    whole, large, other = (
-        of_loss(condition, lossy(LOSSY, since(34, 2), sent, lost), packet_bytes=size).tracks[0]
-        for condition, sent, lost, size in (
-            (Condition.BAD, 10_000, 5000, 0), (Condition.BAD, 5000, 5000, 1000), (small, 5000, 0, 100),
-        )
-    )  # fmt: skip
+def test_a_loss_of_one_size_is_told_with_the_size_until_it_is_past():
+    loss = replace(lossy(LOSSY, since(34, 2), 5000, 5000), packet_bytes=1000)
+    over = of_loss(Condition.NORMAL, loss, lossy(CLEAN, since(50), 90, 0))
 
-    assert clause("a → b", [PresentPath(1, Condition.BAD, (whole, other, large))], at=AT) == said
+    assert (
+        clause("a → b", [of_loss(Condition.BAD, loss)], at=AT)
+        == "a → b loses 100% of packets of 1,000 bytes since 13:34:02 UTC"
+    )
+    assert (
+        clause("a → b", [over], at=AT)
+        == "a → b: no more loss since 13:50:00 UTC; 100% of packets of 1,000 bytes from 13:34:02 UTC"
+    )
+    assert past("a → b", [over]) == "a → b lost 100% of packets of 1,000 bytes"
+
+
+def test_a_path_that_flapped_is_told_as_of_its_newest_burst():
+    dead, clean = lossy(DEAD, since(40), 20, 20), lossy(CLEAN, since(41), 10, 0)
+    outages = tuple((since(minute).at_s, since(minute + 1).at_s) for minute in (34, 37, 40))
+    track = replace(of_loss(Condition.OVERDUE, dead, clean, outages=outages).tracks[0], newest_s=since(42).at_s)
+
+    assert (
+        clause("a ↔ b", [PresentPath(1, Condition.OVERDUE, (track,))], at=AT)
+        == "a ↔ b flapped: 3 outages as of 13:42:00 UTC"
+    )
 
 
 def test_paths_of_a_site_are_counted():

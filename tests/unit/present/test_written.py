@@ -3,7 +3,7 @@
 import numpy as np
 
 from monitor.present.track import Condition
-from monitor.present.written import AWAY_S, LEVEL_S, Written
+from monitor.present.written import AWAY_S, LEVEL_S, Written, is_longer_than_shown
 
 
 def written_at(condition, *, is_calm, until_s, changes_at_s=()):
@@ -35,3 +35,15 @@ def test_a_calm_track_is_written_within_the_time_after_which_a_process_begins_an
     assert len(looks) > 1
     assert max(np.diff(looks)) <= AWAY_S
     assert min(np.diff(looks)) >= AWAY_S / 2.0
+
+
+def test_an_overdue_track_is_written_with_each_newer_burst():
+    """It is told as of its newest burst: late ones arrive while it is overdue."""
+    assert written_at(Condition.OVERDUE, is_calm=False, until_s=60.0) == np.arange(0.0, 60.0, 10.0).tolist()
+
+
+def test_a_level_that_the_cells_show_is_no_calm_one():
+    """A page shows ten minutes or three cycles: where the level is older, it shows its own counts."""
+    is_older = is_longer_than_shown(np.array([-590.0, -610.0, -610.0]), np.array([10.0, 10.0, 300.0]), 0.0)
+
+    assert is_older.tolist() == [False, True, False]

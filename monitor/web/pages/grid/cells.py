@@ -15,12 +15,13 @@ from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.throughput.series import WITHOUT_MEDIAN
 from monitor.overview import measures
+from monitor.overview.cell_now import end_of
 from monitor.overview.grid import NOW_LENGTH, Grid, GridPeriod
 from monitor.overview.measures import MEASURES, MetricFormat
 from monitor.overview.path_figures import FigureState, PathFigures
 from monitor.present import words
 from monitor.present.read import PresentPath
-from monitor.present.track import Condition, Signal, Track
+from monitor.present.track import CALM, Condition, Signal, Track
 from monitor.web.labels import STATE_STYLES, not_counted, outcome_label, state_label
 from monitor.web.request import times
 
@@ -68,7 +69,7 @@ def cell_style(grid: Grid, measure: MetricFormat, path: PathFigures) -> str:
     band."""
     if grid.condition_of(path) in STALE and path.has_figure:
         return STALE_STYLE
-    if _is_own(grid, path, Condition.AWAITED):
+    if _is_own(grid, path, Condition.AWAITED) or other_trouble(grid, path):
         return BOUND_STYLE
     if _is_own(grid, path, Condition.FLAPS):
         return FLAPS_STYLE
@@ -93,7 +94,7 @@ def is_problem(grid: Grid, measure: MetricFormat, path: PathFigures) -> bool:
 
 def compact_sign(grid: Grid, style: str, path: PathFigures) -> str:
     """Sign of a cell without text: trouble is not told by colour alone."""
-    if path.incident_id is not None:
+    if has_incident(grid, path):
         return INCIDENT_SIGN
     if path.is_in_trouble:
         return CHECK_SIGN
@@ -141,7 +142,48 @@ def _changed(metric: Metric, path: PathFigures) -> float | None:
     return measures.change(metric, path.value_before, path.value)
 
 
+def other_trouble(grid: Grid, path: PathFigures) -> str:
+    """What a path in trouble is in trouble with, if not with the loss of its cell; else empty."""
+    condition = grid.condition_of(path)
+    if grid.metric is not Metric.LOSS or condition is None or condition > Condition.AWAITED or not path.is_in_trouble:
+        return ""
+    assert path.present is not None
+    return _name_of(path.present.worst)
+
+
+def _name_of(track: Track) -> str:
+    """`1,000 B`, `RTT`, `forward`."""
+    size = track.packet_bytes_lost
+    return _OTHER.get(track.signal, "") or (f"{figures.count(size)} B" if size else track.way)
+
+
+_OTHER = {
+    Signal.RTT: "RTT", Signal.JITTER: "jitter", Signal.RATE: "throughput", Signal.RESPONSE: "responses",
+    Signal.OTHER: "delays",
+}  # fmt: skip
+
+
+def has_incident(grid: Grid, path: PathFigures) -> bool:
+    """Whether an open incident of the path lasts: not if the path is normal again, and the incident waits to close."""
+    return path.incident_id is not None and not is_over(grid, path)
+
+
+def is_over(grid: Grid, path: PathFigures) -> bool:
+    """Whether a path is normal again after a trouble in the time shown as now."""
+    present, since = path.present, grid.until - NOW_LENGTH
+    if present is None or present.condition not in CALM:
+        return False
+    return any(end_of(track, min(since, grid.since) if grid.is_now else since) is not None for track in present.tracks)
+
+
 def cell_text(grid: Grid, path: PathFigures) -> str:
+    if other := other_trouble(grid, path):
+        return other
+    return own_text(grid, path)
+
+
+def own_text(grid: Grid, path: PathFigures) -> str:
+    """The text of a cell by its own track."""
     if _is_own(grid, path, Condition.FLAPS):
         return "flaps"
     if _is_own(grid, path, Condition.AWAITED):
@@ -173,18 +215,22 @@ def _loss(grid: Grid, path: PathFigures) -> str:
     interval = _interval(grid, path)
     if path.state is FigureState.NONE_LOST or interval:
         return interval or "0"
-    now = _now(grid.track_of(path))
+    now = _now(grid, path)
     of_window = figures.loss(path.sent - path.received, path.sent)
     return of_window if now is None else words.lost_text(now.lost).replace("about ", "~")
 
 
 def _interval(grid: Grid, path: PathFigures) -> str:
     track = grid.track_of(path)
-    return "" if track is None or track.interval is None else figures.percent_interval(*track.interval)
+    # After an end few packets exclude little; the end is told.
+    if track is None or track.interval is None or grid.ended_at(path) is not None:
+        return ""
+    return figures.percent_interval(*track.interval)
 
 
-def _now(track: Track | None) -> LossSegment | None:
-    return track.now if track is not None and isinstance(track.now, LossSegment) and track.now.lost.sent else None
+def _now(grid: Grid, path: PathFigures) -> LossSegment | None:
+    level = grid.level_of(path)
+    return level if isinstance(level, LossSegment) and level.lost.sent else None
 
 
 def sentence(grid: Grid, path: PathFigures) -> str:
@@ -192,7 +238,11 @@ def sentence(grid: Grid, path: PathFigures) -> str:
     tags = [
         *(["IPv6"] if path.family == 6 else []),
         *([] if path.measured_by is None else [f"by {path.measured_by}"]),
-        *(["incident open"] if path.incident_id is not None else []),
+        *(
+            []
+            if path.incident_id is None
+            else ["incident over, waiting to close" if is_over(grid, path) else "incident open"]
+        ),
         *(["in maintenance"] if _is_set_aside(grid, path) else []),
     ]
     on_demand = [] if path.tests_on_demand is None else [not_counted(path.tests_on_demand)]
@@ -207,15 +257,13 @@ SEPARATOR = " · "
 
 def _present(grid: Grid, path: PathFigures) -> str:
     own = _of_now(grid, path)
+    if not path.is_in_trouble or path.present is None:
+        return own
+    now = f"{path.present.worst.way} {clause(path.present, grid.until)}".strip()
     if grid.period is not GridPeriod.NOW:
-        return f"{own}, now {clause(path.present, grid.until)}" if _is_told(path.present) else own
+        return f"{own}, now {now}"
     condition = grid.condition_of(path)
-    is_own = condition is not None and condition.is_trouble
-    return f"{own}, {clause(path.present, grid.until)}" if _is_told(path.present) and not is_own else own
-
-
-def _is_told(present: PresentPath | None) -> bool:
-    return present is not None and present.condition.is_trouble
+    return own if condition is not None and condition.is_trouble else f"{now}; {own}"
 
 
 def _of_now(grid: Grid, path: PathFigures) -> str:
@@ -255,7 +303,7 @@ def _finding(grid: Grid, path: PathFigures) -> str:
         case FigureState.VALUE if path.value is not None:
             return _value_in_words(grid, path) + _against(grid, path)
         case FigureState.NONE_LOST:
-            now = _now(grid.track_of(path))
+            now = _now(grid, path)
             level = "" if now is None else f": {_of_level(now, grid.until)}"
             return f"{_none_lost(path)}{level}{_against(grid, path)}"
         case FigureState.TOTAL_LOSS:
@@ -282,7 +330,7 @@ def _none_lost(path: PathFigures) -> str:
 
 def _value_in_words(grid: Grid, path: PathFigures) -> str:
     measure, classed = MEASURES[grid.metric], _classed(grid.metric, path)
-    now = _now(grid.track_of(path))
+    now = _now(grid, path)
     if now is not None:
         return f"{measure.title} {_of_level(now, grid.until)}"
     if measure.is_spread:
@@ -353,7 +401,7 @@ def _by_direction(losses: DirectionLosses) -> str:
 
 def conditions(grid: Grid, path: PathFigures) -> list[str]:
     conditions = {
-        "incident": path.incident_id is not None,
+        "incident": has_incident(grid, path),
         "outage": path.has_outage and path.incident_id is None and grid.ended_at(path) is None,
         "maintenance": _is_set_aside(grid, path),
     }
@@ -362,11 +410,11 @@ def conditions(grid: Grid, path: PathFigures) -> list[str]:
 
 def signs(grid: Grid, path: PathFigures) -> Iterator[tuple[str, str]]:
     condition = grid.condition_of(path)
-    if path.incident_id is not None:
+    if has_incident(grid, path):
         yield "sign", INCIDENT_SIGN
     elif path.is_in_trouble:
         yield "sign", CHECK_SIGN
-    elif grid.ended_at(path) is not None:
+    elif grid.ended_at(path) is not None or is_over(grid, path):
         yield "sign calm", ENDED_SIGN
     elif path.has_outage:
         yield "sign outage", OUTAGE_SIGN

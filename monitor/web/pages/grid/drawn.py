@@ -13,7 +13,7 @@ from monitor.overview.grid_layout import GridLayout, GridLine
 from monitor.overview.measures import STEP_STYLES, MetricFormat
 from monitor.overview.path_figures import PathFigures, worst
 from monitor.web.labels import STATE_STYLES
-from monitor.web.pages.grid.cells import BOUND_STYLE, STALE_STYLE, cell_style
+from monitor.web.pages.grid.cells import BOUND_STYLE, STALE_STYLE, cell_style, has_incident, is_over
 from monitor.web.pages.grid.legend import LegendEntry
 
 STYLES = [
@@ -46,9 +46,9 @@ def codes(grid: Grid, measure: MetricFormat, layout: GridLayout, *, is_narrowed:
 
 def _marks(grid: Grid, path: PathFigures) -> int:
     return (
-        (INCIDENT if path.incident_id is not None else 0)
+        (INCIDENT if has_incident(grid, path) else 0)
         | (OUTAGE if path.has_outage else 0)
-        | (ENDED if grid.ended_at(path) is not None else 0)
+        | (ENDED if is_over(grid, path) else 0)
         | (MAINTENANCE if path.in_maintenance else 0)
     )
 

@@ -21,6 +21,7 @@ from monitor.web.pages.grid.cells import (
     STALE_SIGN,
     STALE_STYLE,
     TOO_FEW,
+    has_incident,
 )
 
 COLOURS_OF_LOSS = "Colours: the number in trouble, else the loss that is proven, its lower 95% bound:"
@@ -111,13 +112,15 @@ def _outage_entries(grid: Grid) -> list[LegendEntry]:
 def counts(grid: Grid) -> list[Count]:
     """States without a path are left out."""
     states = [path.state for path in grid.figures]
-    troubled = sum(path.incident_id is not None for path in grid.figures)
+    troubled = sum(has_incident(grid, path) for path in grid.figures)
+    over = sum(path.incident_id is not None for path in grid.figures) - troubled
     entries = [
         Count("paths", len(states), "path" if len(states) == 1 else "paths"),
         Count("total-loss", states.count(FigureState.TOTAL_LOSS), "all lost"),
         Count("not-measured", states.count(FigureState.NOT_MEASURED), "not measured"),
         Count("no-data", states.count(FigureState.NO_DATA), "without data"),
         Count("incident", troubled, "path with open incidents" if troubled == 1 else "paths with open incidents"),
+        Count("ended", over, "over, waiting to close"),
         Count("maintenance", sum(path.in_maintenance for path in grid.figures), "in maintenance"),
     ]
     return [entries[0], *(count for count in entries[1:] if count.number > 0)]

@@ -10,7 +10,7 @@ from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.overview.path_figures import FigureState, PathFigures
 from monitor.overview.path_now import PathNow
 from monitor.present import words
-from monitor.present.track import Condition, Signal
+from monitor.present.track import Condition, Signal, Track
 from monitor.web.pages.grid import cells
 from monitor.web.request import times
 
@@ -55,20 +55,16 @@ def _figures(path_now: PathNow, loss: PathFigures, rtt: PathFigures) -> tuple[tu
     if loss.state is FigureState.TOTAL_LOSS and unanswered_since is not None:
         return (("no reply since", times.clock_of(unanswered_since.timestamp(), path_now.loss.until)),)
     if not loss.has_figure:
-        return (("", cells.cell_text(path_now.loss, loss)),)
-    return ("loss", cells.cell_text(path_now.loss, loss)), ("median RTT", cells.cell_text(path_now.rtt, rtt))
+        return (("", cells.own_text(path_now.loss, loss)),)
+    of_path = None if path_now.present is None else path_now.present.track(Signal.LOSS)
+    of_loss = ("loss", cells.own_text(path_now.loss, loss))
+    if of_path is not None and of_path.packet_bytes_lost and of_path.condition.is_trouble:
+        of_loss = (f"loss, {figures.count(of_path.packet_bytes_lost)} B", words.level(of_path))
+    return of_loss, ("median RTT", cells.own_text(path_now.rtt, rtt))
 
 
 def _rows(path_now: PathNow, loss: PathFigures, rtt: PathFigures) -> list[PresentRow]:
-    many = len(path_now.of_hour) > 1
-    rows = [
-        PresentRow(
-            f"loss, {figures.count(summary.packet_bytes)} B" if many else "loss",
-            _loss_now(path_now, summary.packet_bytes),
-            figures.loss_evidence(summary.sent, summary.received),
-        )
-        for summary in path_now.of_hour
-    ]
+    rows = _losses(path_now)
     rtts_ms = [of.rtt_median_ms for of in path_now.of_hour if of.packet_bytes == path_now.loss.packet_bytes]
     if rtts_ms:
         rows.append(PresentRow("median RTT", cells.cell_text(path_now.rtt, rtt), figures.milliseconds(rtts_ms[0])))
@@ -79,16 +75,37 @@ def _rows(path_now: PathNow, loss: PathFigures, rtt: PathFigures) -> list[Presen
     return rows
 
 
-def _loss_now(path_now: PathNow, packet_bytes: int) -> str:
-    present = path_now.present
-    of_path = None if present is None else present.track(Signal.LOSS)
-    if present is None or of_path is None or not isinstance(of_path.now, LossSegment):
+def _losses(path_now: PathNow) -> list[PresentRow]:
+    """The loss of all packets, and of each of several sizes: now only where the loss differs by size."""
+    of_path = None if path_now.present is None else path_now.present.track(Signal.LOSS)
+    of_hour, is_by_size = path_now.of_hour, of_path is not None and of_path.packet_bytes_lost > 0
+    sent, received = (sum(getattr(of, name) for of in of_hour) for name in ("sent", "received"))
+    rows = (
+        []
+        if is_by_size or not of_hour
+        else [PresentRow("loss", _loss_now(path_now, of_path), figures.loss_evidence(sent, received))]
+    )
+    if len(of_hour) > 1:
+        tracks = [
+            path_now.present.track(Signal.LOSS, of.packet_bytes) if is_by_size and path_now.present else None
+            for of in of_hour
+        ]
+        rows += [
+            PresentRow(
+                f"loss, {figures.count(of.packet_bytes)} B",
+                "" if track is None else _loss_now(path_now, track),
+                figures.loss_evidence(of.sent, of.received),
+            )
+            for of, track in zip(of_hour, tracks, strict=True)
+        ]
+    return rows
+
+
+def _loss_now(path_now: PathNow, track: Track | None) -> str:
+    if track is None or not isinstance(track.now, LossSegment):
         return figures.NO_DATA
-    own = present.track(Signal.LOSS, packet_bytes) or of_path
-    since = times.clock_of((own.now or of_path.now).since.at_s, path_now.loss.until)
-    if of_path.condition is Condition.DEAD:
-        return f"no reply since {since}"
-    return f"{words.level(own)} since {since}"
+    since = times.clock_of(track.now.since.at_s, path_now.loss.until)
+    return f"no reply since {since}" if track.condition is Condition.DEAD else f"{words.level(track)} since {since}"
 
 
 def _ways(losses: DirectionLosses | None) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from heapq import nlargest
 from monitor.overview.grid import Grid
 from monitor.overview.measures import MetricFormat
 from monitor.overview.path_figures import PathFigures, badness
-from monitor.web.pages.grid.cells import cell_style, cell_text, conditions, is_problem, sentence, signs
+from monitor.web.pages.grid.cells import cell_style, cell_text, conditions, has_incident, is_problem, sentence, signs
 from monitor.web.pages.grid.contents import GridContents
 
 # Rows beside a grid without figures, and in the list.
@@ -44,7 +44,7 @@ def worst_rows(shown: GridContents) -> WorstPaths | None:
     chosen = nlargest(
         IN_LIST if shown.is_list else BESIDE,
         paths,
-        key=lambda path: (path.incident_id is not None, badness(grid.metric, path)),
+        key=lambda path: (has_incident(grid, path), badness(grid.metric, path)),
     )
     return WorstPaths(rows_of(grid, measure, chosen), len(paths), only_problems)
 

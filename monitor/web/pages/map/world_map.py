@@ -207,7 +207,7 @@ def _pairs(metric: Metric, figures: Iterable[PathFigures]) -> Iterator[tuple[Pat
 
 
 def _text(grid: Grid, measure: MetricFormat, chosen: PathFigures, others: list[PathFigures], query: str) -> LineText:
-    troubled = any(path.incident_id is not None for path in (chosen, *others))
+    troubled = any(cells.has_incident(grid, path) for path in (chosen, *others))
     is_checked = any(path.is_in_trouble for path in (chosen, *others))
     has_outage = any(path.has_outage for path in (chosen, *others))
     quiet_sign = cells.CHECK_SIGN if is_checked else cells.OUTAGE_SIGN if has_outage else ""

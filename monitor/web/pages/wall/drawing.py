@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString, mark_safe
 from monitor.overview.grid import Grid, GridSite
 from monitor.overview.measures import MetricFormat
 from monitor.overview.path_figures import PathFigures, worst
-from monitor.web.pages.grid.cells import cell_style, cell_text, signs
+from monitor.web.pages.grid.cells import cell_style, cell_text, has_incident, signs
 
 # Sites of a grid with figures in its cells; above, names run upwards.
 FIGURES_UP_TO = 14
@@ -70,7 +70,7 @@ def _cell(grid: Grid, measure: MetricFormat, paths: Sequence[PathFigures] | None
     if not paths:
         return None
     path = paths[0] if len(paths) == 1 else worst(grid.metric, paths)
-    has_incident = any(other.incident_id is not None for other in paths)
+    has_incident = any(has_incident(grid, other) for other in paths)
     marks = "".join(sign for _, sign in signs(grid, path))
     return _Cell(cell_style(grid, measure, path), f"{marks}{cell_text(grid, path)}", has_incident)
 
