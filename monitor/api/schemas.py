@@ -71,8 +71,9 @@ class CellOut(Schema):
     any period: normal, awaited, own_tests, overdue, suspect, bad, flaps, dead, set_aside or not_permitted; null where
     nothing pings it.
 
-    For the period `now` `value` is the level of a path's track, of the packets of all sizes, or of this size where the
-    sizes differ, since the level began; `value_measured` is that of the whole window where it differs. `value` is of
+    For the period `now` `value` is of the packets shown; in a trouble, and after one that ended in that time, it is the
+    level since that began, of the packets of all sizes, or of this size where the sizes differ; `value_measured` is
+    that of all packets shown where it differs. `value` is of
     `value_sent` packets, of which `value_received` were answered; null where packets are not counted, as in an outage.
     At the newest burst the level had lasted for `level_s`. `ended_at` is when the last trouble of the path ended, if
     within the time shown: then `value` is the level since (`is_since_end`), and `ended_incident_id` the incident, if

@@ -45,7 +45,7 @@ def track_of(metric: Metric, packet_bytes: int | None, present: PresentPath | No
 
 
 def level_of(track: Track | None, since: datetime) -> AnySegment | None:
-    """The segment of which the figure of now is; None for packets since a moment that are all of a calm one."""
+    """The segment of the figure of now; None if a calm one began before this moment."""
     if track is None or track.now is None:
         return None
     is_calm = track.condition in (Condition.NORMAL, Condition.AWAITED)

@@ -141,7 +141,6 @@ class Grid:
         return cell_now.track_of(self.metric, self.packet_bytes, path.present) if self.is_now else None
 
     def level_of(self, path: PathFigures) -> AnySegment | None:
-        """The segment of which a cell's figure is; None where it is of the time shown."""
         return cell_now.level_of(self.track_of(path), self.since)
 
     def condition_of(self, path: PathFigures) -> Condition | None:

@@ -167,8 +167,7 @@ class LossTracks:
         return [self._track(row, Condition(decided[row])) for row in due.tolist()]
 
     def _tell_by_size(self, decided: Codes) -> Ints:
-        """Let a size tell the loss of its path, and its end, where others exclude it; returns how often each track
-        changed."""
+        """Let a size tell its path's loss where others exclude it; returns how often each track changed."""
         is_bad, changes = decided >= Condition.SUSPECT, self._followed.segments.changes.copy()
         in_trouble = self._own[self._is_part & is_bad].tolist() if self._sizes else []
         for whole in {*in_trouble, *self._teller}:
@@ -189,7 +188,7 @@ class LossTracks:
         return changes
 
     def _end_by_size(self, whole: int) -> None:
-        """Let a path tell its loss by itself again once all its packets show the end too, or a later loss."""
+        # Once all its packets show the end too, or a later loss, a path tells its loss by itself again.
         segments, teller = self._followed.segments, self._teller[whole]
         if segments.states[teller] != CLEAN:
             return
@@ -323,7 +322,7 @@ class LossTracks:
 
 
 def of_size(segments: Sequence[LossSegment], size: int) -> tuple[LossSegment, ...]:
-    """Segments of a packet size as those of its path: their last trouble is a loss of that size."""
+    """Segments of a packet size as those of its path."""
     last = max((number for number, of in enumerate(segments) if of.state != CLEAN), default=-1)
     first = max((number for number, of in enumerate(segments[: last + 1]) if of.state == CLEAN), default=-1) + 1
     named = [replace(of, state=LOSSY, packet_bytes=size) for of in segments[first : last + 1]]

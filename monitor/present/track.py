@@ -193,7 +193,7 @@ class Track:
 
     @property
     def packet_bytes_lost(self) -> int:
-        """The packet size of the lasting or last loss, if only one of several sizes loses; else 0."""
+        """The only packet size with the lasting or last loss; 0 for all sizes."""
         newest = self.trouble[-1] if self.trouble else None
         return newest.packet_bytes if isinstance(newest, LossSegment) else 0
 

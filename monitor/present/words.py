@@ -118,7 +118,7 @@ def _worse(place: str, paths: Sequence[PresentPath], at: datetime | None) -> str
 
 
 def _losses(segments: Sequence[LossSegment]) -> str:
-    """A loss, of packets of a size if these segments tell of one: `99% of packets of 1,000 bytes`."""
+    """`3%`, `99% of packets of 1,000 bytes`."""
     sizes = {segment.packet_bytes for segment in segments}
     packets = f" of packets of {figures.count(*sizes)} bytes" if len(sizes) == 1 and sizes != {0} else ""
     return f"{lost_text(summed([segment.lost for segment in segments]))}{packets}"
@@ -155,7 +155,7 @@ def _first_outage_s(track: Track) -> float | None:
 
 
 def _lasted(track: Track) -> bool:
-    """Whether a track was in trouble at its newest burst, between outages too."""
+    # Between outages too.
     has_flapped = track.condition in UNKNOWN and len(track.outages) >= FLAPS
     return bool(track.trouble) and (track.end is None or has_flapped)
 

@@ -65,7 +65,7 @@ class Written:
 
 
 def is_longer_than_shown(since_s: Floats, every_s: Floats, now_s: float) -> Bools:
-    """Whether segments are older than the packets shown as those of now, which then tell their level."""
+    """Whether segments are older than the packets shown as those of now."""
     return np.asarray(now_s - since_s > np.maximum(LATELY_S, SHOWN_CYCLES * every_s))
 
 

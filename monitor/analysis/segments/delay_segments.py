@@ -105,7 +105,6 @@ class DelaySegments:
 
     @property
     def since_s(self) -> Floats:
-        """Starts of the newest segments."""
         return np.asarray(self._since[0])
 
     def limits_of(self, rows: Rows) -> Floats:

@@ -154,13 +154,11 @@ class LossSegments:
         self.retell(row, earlier, since)
 
     def retell(self, row: int, earlier: Sequence[LossSegment], since: Moment) -> None:
-        """Replace the predecessors and the start of a path's newest segment."""
         self._earlier[row] = deque(earlier, maxlen=MOST_SEGMENTS)
         self._set_since(row, since)
 
     @property
     def since_s(self) -> Floats:
-        """Starts of the newest segments."""
         return np.asarray(self._since[0])
 
     def _set_since(self, row: int, since: Moment) -> None:

@@ -1,4 +1,4 @@
-"""The sentence on the mesh: the first applicable of nine forms (docs/pages.md), and counts of the other paths."""
+"""The sentence on the mesh: the first applicable of eight forms (docs/pages.md), and counts of the other paths."""
 
 from __future__ import annotations
 

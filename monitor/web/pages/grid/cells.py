@@ -143,7 +143,7 @@ def _changed(metric: Metric, path: PathFigures) -> float | None:
 
 
 def other_trouble(grid: Grid, path: PathFigures) -> str:
-    """What a path in trouble is in trouble with, if not with the loss of its cell; else empty."""
+    """The name of a path's trouble that is not the loss of its cell; else empty."""
     condition = grid.condition_of(path)
     if grid.metric is not Metric.LOSS or condition is None or condition > Condition.AWAITED or not path.is_in_trouble:
         return ""
@@ -164,12 +164,12 @@ _OTHER = {
 
 
 def has_incident(grid: Grid, path: PathFigures) -> bool:
-    """Whether an open incident of the path lasts: not if the path is normal again, and the incident waits to close."""
+    """Whether a path has an open incident that is not over."""
     return path.incident_id is not None and not is_over(grid, path)
 
 
 def is_over(grid: Grid, path: PathFigures) -> bool:
-    """Whether a path is normal again after a trouble in the time shown as now."""
+    """Whether a path is normal again after a recent trouble."""
     present, since = path.present, grid.until - NOW_LENGTH
     if present is None or present.condition not in CALM:
         return False
@@ -183,7 +183,6 @@ def cell_text(grid: Grid, path: PathFigures) -> str:
 
 
 def own_text(grid: Grid, path: PathFigures) -> str:
-    """The text of a cell by its own track."""
     if _is_own(grid, path, Condition.FLAPS):
         return "flaps"
     if _is_own(grid, path, Condition.AWAITED):

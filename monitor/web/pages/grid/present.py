@@ -76,7 +76,7 @@ def _rows(path_now: PathNow, loss: PathFigures, rtt: PathFigures) -> list[Presen
 
 
 def _losses(path_now: PathNow) -> list[PresentRow]:
-    """The loss of all packets, and of each of several sizes: now only where the loss differs by size."""
+    """The loss of all packets and of each size; now only of sizes that differ."""
     of_path = None if path_now.present is None else path_now.present.track(Signal.LOSS)
     of_hour, is_by_size = path_now.of_hour, of_path is not None and of_path.packet_bytes_lost > 0
     sent, received = (sum(getattr(of, name) for of in of_hour) for name in ("sent", "received"))
