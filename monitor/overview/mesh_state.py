@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -12,7 +12,7 @@ from django.db.models import Q
 
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.incidents import gravest, quiet
-from monitor.alerts.incidents.queries import open_incidents
+from monitor.alerts.incidents.queries import lasting_and_over, open_incidents
 from monitor.alerts.models import Incident, QuietPeriod
 from monitor.archive.queries.path_states import MaintainedPlaces
 from monitor.archive.upkeep.freshness import Freshness, RecurringWork
@@ -58,20 +58,19 @@ class MeshState:
     @property
     def style(self) -> str:
         """Mark of the sentence: `trouble`, `unknown` or `calm`."""
-        if self.incidents:
+        if any(incident.over_since is None for incident in self.incidents):
             return "trouble"
-        normal = self.tally.normal + self.tally.in_maintenance
-        return "calm" if self.is_judged and self.tally.normal and normal == self.tally.paths else "unknown"
+        normal = self.tally.normal + self.tally.over
+        is_calm = normal and normal + self.tally.in_maintenance == self.tally.paths
+        return "calm" if self.is_judged and is_calm else "unknown"
 
 
 def load_mesh_state(fresh: Freshness, now: datetime) -> MeshState:
     mesh = Mesh.objects.first()
     incidents = tuple(sorted(open_incidents(), key=_state_and_damage, reverse=True))
-    lasting, over = (
-        _paths_of(of for of in incidents if (of.over_since is None) is is_lasting) for is_lasting in (True, False)
-    )
+    lasting, over = lasting_and_over(incidents)
     is_new = mesh is not None and (fresh.evaluated_at is None or mesh.applied_at >= fresh.evaluated_at)
-    tally = _tally(read.counts(now, lasting, over - lasting), _measured_paths() if is_new else 0)
+    tally = _tally(read.counts(now, lasting, over), _measured_paths() if is_new else 0)
     overdue = {work.work: work.since for work in fresh.stale_at(now)}
     unknown_since = overdue.get(RecurringWork.EVALUATION)
     links: dict[str, int] = {}
@@ -97,10 +96,6 @@ def _measured_paths() -> int:
     kinds = *KindName.PING.alternatives, KindName.THROUGHPUT
     watched = Measurement.objects.filter(retired_at=None, path__retired_at=None, test__kind__in=kinds)
     return watched.values("path_id").distinct().count()
-
-
-def _paths_of(incidents: Iterable[Incident]) -> set[int]:
-    return {row.path_id for incident in incidents for row in incident.paths.all() if not row.is_over}
 
 
 def _tally(counts: Sequence[ConditionCount], measured: int) -> Tally:

@@ -65,6 +65,15 @@ def since(incident: Incident) -> datetime:
     return min((row.since for row in silent or rows), default=incident.opened_at)
 
 
+def over_words(number: int, over: int) -> str:
+    """`, 1 of them over`, `, both over` after a number of open incidents; empty if none is over."""
+    if not over:
+        return ""
+    if over < number:
+        return f", {over} of them over"
+    return {1: ", over", 2: ", both over"}.get(number, ", all over")
+
+
 def until(incident: Incident) -> datetime | None:
     """When it ended: its last bad burst, or its resolution if unknown; None while it lasts."""
     if incident.closed_at is None:

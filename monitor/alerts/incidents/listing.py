@@ -62,6 +62,7 @@ class IncidentFilter:
 @dataclass(frozen=True, slots=True)
 class StateCounts:
     unacknowledged: int
+    over: int  # of the unacknowledged, waiting to close
     acknowledged: int
     resolved: int
     pending: int
@@ -92,6 +93,7 @@ def count(query: IncidentFilter) -> StateCounts:
     """Count the incidents of that place and time by state: a single query."""
     states = (StateFilter.UNACKNOWLEDGED, StateFilter.ACKNOWLEDGED, StateFilter.RESOLVED, StateFilter.PENDING)
     counts = {str(state): Count("pk", filter=_IN_STATE[state]) for state in states}
+    counts["over"] = Count("pk", filter=_IN_STATE[StateFilter.UNACKNOWLEDGED] & Q(over_since__isnull=False))
     return StateCounts(**Incident.objects.filter(_place_and_time(query)).aggregate(**counts))
 
 

@@ -61,6 +61,14 @@ def open_incidents() -> list[Incident]:
     return list(_with_paths().filter(closed_at__isnull=True))
 
 
+def lasting_and_over(incidents: Iterable[Incident]) -> tuple[set[int], set[int]]:
+    """The paths of incidents that go on, and those of others, which are over."""
+    paths: dict[bool, set[int]] = {True: set(), False: set()}
+    for incident in incidents:
+        paths[incident.over_since is None] |= {row.path_id for row in incident.paths.all() if not row.is_over}
+    return paths[True], paths[False] - paths[True]
+
+
 def lasting_incidents() -> list[Incident]:
     """Every open or pending incident, newest first."""
     return list(_with_paths(_EVERY).filter(closed_at__isnull=True))

@@ -35,6 +35,7 @@ register.filter("milliseconds", figures.milliseconds)
 register.filter("bit_rate", figures.bit_rate)
 register.filter("bit_rates", figures.bit_rates)
 register.filter("count", figures.count)
+register.filter("over_words", words.over_words)
 register.filter("percent", figures.percent)
 register.filter("distance", times.distance)
 register.filter("clock", times.clock)
@@ -114,9 +115,9 @@ def incident_lasted(incident: Incident, now: datetime) -> str:
 
 @register.simple_tag
 def incident_so_far(incident: Incident, now: datetime) -> SafeString:
-    """Duration, or since when the incident waits to be closed or lacks newer data."""
+    """Duration, or since when the incident is over or lacks newer data."""
     if incident.over_since is not None:
-        return format_html("over since {}, waiting to close", times.clock(incident.over_since))
+        return format_html("over since {}", times.clock(incident.over_since))
     tracks = [own_track(row) for row in active_findings(incident)]
     newest_s = [track.newest_s for track in tracks if track is not None and track.level is None]
     if newest_s and len(newest_s) == len(tracks):
@@ -139,6 +140,14 @@ def incident_over(incident: Incident) -> datetime | None:
     """Since when an open incident only waits to be closed."""
     at: datetime | None = incident.over_since
     return at
+
+
+@register.filter
+def incident_style(incident: Incident) -> str:
+    """Style of a card: `open`, `open over` or `closed`."""
+    if incident.closed_at is not None:
+        return "closed"
+    return "open" if incident.over_since is None or incident.is_pending else "open over"
 
 
 @register.filter
@@ -244,14 +253,15 @@ SIGNS = {
     IncidentState.ACKNOWLEDGED: ("◐", "not-measured"),
     IncidentState.RESOLVED: ("✓", "none-lost"),
 }
+WAITS = "✓", "none-lost", "over, waiting to close"
 
 
 @register.simple_tag
 def incident_state(incident: Incident) -> SafeString:
-    sign, style = SIGNS[incident.state]
+    sign, style, word = WAITS if incident_style(incident) == "open over" else (*SIGNS[incident.state], incident.state)
     return format_html(
         '<span class="swatch {}"><span aria-hidden="true">{}&nbsp;</span>{}</span> <span class="severity {}">{}</span>',
-        *(style, sign, incident.state, incident.severity, incident.severity),
+        *(style, sign, word, incident.severity, incident.severity),
     )
 
 

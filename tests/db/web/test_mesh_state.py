@@ -12,10 +12,12 @@ from django.utils import timezone
 
 from monitor.alerts.detect import rtt_progress
 from monitor.alerts.evaluate import evaluate
+from monitor.alerts.evidence.words import over_words
 from monitor.alerts.incidents import actions, lifecycle
 from monitor.alerts.models import Incident
 from monitor.archive.models import Burst
 from monitor.mesh.models import Group, Measurement, MeasurementPeriod, Mesh, Path, Site, Test
+from monitor.web.pages.status import view as status_view
 from tests.db.alert_rows import make_bursts, make_mesh
 from tests.db.copied_rows import copy_rows
 from tests.db.incident_rows import HOUR, MINUTE, NOW, RULE, lossy, watched
@@ -167,6 +169,56 @@ def test_incidents_that_only_wait_to_close_are_no_problems(state, clock):
 
     facts = "No path has a problem now", "ornl ↔ slac", "64.1 ms", "since 12:3", "124 ms from 12:1", "2 over"
     assert lacks(state()["sentence"], *facts) == []
+
+
+def drawn(client, address, tag="li"):
+    """The text of these elements of a page, and their styles."""
+    html = unescape(client.get(address, headers=LOCAL).content.decode())
+    found = re.findall(rf'<{tag}\b(?: class="([^"]*)")?[^>]*>(.*?)</{tag}>', html, re.DOTALL)
+    return {" ".join(re.sub("<[^>]*>", "", text).split()): style for style, text in found}
+
+
+def style_of(client, address, words, tag="li"):
+    return next(style for text, style in drawn(client, address, tag).items() if words in text)
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_incidents_that_are_over_are_drawn_calm_and_counted_apart(client, clock, goes_on):
+    """The RTT of slac ↔ ornl is as before again; that of fnal ↔ anl stays longer."""
+    paths = make_mesh(["slac", "ornl", "fnal", "anl"], NOW - 60 * 24 * HOUR, rtt={})
+    back, lasting = [paths["slac → ornl"], paths["ornl → slac"]], [paths["fnal → anl"], paths["anl → fnal"]]
+    slower(back, 124.0, [64.0] * 4)
+    if goes_on:
+        slower(lasting, 90.0, [90.0] * 4)
+    else:
+        clean(*lasting, until=NOW + 4 * MINUTE)
+    clean(*(path for path in paths.values() if path not in back + lasting), until=NOW + 4 * MINUTE)
+    judged()
+    clock.now = NOW + 4 * MINUTE
+    judged(clock.now)
+    status_view.forget()
+
+    red, mark = ("count-incident", "trouble") if goes_on else ("", "calm")
+    on_grid = "4 paths with open incidents, 2 of them over" if goes_on else "2 paths with open incidents, both over"
+    assert style_of(client, "/", on_grid) == (red or "count-over")
+    on_list = "2 unacknowledged, 1 of them over" if goes_on else "1 unacknowledged, over"
+    assert style_of(client, "/incidents/", on_list) == red
+    on_status = "2 open incidents, 1 of them over" if goes_on else "1 open incident, over: no"
+    assert style_of(client, "/status/", on_status, "section") == f"mesh-state {mark}"
+    assert style_of(client, "/status/", "over since") == "open over"
+    for address in ("/", "/incidents/"):
+        assert style_of(client, address, "over, waiting to close warning").startswith("open over")
+        styles = [style for style in drawn(client, address).values() if style.startswith("open")]
+        assert sum("over" not in style for style in styles) == goes_on
+    assert style_of(client, f"/paths/{back[0].pk}/", "over, waiting to close", "p").startswith("alarm open over")
+
+
+@pytest.mark.parametrize(
+    ("number", "over", "words"),
+    [(3, 0, ""), (3, 1, ", 1 of them over"), (1, 1, ", over"), (2, 2, ", both over"), (3, 3, ", all over")],
+)
+def test_the_number_of_incidents_that_are_over_is_told_in_short(number, over, words):
+    assert over_words(number, over) == words
 
 
 def test_a_loss_that_is_being_proven_is_not_called_normal_meanwhile(state, clock, paths):

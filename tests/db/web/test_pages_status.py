@@ -376,7 +376,10 @@ def test_it_has_the_state_of_the_other_pages(client, public, paths, monkeypatch)
 
     assert "All 6 paths are normal" in before
     assert "No path has a problem now." in client.get("/", HTTP_HOST="localhost").content.decode()
-    assert lacks(html, "1 open incident: no path has a problem now.", f'as of <time datetime="{at.isoformat()}') == []
+    assert (
+        lacks(html, "1 open incident, over: no path has a problem now.", f'as of <time datetime="{at.isoformat()}')
+        == []
+    )
 
 
 def test_the_bar_of_the_running_hour_is_of_its_time_so_far(page, paths):
@@ -481,7 +484,7 @@ def test_an_incident_that_waits_to_close_is_called_over(page, paths, monkeypatch
     after = load_status(NOW)
 
     assert lacks(during.state, "1 open incident: 1 of 6 paths has a problem.") == []
-    assert lacks(after.state, "1 open incident: no path has a problem now.", "1 over, waiting to close") == []
+    assert lacks(after.state, "1 open incident, over: no path has a problem now.", "1 over, waiting to close") == []
     assert {during.open[0].symptom, after.open[0].symptom} == {"packet loss"}
     assert (during.open[0].over_since, after.open[0].over_since) == (None, NOW - 3 * MINUTE)
     assert "over since" in page()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from monitor.alerts.evidence.words import over_words
+from monitor.alerts.incidents.queries import lasting_and_over
 from monitor.analysis import figures
 from monitor.archive.queries.metrics import Metric
 from monitor.overview.grid import NOW_LENGTH, Grid, GridPeriod
@@ -21,7 +23,6 @@ from monitor.web.pages.grid.cells import (
     STALE_SIGN,
     STALE_STYLE,
     TOO_FEW,
-    has_incident,
 )
 
 COLOURS_OF_LOSS = "Colours: the number in trouble, else the loss that is proven, its lower 95% bound:"
@@ -112,15 +113,19 @@ def _outage_entries(grid: Grid) -> list[LegendEntry]:
 def counts(grid: Grid) -> list[Count]:
     """States without a path are left out."""
     states = [path.state for path in grid.figures]
-    troubled = sum(has_incident(grid, path) for path in grid.figures)
-    over = sum(path.incident_id is not None for path in grid.figures) - troubled
+    troubled = [path.path_id for path in grid.figures if path.incident_id is not None]
+    over = len(lasting_and_over(grid.open_incidents)[1].intersection(troubled))
+    with_incidents = "path with open incidents" if len(troubled) == 1 else "paths with open incidents"
     entries = [
         Count("paths", len(states), "path" if len(states) == 1 else "paths"),
         Count("total-loss", states.count(FigureState.TOTAL_LOSS), "all lost"),
         Count("not-measured", states.count(FigureState.NOT_MEASURED), "not measured"),
         Count("no-data", states.count(FigureState.NO_DATA), "without data"),
-        Count("incident", troubled, "path with open incidents" if troubled == 1 else "paths with open incidents"),
-        Count("ended", over, "over, waiting to close"),
+        Count(
+            "incident" if len(troubled) > over else "over",
+            len(troubled),
+            f"{with_incidents}{over_words(len(troubled), over)}",
+        ),
         Count("maintenance", sum(path.in_maintenance for path in grid.figures), "in maintenance"),
     ]
     return [entries[0], *(count for count in entries[1:] if count.number > 0)]

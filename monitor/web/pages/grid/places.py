@@ -14,6 +14,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
 
+from monitor.alerts.incidents.queries import lasting_and_over
 from monitor.analysis import figures
 from monitor.archive.queries.metrics import Metric
 from monitor.mesh.models import Mesh, Site
@@ -109,6 +110,7 @@ def totals(shown: PlaceGrid) -> dict[str, Any]:
         "bad_words": _bad_words(shown, bad),
         "unmeasured": sum(cell.paths - cell.measured for cell in cells),
         "with_incident": sum(cell.with_incident for cell in cells),
+        "over": len(lasting_and_over(shown.grid.open_incidents)[1]),
     }
 
 

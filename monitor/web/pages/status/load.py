@@ -89,6 +89,7 @@ class SiteUptime:
     uptime_ratio: float | None  # share of measured path time without incidents; None if nothing was measured
     period: str  # period of the bars, or time since the site is measured
     open_incidents: int
+    over_incidents: int  # of these, waiting to close
 
     @property
     def uptime_text(self) -> str:
@@ -156,7 +157,8 @@ def _state(state: MeshState) -> str:
     if not tally.paths:
         return "Nothing is measured yet."
     if number:
-        opened = f"{number} open incident{'s' if number > 1 else ''}"
+        over = sum(incident.over_since is not None for incident in state.incidents)
+        opened = f"{number} open incident{'s' if number > 1 else ''}{words.over_words(number, over)}"
         bad = "no path has a problem now"
         if tally.with_problems:
             verb = "has a problem" if tally.with_problems == 1 else "have problems"
@@ -175,6 +177,7 @@ def _sites(state: MeshState, now: datetime) -> _Sites:
     ends = ((incident.pk, incident.over_since) for incident in state.incidents)
     shares = load_shares(days, hours, now, {key: at for key, at in ends if at is not None})
     troubled = Counter(site for incident in state.incidents for site in _sites_of(incident))
+    over = Counter(site for incident in state.incidents if incident.over_since for site in _sites_of(incident))
     every_site = list(Site.objects.in_use().values_list("id", "name", "title"))
 
     def order(site: tuple[int, str, str]) -> tuple[int, float]:
@@ -197,6 +200,7 @@ def _sites(state: MeshState, now: datetime) -> _Sites:
                 shares.uptime.get(site_id),
                 _period(shares.since.get(site_id), days[0]),
                 troubled[name],
+                over[name],
             )
         )
     return _Sites(tuple(sites), len(every_site), shares.at, shares.earlier_at)
