@@ -13,8 +13,8 @@ from datetime import datetime
 from typing import Any
 
 from tests.e2e.stack import RunningStack
+from tests.lab_truth.stored import COUNTS
 
-COUNTS = ("paths", "with_problems", "back_to_normal", "normal", "being_checked", "overdue", "awaited", "without_data")
 CELL = (
     "path_id", "source", "destination", "state", "value", "value_measured", "value_sent", "sent", "received",
     "incident_id", "is_since_end",

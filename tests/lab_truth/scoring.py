@@ -88,7 +88,7 @@ def count_mark(state: Mapping[str, Any], truth: Truth, at: float) -> Marked:
     """The counts of paths by state."""
     proved = truth.in_phase(at, {Phase.PROVED})
     affected, ended = truth.in_phase(at, AFFECTED), truth.in_phase(at, {Phase.ENDED})
-    going_on = state["with_problems"] - state["back_to_normal"]
+    going_on = state["with_problems"]
     if _calls_over(state["back_to_normal"], truth, at):
         return Marked(Mark.FALSE, f"{state['back_to_normal']} paths back to normal, {len(proved)} are not")
     if _calls_normal(state["normal"], truth, proved):
@@ -96,7 +96,7 @@ def count_mark(state: Mapping[str, Any], truth: Truth, at: float) -> Marked:
     if going_on > len(affected):
         is_late = going_on <= len(affected | ended)
         return Marked(Mark.LATE if is_late else Mark.FALSE, f"{going_on} paths with problems, {len(affected)} have")
-    if state["with_problems"] + state["being_checked"]:
+    if going_on + state["back_to_normal"] + state["being_checked"]:
         return Marked(Mark.TRUE)
     return _silence_mark(state["overdue"], False, truth, at)
 

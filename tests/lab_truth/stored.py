@@ -17,6 +17,8 @@ from tests.lab_truth.faults import BY_NAME, LabFault
 from tests.lab_truth.truth import Pair, Truth, impairments_of
 
 SCENARIO = "five-sites"
+COUNTS = ("paths", "with_problems", "back_to_normal", "normal", "being_checked", "overdue", "awaited", "without_data")
+"""Counts of the state of the mesh; they add up to the paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,17 @@ def stored_run(lines: Sequence[Mapping[str, Any]]) -> StoredRun:
     fault, ends = BY_NAME[of_type["fault"][0]["name"]], of_type.get("end", [])
     more = {(line["source"], line["destination"]): line["host_at"] for line in of_type.get("path", [])}
     truth = truth_of(fault, of_type.get("change", []), more)
-    return StoredRun(fault, truth, tuple(of_type.get("poll", [])), bool(ends) and bool(ends[-1]["is_calm"]))
+    polls = tuple(map(_with_disjoint_counts, of_type.get("poll", [])))
+    return StoredRun(fault, truth, polls, bool(ends) and bool(ends[-1]["is_calm"]))
+
+
+def _with_disjoint_counts(poll: Mapping[str, Any]) -> Mapping[str, Any]:
+    """In earlier runs the paths back to normal were among those with problems too, so the sum exceeded the paths."""
+    state = poll["state"]
+    by_state = (value for name, value in state.items() if name in COUNTS and name != "paths")
+    if sum(by_state) <= state["paths"]:
+        return poll
+    return {**poll, "state": {**state, "with_problems": state["with_problems"] - state["back_to_normal"]}}
 
 
 def truth_of(fault: LabFault, changes: Sequence[Mapping[str, Any]], more: Mapping[Pair, str]) -> Truth:

@@ -21,18 +21,18 @@ def contradictions(
     state, incidents = poll["state"], poll["incidents"]
     if poll["sentence_after"] != state["sentence"]:
         return
-    going_on = state["with_problems"] - state["back_to_normal"]
+    in_incidents = state["with_problems"] + state["back_to_normal"]
     told, on_status = _count(sentence, Kind.PROBLEMS), _count(status, Kind.PROBLEMS)
-    if told is not None and told not in (going_on, state["with_problems"]):
-        yield "counts", f"sentence has {told} paths with problems, state {going_on} of {state['with_problems']}"
+    if told is not None and told not in (state["with_problems"], in_incidents):
+        yield "counts", f"sentence has {told} paths with problems, state {state['with_problems']} of {in_incidents}"
     if on_status is not None and told is not None and on_status != told:
         yield "status", f"status has {on_status} paths with problems, sentence {told}"
     listed = _count(status, Kind.INCIDENTS)
     if listed is not None and listed != len(incidents):
         yield "status", f"status has {listed} open incidents, the list {len(incidents)}"
     flagged = {pair_of[cell["path_id"]] for cell in poll["loss"]["cells"] if cell["incident_id"] is not None}
-    if len(flagged) != state["with_problems"]:
-        yield "grid", f"{len(flagged)} cells with an incident, {state['with_problems']} paths with problems"
+    if len(flagged) != in_incidents:
+        yield "grid", f"{len(flagged)} cells with an incident, {in_incidents} paths in incidents"
     yield from _titles(incidents, sentence, pair_of, float(poll["at"]), sites)
 
 

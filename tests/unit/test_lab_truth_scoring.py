@@ -265,7 +265,7 @@ def test_an_rtt_that_is_normal_again_is_true() -> None:
 )
 def test_what_is_over_has_its_own_times_and_level(words: str, mark: Mark) -> None:
     place = "ornl ↔ slac" + ("" if words[0] in "al" else ":")
-    over = {"counts": {"with_problems": 2, "back_to_normal": 2, "normal": 4}, "titles": {f"{place} {words}": LOSSY}}
+    over = {"counts": {"back_to_normal": 2, "normal": 4}, "titles": {f"{place} {words}": LOSSY}}
 
     found = marks(poll(BEGIN + 400, f"No path has a problem now. {place} {words}. 4 normal.", **over))
 
@@ -338,7 +338,7 @@ def test_a_flapping_path_is_not_over_between_its_outages() -> None:
         BEGIN + 150,
         "The problems of 2 of 6 paths are over, waiting to close: ornl ↔ slac replies again since 20:29:00 UTC, "
         "3 of 56 packets lost, after no reply for 21 s. 4 normal.",
-        counts={"with_problems": 2, "back_to_normal": 2, "normal": 4},
+        counts={"back_to_normal": 2, "normal": 4},
         loss=on_both(value_measured=0.5, value_sent=20, incident_id=1),
         titles={"no reply from 2026-11-28 20:28:40 to 20:29:00 UTC, since then no loss on ornl ↔ slac": LOSSY},
         status="1 open incident: the problems of 2 of 6 paths are over, waiting to close.",
@@ -524,6 +524,17 @@ def test_a_stored_run_has_its_fault_and_truth() -> None:
     assert (run.fault.name, run.is_calm, len(run.truth.pairs)) == ("loss-25", True, 20)
     assert run.truth == truth_of(run.fault, lines[1:3], {})
     assert run.truth.loss_range(("ornl", "cern"), BEGIN + 10, BEGIN + 20) == (0.25, 0.25)
+
+
+def test_counts_of_earlier_runs_are_made_disjoint() -> None:
+    nested = {"with_problems": 2, "back_to_normal": 2, "normal": 4}
+    disjoint = {"with_problems": 1, "back_to_normal": 1, "normal": 4}
+    lines = [
+        {"type": "fault", "name": "loss-25", "at": BEGIN},
+        *({"type": "poll", **poll(BEGIN, "Too early.", counts=counts)} for counts in (nested, disjoint)),
+    ]
+
+    assert [taken["state"]["with_problems"] for taken in stored_run(lines).polls] == [0, 1]
 
 
 def test_a_new_path_has_the_figures_of_its_hosts_site() -> None:
