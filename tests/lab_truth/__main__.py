@@ -1,8 +1,8 @@
 """Plant twelve faults in a running lab and score the statements about the present: `python -m tests.lab_truth`.
 
 Starts a lab of five sites as `make run` does, in a folder of its own, waits for a baseline, plants each fault, and
-polls the state, the grid, the incidents and the status page each five seconds until nothing is told any more. Needs
-root or user namespaces. All twelve take about two hours.
+polls the state, the grid, the incidents and the pages each five seconds until nothing is told any more. Needs root or
+user namespaces. All twelve take about two hours.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.lab_truth.faults import BY_NAME, FAULTS
 from tests.lab_truth.marks import Mark
-from tests.lab_truth.scoring import PollScore, changes_a_minute, score_poll
+from tests.lab_truth.scoring import PollScore, changes_a_minute, score_polls
 from tests.lab_truth.stored import StoredRun, read_runs
 from tests.reproduce.table import Table
 
@@ -49,9 +49,9 @@ def main() -> int:
 
 
 def _report(runs: Sequence[StoredRun]) -> int:
-    scored = [(run, [score_poll(poll, run.truth) for poll in run.polls]) for run in runs]
+    scored = [(run, score_polls(run.polls, run.truth)) for run in runs]
     table = _by_fault(scored)
-    print(f"{table.markdown()}\n{_by_surface([poll for _, polls in scored for poll in polls]).lines()}\n")
+    print(f"{table.markdown()}\n{by_surface(scored).lines()}\n")
     _print_reasons(scored)
     for failure in table.failures:
         print(failure, file=sys.stderr)
@@ -81,10 +81,18 @@ def _by_fault(scored: Sequence[tuple[StoredRun, list[PollScore]]]) -> Table:
     return table
 
 
-def _by_surface(polls: Sequence[PollScore]) -> Table:
-    table = Table(("surface", "polls", *COLUMNS))
-    for surface in dict.fromkeys(name for poll in polls for name in poll.surfaces):
-        table.rows.append(_row(surface, Counter(poll.surfaces[surface].mark for poll in polls)))
+def by_surface(scored: Sequence[tuple[StoredRun, list[PollScore]]]) -> Table:
+    """A row for each surface of all faults, and of each."""
+    table = Table(("surface", "fault", "polls", *COLUMNS))
+    found: dict[tuple[str, str], Counter[Mark]] = {}
+    for fault in ("all", *dict.fromkeys(run.fault.title for run, _ in scored)):
+        for run, polls in scored:
+            if fault in ("all", run.fault.title):
+                for poll in polls:
+                    for surface, marked in poll.surfaces.items():
+                        found.setdefault((fault, surface), Counter())[marked.mark] += 1
+    for (fault, surface), marks in found.items():
+        table.rows.append((surface, *_row(fault, marks)))
     return table
 
 

@@ -18,7 +18,7 @@ from tests.e2e.stack import RunningStack, running_stack
 from tests.lab_truth.faults import LabFault
 from tests.lab_truth.new_path import NEW_SITES, NewPathPlanting, allow_new_path
 from tests.lab_truth.planting import LabPlanting, Planting, Record
-from tests.lab_truth.polling import poll
+from tests.lab_truth.polling import Poller
 from tests.lab_truth.stored import SCENARIO
 
 POLL_EVERY_S = 5.0
@@ -71,8 +71,8 @@ def _prepare(stack: RunningStack, faults: Sequence[LabFault]) -> None:
         mesh, change = stack.data / "lab" / "mesh.toml", fault.changes[0]
         mesh.write_text(mesh.read_text() + FREQUENT.format(source=change.source, destination=change.destination))
         stack.manage("mesh", "apply", str(mesh))
-    until = time.monotonic() + WARM_UP_S
-    while not (_is_measured(stack) and _is_calm(poll(stack)) and all(_has_tests(stack, each) for each in tested)):
+    until, poller = time.monotonic() + WARM_UP_S, Poller(stack)
+    while not (_is_measured(stack) and _is_calm(poller.poll()) and all(_has_tests(stack, each) for each in tested)):
         if time.monotonic() > until:
             raise SystemExit(f"no baseline within {WARM_UP_S:.0f} s: {stack.get('state')['sentence']}")
         time.sleep(POLL_EVERY_S)
@@ -128,12 +128,14 @@ def _run_fault(
 
 
 def _poll_until_calm(stack: RunningStack, fault: LabFault, planting: Planting, record: Record) -> bool:
+    ends = [(change.source, change.destination) for change in fault.changes]
+    poller = Poller(stack, {*ends, *(pair[::-1] for pair in ends)})
     began, next_poll_s, calm = time.monotonic(), 0.0, 0
     while True:
         passed_s = time.monotonic() - began
         planting.step(passed_s)
         if passed_s >= next_poll_s:
-            taken = poll(stack)
+            taken = poller.poll()
             record(taken)
             next_poll_s = max(next_poll_s + POLL_EVERY_S, passed_s)
             calm = calm + 1 if passed_s > fault.lasts_s + fault.end_s and _is_calm(taken) else 0

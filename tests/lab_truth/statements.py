@@ -154,7 +154,7 @@ def read_clause(text: str, at: float, sites: Collection[str]) -> Statement:
     plain = NONE_SINCE.sub("", text) if is_fading else text
     size = OVER_A_SIZE.search(plain)
     figure, was = _figures(kind, plain)
-    since, within_s = _since(plain, at) if kind is not Kind.OVER else _moment(ONSET.search(plain), at)
+    since, within_s = _since(plain, at) if kind is not Kind.OVER else moment(ONSET.search(plain), at)
     if "count" not in counts and (part := PART.search(text)) is not None:
         counts = part.groupdict()
     return Statement(
@@ -204,7 +204,7 @@ def _figures(kind: Kind, text: str) -> tuple[Interval | None, Interval | None]:
     plain = PEAK.sub("", WAS.sub("", text))
     if kind is Kind.LOSS:
         found = PERCENT.search(plain)
-        return (None if found is None else _percent(found)), None
+        return (None if found is None else read_percent(found)), None
     if kind in (Kind.RTT, Kind.OVER, Kind.JITTER):
         found = MS.search(plain)
         if found is None:
@@ -223,7 +223,7 @@ def _figures(kind: Kind, text: str) -> tuple[Interval | None, Interval | None]:
     return None, None
 
 
-def _percent(found: re.Match[str]) -> Interval:
+def read_percent(found: re.Match[str]) -> Interval:
     half = 0.5 * 10.0 ** -len(found["low"].partition(".")[2])
     low, high = float(found["low"]), float(found["high"] or found["low"])
     if found["below"]:
@@ -244,7 +244,7 @@ def _since(text: str, at: float) -> tuple[float | None, float]:
     """The stated onset, and the resolution of its words in seconds."""
     clock = SINCE.search(text)
     if clock is not None:
-        return _moment(clock, at)
+        return moment(clock, at)
     lasting = FOR.search(text)
     if lasting is None:
         return None, 0.0
@@ -254,7 +254,7 @@ def _since(text: str, at: float) -> tuple[float | None, float]:
     return at - float(lasting["number"]) * unit_s - within_s, within_s
 
 
-def _moment(clock: re.Match[str] | None, at: float) -> tuple[float | None, float]:
+def moment(clock: re.Match[str] | None, at: float) -> tuple[float | None, float]:
     """The moment of a clock in the words, the newest before `at` without a day, and its resolution in seconds."""
     if clock is None:
         return None, 0.0
@@ -268,7 +268,7 @@ def _moment(clock: re.Match[str] | None, at: float) -> tuple[float | None, float
 
 def _end(text: str, at: float) -> End:
     """The stated end of a trouble, and the worst that it was."""
-    ended, within_s = _moment(ENDED.search(text), at)
+    ended, within_s = moment(ENDED.search(text), at)
     found = WORST.search(text)
     if found is None:
         return End(ended, within_s)
@@ -278,7 +278,7 @@ def _end(text: str, at: float) -> End:
     return End(
         ended,
         within_s,
-        None if percent is None else _percent(percent),
+        None if percent is None else read_percent(percent),
         None if ms is None else _point(Kind.RTT, ms["now"], 1.0),
     )
 

@@ -26,6 +26,9 @@ FLAPS_FROM = 3
 FLAPS_S = 600.0
 """A path that had so many within this time flaps: docs/pages.md, conditions."""
 
+TROUBLE = frozenset({"suspect", "bad", "flaps", "dead"})
+"""Conditions of a path that has a problem: docs/prometheus.md, conditions."""
+
 
 class Signal(StrEnum):
     """Measured quantity that an impairment changes."""
