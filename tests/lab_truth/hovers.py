@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.lab_truth.loss_figures import LOSS, loss_mark, read_loss
+from tests.lab_truth.loss_figures import STRAY_RATIO, loss_mark, read_loss
 from tests.lab_truth.marks import Mark, Marked
-from tests.lab_truth.statement_marks import CYCLE_S, statement_mark
+from tests.lab_truth.statement_marks import CYCLE_S, LOSS, statement_mark
 from tests.lab_truth.statements import BAD, OF_LOSS, Kind, Statement, moment, read_clause
 from tests.lab_truth.truth import ACTIVE, AFFECTED, Pair, Phase, Signal, Truth
 
@@ -22,14 +22,14 @@ AS_OF = re.compile(
     re.IGNORECASE,
 )
 CLAUSES = re.compile(
-    r", (?=(?:now )?(?:loses|lost|dead since|flaps|no more|no reply|answers|RTT|normal again|low|more jitter|slow"
+    r", (?=(?:now )?(?:loses|lost|dead since|flaps|no more|no reply|answers again|RTT|normal again|low|more jitter|slow"
     r"|unusual|too few|waiting|incident open|in maintenance|by |IPv\d))"
 )
 NO_LOSS = re.compile(r"^no (?:loss|round trip lost)(?! since)")
 TOO_FEW = re.compile(r"^too few packets")
 LOSS_ENDS = re.compile(r"no more loss|(?:answers|replies) again")
 UNSCORED = re.compile(r"^(?:incident open|in maintenance|by |IPv\d|waiting|no data|test failed|measured only)")
-CALM_TEXT = re.compile(r"(?:< |~|up to )?[\d.]+(?: to [\d.]+)?%?")
+FIGURE = re.compile(r"(?:< |~|up to )?[\d.]+(?: to [\d.]+)?%?")
 BEST_STYLES = frozenset({"none-lost", "loss-0"})
 
 
@@ -134,7 +134,9 @@ def text_marks(cell: Mapping[str, Any], pair: Pair, packet_bytes: int, truth: Tr
     text, is_flagged = str(cell["text"]), bool(set("▲△").intersection(cell["signs"]))
     shown = f"cell {' → '.join(pair)} {packet_bytes} B: {cell['signs']} {text}"
     kinds = {each.kind for each in read_hover(cell["said"], pair, packet_bytes, at).statements}
-    is_calm = CALM_TEXT.fullmatch(text) and BEST_STYLES.intersection(cell["style"].split())
+    figure = read_loss(text) if FIGURE.fullmatch(text) or text == "all lost" else None
+    is_best = bool(BEST_STYLES.intersection(cell["style"].split()))
+    is_calm = is_best and figure is not None and figure.high <= STRAY_RATIO
     if is_flagged and is_calm and (BAD & kinds or truth.phase(pair, at) in ACTIVE):
         yield Marked(Mark.UNCLEAR, f"{shown}, in the best band")
     if "▲" in cell["signs"] and truth.phase(pair, at) is Phase.CLEAN:
@@ -146,5 +148,5 @@ def text_marks(cell: Mapping[str, Any], pair: Pair, packet_bytes: int, truth: Tr
     if text == "all lost" and truth.phase(pair, at, LOSS) in AFFECTED:
         if truth.loss_range(pair, truth.level_since(pair, at, LOSS), at, packet_bytes)[1] <= 0.999:
             yield Marked(Mark.FALSE, shown)
-    elif (figure := read_loss(text)) is not None and CALM_TEXT.fullmatch(text.replace("all lost", "100%")):
+    elif figure is not None:
         yield loss_mark(shown, figure, pair, packet_bytes, truth, at)

@@ -6,13 +6,13 @@ import re
 
 from tests.lab_truth.cells import wilson
 from tests.lab_truth.marks import Mark, Marked
+from tests.lab_truth.statement_marks import LOSS
 from tests.lab_truth.statements import PERCENT, Interval, read_percent
-from tests.lab_truth.truth import Pair, Phase, Signal, Truth
+from tests.lab_truth.truth import Pair, Phase, Truth
 
 STRAY_RATIO = 0.01
 """The lab's alert limit: a lower loss is a stray one where none is planted."""
 NONE_OF = re.compile(r"\b0 of (?P<sent>[\d,]+)")
-LOSS = frozenset({Signal.LOSS})
 
 
 def read_loss(text: str) -> Interval | None:
@@ -28,8 +28,8 @@ def read_loss(text: str) -> Interval | None:
     if found is None:
         return None
     figure = read_percent(found)
-    # Some were lost.
-    return Interval(figure.high / 1000.0, figure.high) if "up to" in text else figure
+    # It may be none, but does not say so: the lowest of no loss is 0.
+    return Interval(-figure.high, figure.high) if "up to" in text else figure
 
 
 def loss_mark(told: str, figure: Interval, pair: Pair, packet_bytes: int, truth: Truth, at: float) -> Marked:
@@ -38,9 +38,9 @@ def loss_mark(told: str, figure: Interval, pair: Pair, packet_bytes: int, truth:
     low, high = truth.loss_range(pair, lasting, at, packet_bytes)
     reason = f"{told}: true {low:.3g} to {high:.3g} of {packet_bytes} B"
     is_impaired = low > truth.loss_range(pair, -1.0, -1.0, packet_bytes)[1] and truth.is_impaired(pair, at)
-    if phase is Phase.PROVED and is_impaired and figure.low <= 0.0:
+    if phase is Phase.PROVED and is_impaired and figure.low == 0.0:
         return Marked(Mark.FALSE, reason)
-    if phase is Phase.UNPROVED and is_impaired and figure.low <= 0.0:
+    if phase is Phase.UNPROVED and is_impaired and figure.low == 0.0:
         return Marked(Mark.SILENT, reason)
     is_stray = phase in (Phase.CLEAN, Phase.ENDED) and figure.low < STRAY_RATIO
     if is_stray or figure.meets(low, high):

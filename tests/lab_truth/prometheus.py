@@ -11,7 +11,7 @@ from tests.lab_truth.statements import Interval, Kind, read_clause
 from tests.lab_truth.truth import TROUBLE, Pair, Phase, Truth
 
 KEPT_S = 6.0
-"""An answer is up to 5 s old: docs/prometheus.md."""
+"""An answer is kept for 5 s: `monitor.api.prometheus.views`."""
 SHARE = 0.5
 """How far a loss without its packets may be from the truth, as a share of it."""
 

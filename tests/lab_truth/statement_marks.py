@@ -10,8 +10,9 @@ from tests.lab_truth.truth import AFFECTED, DELAYS, Pair, Phase, Signal, Truth
 
 CYCLE_S = 10.0
 LARGEST_BYTES = 10**6
+LOSS = frozenset({Signal.LOSS})
 SIGNALS = {
-    **dict.fromkeys(OF_LOSS, frozenset({Signal.LOSS})),
+    **dict.fromkeys(OF_LOSS, LOSS),
     Kind.RTT: DELAYS,
     Kind.JITTER: DELAYS,
     # A loss or a longer RTT slows a transfer as well.
@@ -174,6 +175,8 @@ def _figure_mark(statement: Statement, named: Sequence[Pair], truth: Truth, at: 
     of a size."""
     if statement.kind is Kind.DEAD and not any(_loses_all(statement, pair, truth, at) for pair in named):
         return Marked(Mark.FALSE, f"{statement.text}: some packets pass")
+    if statement.kind is Kind.FLAPS and not any(len(truth.episode(pair, at, LOSS)) > 1 for pair in named):
+        return Marked(Mark.FALSE, f"{statement.text}: one outage at most")
     is_of_no_size = statement.kind is Kind.LOSS and statement.packet_bytes is None and statement.figure is not None
     if is_of_no_size and any(truth.sizes_differ(pair) for pair in named):
         return Marked(Mark.UNCLEAR, f"no packet size: {statement.text}")

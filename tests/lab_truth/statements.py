@@ -55,7 +55,7 @@ FORMS: tuple[tuple[Kind, str], ...] = (
     (Kind.CHECKED, r"\bchecked\b|not proven|not exclude|its way back|incident on the reverse path|few packets"),
     (Kind.INCIDENTS, r"^(?P<count>No|[\d,]+) open incidents?|^(?:and )?\d+ other incident|^Open incidents?$"),
     (Kind.NORMAL, r"^(?P<count>[\d,]+)(?: of (?P<of>[\d,]+) paths are)? normal|^No problems:? ?(?P<rest>\d+)?"),
-    (Kind.FLAPS, r"\bflaps?\b|\bflapping\b|no reply at times"),
+    (Kind.FLAPS, r"\bflaps?\b|\bflapp(?:ing|ed)\b|no reply at times"),
     (Kind.DEAD, r"\bdead\b|no repl(?:y|ies)(?! from \d)|without replies|unreachable|all lost"),
     (Kind.LOSS, r"\bloss\b|\bloses?\b|\blost\b"),
     (Kind.JITTER, r"\bjitter\b|\bIPDV\b|RTT varies"),

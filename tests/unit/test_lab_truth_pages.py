@@ -154,7 +154,8 @@ def test_an_end_before_the_run_is_not_scored() -> None:
     [
         ("▲", "0", "none-lost incident", Mark.UNCLEAR),
         ("△", "~0.2%", "loss-0", Mark.UNCLEAR),
-        ("△", "up to 2%", "loss-0", Mark.UNCLEAR),
+        ("△", "< 0.9%", "loss-0", Mark.UNCLEAR),
+        ("△", "up to 13%", "none-lost", Mark.TRUE),
         ("▲", "1,000 B", "loss-5 incident", Mark.TRUE),
         ("△", "RTT", "none-lost", Mark.TRUE),
         ("", "0", "none-lost", Mark.TRUE),
@@ -327,6 +328,35 @@ def test_a_closed_title_of_another_signal_has_its_worst() -> None:
     assert closed(title.format(120), longer) is Mark.TRUE
     assert closed(title.format(90), longer) is Mark.UNCLEAR
     assert closed("cern ↔ nersc dead, from 2026-11-30 17:27:32 to 17:30:42 UTC", of_run(value=1.0)) is Mark.TRUE
+
+
+def flapped() -> Truth:
+    """Five outages of 20 s from 17:27:32 on."""
+    begins = [clock("17:27:32") + at for at in (0, 40, 80, 120, 160)]
+    outages = tuple(Impairment(Signal.LOSS, *PAIR, 1.0, begin, begin + 20) for begin in begins)
+    return Truth(outages, BOTH, base_rtt_ms={}, base_loss={}, **TIMES)
+
+
+def test_a_hover_of_a_flapping_path_is_one_statement() -> None:
+    words = "flaps: 4 outages of about 20 s since 17:27:32 UTC, answers now, incident open · 45 of 130 lost"
+
+    assert hover(words, "17:30:05", flapped()) is Mark.TRUE
+    assert hover(words, "17:29:40") is Mark.FALSE
+
+
+def test_a_closed_title_counts_the_outages() -> None:
+    title = "cern ↔ nersc flapped: {} outages, from 2026-11-30 17:27:32 to 17:30:32 UTC"
+
+    assert closed(title.format(5), flapped()) is Mark.TRUE
+    assert closed(title.format(2), flapped()) is Mark.UNCLEAR
+
+
+def test_a_closed_title_of_a_rate_has_its_lowest() -> None:
+    slow = of_run(Signal.RATE, 3e6)
+    title = "cern → nersc: throughput {} Mbit/s (was 28.1 Mbit/s), from 2026-11-30 17:27:32 to 17:30:42 UTC"
+
+    assert closed(title.format(2.9), slow, frozenset({PAIR})) is Mark.TRUE
+    assert closed(title.format(9.4), slow, frozenset({PAIR})) is Mark.UNCLEAR
 
 
 def test_a_closed_incident_of_a_clean_path_is_false() -> None:
