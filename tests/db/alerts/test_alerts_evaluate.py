@@ -32,7 +32,7 @@ from tests.facts import lacks
 
 NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
 WINDOW = timedelta(seconds=600)
-QUERIES = 46
+QUERIES = 47
 """The mesh, paths pinged and tested with their groups (4), those with STAMP, incidents and their paths (2), evaluated
 data; recent and hourly counts, those of the running hour, baseline, also of directions, days, RTTs, contacts and their
 sites, the AS table; what ended lately, of incidents and of findings (2), and what was maintained; when to be quiet; the
