@@ -21,14 +21,15 @@ from monitor.alerts.evidence.facts import (
     from_json,
     with_before_of,
 )
-from monitor.alerts.evidence.likely_cause import cause_place, likely_cause
+from monitor.alerts.evidence.likely_cause import cause_place, flapping, likely_cause
 from monitor.alerts.evidence.one_way.outage import with_proven_cut
 from monitor.alerts.evidence.path_tests import with_newer_tests
 from monitor.alerts.evidence.routes.returns import with_returns
-from monitor.alerts.evidence.stated import LikelyCause
+from monitor.alerts.evidence.stated import Fault, LikelyCause
 from monitor.alerts.incidents import queries
-from monitor.alerts.incidents.gravest import gravest_first, with_turned_outage
+from monitor.alerts.incidents.gravest import gravest_first, outages_in_a_row, with_turned_outage
 from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath
+from monitor.present.track import FLAPS
 
 log = logging.getLogger("monitor.alerts")
 
@@ -99,7 +100,11 @@ def stated_cause(facts: Facts | None, incident: Incident) -> LikelyCause:
         facts = replace(facts, ended_at=None)  # good bursts after the last bad one prove no end yet
     lasting = [row.rule for row in rows if not row.is_over or (facts is not None and _is_in(facts, row))]
     rules = lasting or [row.rule for row in rows] or [incident.rule]
-    return likely_cause(facts, rules, cause_place(incident.cause))
+    stated = likely_cause(facts, rules, cause_place(incident.cause))
+    outages = max(map(outages_in_a_row, rows), default=0)
+    if outages < FLAPS or stated.fault not in (Fault.INTERRUPTED, Fault.LOSS):
+        return stated
+    return flapping(stated, outages, cause_place(incident.cause), is_over=ending.is_over(incident))
 
 
 def _is_in(facts: Facts, row: IncidentPath) -> bool:

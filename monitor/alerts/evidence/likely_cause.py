@@ -4,6 +4,7 @@ usual cause, or undetermined."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import AlertRule, Trouble
@@ -67,6 +68,16 @@ def likely_cause(facts: Facts | None, rules: Sequence[str], cause: str) -> Likel
     if stated is None and rule.usual_cause:
         stated = LikelyCause(Fault.USUAL, rule.usual_cause)
     return with_place(with_delay_direction(stated or LikelyCause(Fault.UNKNOWN, UNKNOWN), facts), facts)
+
+
+def flapping(stated: LikelyCause, outages: int, cause: str, *, is_over: bool) -> LikelyCause:
+    """The cause of several outages in a row."""
+    flaps, goes = ("Flapped", "went and came") if is_over else ("Flaps", "goes and comes")
+    return replace(
+        stated,
+        sentence=f"{flaps} {where_text(cause)}: {outages} outages, a link or route {goes} back.",
+        next_step="Trace the route in an outage and between outages: the link that goes is where they differ.",
+    )
 
 
 def cause_place(cause: str) -> str:

@@ -12,6 +12,8 @@ from monitor.alerts.detect.rules.catalogue import RULES, rule_of
 from monitor.alerts.detect.rules.finding import Effect, RuleFinding
 from monitor.alerts.incidents.own_track import own_track, peak_of
 from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath, Severity
+from monitor.analysis.segments.stretches import DEAD
+from monitor.present.track import newest_of
 
 
 def gravity(rule: str) -> int:
@@ -59,6 +61,16 @@ def was_outage(incident: Incident) -> bool:
     """Whether all paths with the gravest finding answer again after an outage, without loss since."""
     tracks = [own_track(row) for row in of_gravest_rule(incident)]
     return bool(tracks) and all(track is not None and track.is_revived for track in tracks)
+
+
+def outages_in_a_row(row: IncidentPath) -> int:
+    """The newest outages of a finding's path that count together as flapping."""
+    track = own_track(row)
+    if track is None or track.now is None:
+        return 0
+    ends_s = [*(later.since.at_s for later in track.segments[1:]), track.newest_s]
+    silent = [(of.since.at_s, at_s) for of, at_s in zip(track.segments, ends_s, strict=True) if of.state == DEAD]
+    return len(newest_of(silent, 0.0))
 
 
 def damage(incident: Incident) -> tuple[int, int, float]:
