@@ -101,10 +101,11 @@ def stated_cause(facts: Facts | None, incident: Incident) -> LikelyCause:
     lasting = [row.rule for row in rows if not row.is_over or (facts is not None and _is_in(facts, row))]
     rules = lasting or [row.rule for row in rows] or [incident.rule]
     stated = likely_cause(facts, rules, cause_place(incident.cause))
-    outages = max(map(outages_in_a_row, rows), default=0)
-    if outages < FLAPS or stated.fault not in (Fault.INTERRUPTED, Fault.LOSS):
+    # The title has the number of outages.
+    is_flapping = max(map(outages_in_a_row, rows), default=0) >= FLAPS
+    if not is_flapping or stated.fault not in (Fault.INTERRUPTED, Fault.LOSS):
         return stated
-    return flapping(stated, outages, cause_place(incident.cause), is_over=ending.is_over(incident))
+    return flapping(stated, cause_place(incident.cause), is_over=ending.is_over(incident))
 
 
 def _is_in(facts: Facts, row: IncidentPath) -> bool:

@@ -70,12 +70,12 @@ def likely_cause(facts: Facts | None, rules: Sequence[str], cause: str) -> Likel
     return with_place(with_delay_direction(stated or LikelyCause(Fault.UNKNOWN, UNKNOWN), facts), facts)
 
 
-def flapping(stated: LikelyCause, outages: int, cause: str, *, is_over: bool) -> LikelyCause:
+def flapping(stated: LikelyCause, cause: str, *, is_over: bool) -> LikelyCause:
     """The cause of several outages in a row."""
     flaps, goes = ("Flapped", "went and came") if is_over else ("Flaps", "goes and comes")
     return replace(
         stated,
-        sentence=f"{flaps} {where_text(cause)}: {outages} outages, a link or route {goes} back.",
+        sentence=f"{flaps} {where_text(cause)}: a link or route {goes} back.",
         next_step="Trace the route in an outage and between outages: the link that goes is where they differ.",
     )
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from monitor.alerts.evidence.evidence import evidence
@@ -32,8 +30,7 @@ def test_an_outage_again_and_again_flaps():
         # Ten packets a cycle tell an outage, and that it is over, within 30 s.
         begun = sum(60.0 * number + 30.0 <= at_s for number in range(6))
         if begun >= 4:
-            assert lacks(cause.sentence, "between desy and ornl", "outages", "back") == [], (at_s, cause)
-            assert begun - 1 <= int(re.search(r"(\d+) outages", cause.sentence)[1]) <= begun, (at_s, cause)
+            assert lacks(cause.sentence, "between desy and ornl", "a link or route", "back") == [], (at_s, cause)
             assert "nterrupted" not in cause.sentence, at_s
     *_, (last, incident) = told.values()
     assert last.sentence.startswith("Flapped" if incident.over_since else "Flaps")
