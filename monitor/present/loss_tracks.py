@@ -136,6 +136,7 @@ class LossTracks:
         if not self.way:  # in a storm most paths lose packets of all sizes
             calm = self._path_ids[self._is_part & ~is_bad]
             is_whole = ~self._is_part & np.isin(decided, (Condition.SUSPECT, Condition.BAD))
+            is_whole[list(self._teller)] = False  # its size has told the end
             is_bad |= is_whole & ~np.isin(self._path_ids, self._path_ids[is_bad])
             is_bad &= np.isin(self._path_ids, calm)
         for row in np.flatnonzero(is_bad).tolist():

@@ -92,6 +92,7 @@ def test_the_end_of_a_loss_of_large_packets_is_told_of_these_and_of_the_whole_pa
     for present in ended:
         large, whole = present.track(Signal.LOSS, 1000), present.track(Signal.LOSS)
         assert whole.end == large.end
+        assert Condition.AWAITED not in {track.condition for track in present.tracks}
     is_bad = [present.condition.is_trouble for _, present in told]
     assert sum(before != after for before, after in pairwise(is_bad)) == 2  # told once, ended once
 

@@ -254,7 +254,7 @@ def test_a_loss_of_large_packets_is_in_their_cell_alone(get, paths):
 
     assert unknown[1] == "△50%"
     assert small[:2] == ("bound", "△1,000 B")
-    assert lacks(small[2], "loses 100% of packets of 1,000 bytes since", "; no loss · 0 of 600") == []
+    assert lacks(small[2], "loses 100% of packets of 1,000 bytes since", "; 100 B: no loss · 0 of 600") == []
     assert large[:2] == ("total-loss", "△all lost")
     assert api_cell(get, paths[NAME], "?period=now&size=100")["value"] == 0.0
     assert api_cell(get, paths[NAME], "?period=now&size=1000")["value"] == 1.0

@@ -261,8 +261,10 @@ def _present(grid: Grid, path: PathFigures) -> str:
     now = f"{path.present.worst.way} {clause(path.present, grid.until)}".strip()
     if grid.period is not GridPeriod.NOW:
         return f"{own}, now {now}"
-    condition = grid.condition_of(path)
-    return own if condition is not None and condition.is_trouble else f"{now}; {own}"
+    condition, is_of_size = grid.condition_of(path), path.present.worst.packet_bytes_lost and grid.packet_bytes
+    if condition is not None and condition.is_trouble:
+        return own
+    return f"{now}; {figures.count(grid.packet_bytes)} B: {own}" if is_of_size else f"{now}; {own}"
 
 
 def _of_now(grid: Grid, path: PathFigures) -> str:
