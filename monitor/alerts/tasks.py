@@ -11,10 +11,11 @@ from django.utils import timezone
 
 from monitor.alerts.detect.past.baselines import Baselines
 from monitor.alerts.detect.sources import SourceOfWorker
-from monitor.alerts.evaluate import RuleScope, evaluate, scope_now, stored_baselines
+from monitor.alerts.evaluate import evaluate, stored_baselines
 from monitor.alerts.evidence.gather import gather_due
 from monitor.alerts.incidents.corrections import correct
 from monitor.alerts.notify.deliver import deliver
+from monitor.alerts.scope import RuleScope, scope_now
 from monitor.archive.periods import start_of
 from monitor.mesh.queries import mesh_version
 from monitor.present.follow import Follower

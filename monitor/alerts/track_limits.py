@@ -17,9 +17,10 @@ from monitor.alerts.incidents.own_track import is_normal_again
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.alerts.slow_tests.slow_paths import slow_paths
 from monitor.mesh.document.alert_rules import RuleSettings
+from monitor.present.conditions import Condition, test_condition
 from monitor.present.followed_delay import Medians, RttBound, medians_of
 from monitor.present.loss_tracks import TrackLimits
-from monitor.present.track import Condition, Signal, test_condition
+from monitor.present.track import Signal
 
 Settings = Mapping[str, Mapping[int, RuleSettings]]
 

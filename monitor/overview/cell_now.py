@@ -1,5 +1,5 @@
-"""Level and condition of a grid cell's track, which replace window figures in the period now. `monitor.present.track`
-decides them."""
+"""Level and condition of a grid cell's track, which replace window figures in the period now.
+`monitor.present.conditions` decides them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from monitor.analysis.segments.delay_segments import DelaySegment
 from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.archive.queries.metrics import Metric
 from monitor.overview.path_figures import FigureState, PathFigures
+from monitor.present.conditions import Condition
 from monitor.present.read import PresentPath
-from monitor.present.track import AnySegment, Condition, Signal, Track
+from monitor.present.track import AnySegment, Signal, Track
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,9 @@ from monitor.overview.path_figures import (
 )
 from monitor.overview.path_packets import other_packets, with_directions_now, with_directions_over, with_words
 from monitor.present import read
+from monitor.present.conditions import LATELY_S, SHOWN_CYCLES, Condition
 from monitor.present.read import PresentPath
-from monitor.present.track import LATELY_S, SHOWN_CYCLES, AnySegment, Condition, Track
+from monitor.present.track import AnySegment, Track
 
 DEFAULT_PACKET_BYTES = 100
 

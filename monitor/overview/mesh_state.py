@@ -20,8 +20,9 @@ from monitor.mesh.models import KindName, Measurement, Mesh, Path
 from monitor.overview.now import sentence
 from monitor.overview.now.sentence import Tally
 from monitor.present import read, words
+from monitor.present.conditions import Condition
 from monitor.present.read import ConditionCount
-from monitor.present.track import OF_ROUND_TRIPS, Condition
+from monitor.present.track import OF_ROUND_TRIPS
 
 LARGE_FROM_PATHS = 5000
 NO_MESH = "no mesh yet, nothing is measured"

@@ -22,8 +22,8 @@ from monitor.archive.queries.throughput.series import (
     throughput_summaries,
 )
 from monitor.archive.statements import LONGEST_RAW
+from monitor.present.conditions import Condition
 from monitor.present.read import PresentPath
-from monitor.present.track import Condition
 from probes.contract import Outcome
 
 

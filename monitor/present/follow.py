@@ -14,10 +14,11 @@ from monitor.archive.periods import start_of
 from monitor.archive.queries.present.lost_order import arrivals
 from monitor.archive.queries.present.usual_rtts import usual_rtts
 from monitor.mesh.queries import mesh_version
+from monitor.present.conditions import Condition, delay_conditions
 from monitor.present.followed_delay import FollowedDelay, Medians
 from monitor.present.loss_tracks import LossTracks, TrackLimits
 from monitor.present.models import PathTrack
-from monitor.present.track import Condition, Signal, Track, delay_conditions
+from monitor.present.track import Signal, Track
 from monitor.present.watched import watched_paths, watched_ways
 from monitor.present.written import AWAY_S, Written, is_longer_than_shown, write
 

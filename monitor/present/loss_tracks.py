@@ -12,26 +12,17 @@ from numpy.typing import NDArray
 
 from monitor.analysis.changes.present import LostPackets, summed
 from monitor.analysis.segments.chain_sums import LOST_AFTER_LOST, LOST_AFTER_RECEIVED
-from monitor.analysis.segments.look_back import onset_of_loss
 from monitor.analysis.segments.loss_filter import lost_of_stretch
+from monitor.analysis.segments.loss_onset import onset_of_loss
 from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.analysis.segments.segment import Moment
 from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
 from monitor.archive.queries.present.lost_order import COUNTS, LostOrder, lost_one_way, lost_order
+from monitor.present.conditions import UNKNOWN, Codes, Condition, TrackFacts, conditions, flaps_within_s
 from monitor.present.followed_delay import RttBound
 from monitor.present.followed_loss import ALL_SIZES, FollowedLoss
 from monitor.present.models import PathTrack
-from monitor.present.track import (
-    UNKNOWN,
-    Codes,
-    Condition,
-    Signal,
-    Track,
-    TrackFacts,
-    conditions,
-    flaps_within_s,
-    newest_of,
-)
+from monitor.present.track import Signal, Track, newest_of
 from monitor.present.watched import WatchedPath
 from monitor.present.written import AWAY_S, Written, is_longer_than_shown
 

@@ -12,7 +12,8 @@ from monitor.analysis.changes.present import LostPackets
 from monitor.analysis.segments.delay_segments import DelaySegment
 from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.analysis.segments.segment import Moment, RateSegment
-from monitor.present.track import AnySegment, Condition, Signal, Track
+from monitor.present.conditions import Condition
+from monitor.present.track import AnySegment, Signal, Track
 
 
 class PathTrack(models.Model):

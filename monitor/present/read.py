@@ -1,5 +1,5 @@
 """Read the present: the stored conditions and tracks of paths, and counts by condition. Nothing is decided here
-(`monitor.present.track`)."""
+(`monitor.present.conditions`)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from django.db.models import Exists, OuterRef
 from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.analysis.segments.segment import Moment
 from monitor.mesh.models import Path
+from monitor.present.conditions import LATELY_S, TROUBLE, Condition
 from monitor.present.models import PathTrack
-from monitor.present.track import LATELY_S, TROUBLE, Condition, Signal, Track
+from monitor.present.track import Signal, Track
 
 _COUNTS = """
     SELECT condition, is_old, part, count(*)

@@ -12,8 +12,9 @@ from monitor.analysis.segments.delay_segments import DelaySegment
 from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.analysis.segments.segment import Moment
 from monitor.analysis.segments.stretches import DEAD
+from monitor.present.conditions import FLAPS, UNKNOWN, Condition
 from monitor.present.read import PresentPath
-from monitor.present.track import FLAPS, UNKNOWN, Condition, Signal, Track
+from monitor.present.track import Signal, Track
 
 # The words for a signal that is not followed.
 OTHER = {

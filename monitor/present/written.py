@@ -10,8 +10,9 @@ import numpy as np
 from django.db import connection
 from numpy.typing import NDArray
 
+from monitor.present.conditions import LATELY_S, SHOWN_CYCLES, UNKNOWN, Codes
 from monitor.present.models import segments_as_json
-from monitor.present.track import LATELY_S, SHOWN_CYCLES, UNKNOWN, Codes, Track
+from monitor.present.track import Track
 
 _WRITE = """
     INSERT INTO path_track

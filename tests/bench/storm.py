@@ -111,9 +111,10 @@ def plant(sites: int, lossy: float) -> tuple[int, int]:
 
 def _timed(profile: str | None) -> list[Row]:
     from monitor.alerts.detect.sources import SourceOfWorker
-    from monitor.alerts.evaluate import evaluate, scope_now, stored_baselines
+    from monitor.alerts.evaluate import evaluate, stored_baselines
     from monitor.alerts.evidence.gather import gather_due
     from monitor.alerts.models import Incident, IncidentPath, Notification
+    from monitor.alerts.scope import scope_now
 
     scope, source = scope_now(), SourceOfWorker()
     baselines = stored_baselines(NOW, scope.every)

@@ -9,8 +9,9 @@ from monitor.analysis.segments.delay_segments import DelaySegment
 from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.analysis.segments.segment import Moment
 from monitor.mesh.models import Path
+from monitor.present.conditions import Condition
 from monitor.present.models import PathTrack, segments_as_json
-from monitor.present.track import Condition, Signal
+from monitor.present.track import Signal
 
 
 def segment(state: int, at_s: float, sent: int = 0, lost: int = 0) -> LossSegment:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from monitor.analysis.segments.chain_sums import sums_in_order
-from monitor.analysis.segments.look_back import onset_of_loss
+from monitor.analysis.segments.loss_onset import onset_of_loss
 from tests.losses.simulated import Cadence, Planted, packets
 
 BEFORE_S = 1800.0

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from monitor.alerts.backtest.recorded import RecordedSource
 from monitor.alerts.backtest.replay import Replay, moments
 from monitor.alerts.detect.rules.by_direction import DIRECTION
-from monitor.alerts.evaluate import RuleScope, findings
+from monitor.alerts.evaluate import findings
+from monitor.alerts.scope import RuleScope
 from tests.planted import paths
 from tests.planted.paths import BEGAN, CYCLE_S
 from tests.planted.simulated import BEFORE_CYCLES, Sizes, most_alarms

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from monitor.alerts.backtest.recorded import RecordedBursts, RecordedSource
 from monitor.alerts.backtest.replay import Replay, moments
 from monitor.alerts.detect.rules.by_direction import DIRECTION
-from monitor.alerts.evaluate import RuleScope
+from monitor.alerts.scope import RuleScope
 from tests.planted import paths
 from tests.planted.paths import BEGAN, CYCLE_S, NOISE_MS, PACKETS, SIZES
 from tests.planted.simulated import BEFORE_CYCLES, Sizes, most_alarms

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from monitor.alerts.backtest.recorded import HourlyPast, RecordedBursts
 from monitor.alerts.detect.rules.catalogue import RULES
-from monitor.alerts.evaluate import RuleScope
+from monitor.alerts.scope import RuleScope
 from monitor.mesh.document import alert_rules
 from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.models import KindName

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from monitor.alerts.backtest.recorded import HourlyPast, RecordedSource
 from monitor.alerts.backtest.replay import Replay, moments
 from monitor.alerts.detect.past.incident_times import NO_TIMES, IncidentTimes, MeasureKind, PathTime
-from monitor.alerts.evaluate import RuleScope, findings
+from monitor.alerts.evaluate import findings
+from monitor.alerts.scope import RuleScope
 from tests.planted import paths
 from tests.planted.paths import BEGAN, BURSTS_AN_HOUR, CYCLE_S, PACKETS, PAST_HOURS
 from tests.planted.simulated import Sizes

@@ -21,7 +21,8 @@ from monitor.alerts.backtest.recorded import RecordedBursts, RecordedSource
 from monitor.alerts.backtest.recorded_tests import MeasuredTests
 from monitor.alerts.backtest.replay import Alarm, Replay, moments
 from monitor.alerts.detect.rules import counts, loss, throughput, windows
-from monitor.alerts.evaluate import RuleScope, findings
+from monitor.alerts.evaluate import findings
+from monitor.alerts.scope import RuleScope
 from monitor.analysis.alarms import ranks, rises
 from monitor.analysis.changes import detector
 from monitor.mesh.queries import MeasuredPath

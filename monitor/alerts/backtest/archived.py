@@ -13,7 +13,7 @@ from monitor.alerts.backtest.replay import Alarm, Replay, moments
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.sources import STORED
-from monitor.alerts.evaluate import scope_now
+from monitor.alerts.scope import scope_now
 from monitor.archive.upkeep.status import span
 from probes.commands.own_command import MANAGE
 

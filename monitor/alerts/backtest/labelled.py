@@ -19,7 +19,7 @@ from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.rules.round_trips import RTT, RoundTripRule
 from monitor.alerts.detect.snapshot import Snapshot
-from monitor.alerts.evaluate import RuleScope
+from monitor.alerts.scope import RuleScope
 from monitor.analysis.changes import scoring
 from monitor.analysis.changes.detector import BEFORE
 from monitor.analysis.changes.labelled import LabelledSeries, UnreadableSeriesError, read

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from monitor.alerts.closing import reason_for_end
 from monitor.alerts.detect import causes, route_places, suspects
 from monitor.alerts.detect.causes import CauseGroup
 from monitor.alerts.detect.past.baselines import Baselines, baselines_at, baselines_since
@@ -19,10 +20,11 @@ from monitor.alerts.detect.rules.finding import NEW_NORMAL, RuleFinding
 from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.alerts.detect.sources import Source
 from monitor.alerts.detect.troubles import LastingIncident, lasting_keys
-from monitor.alerts.evaluate import RuleScope, findings, reason_for_end, snapshot_at
+from monitor.alerts.evaluate import findings, snapshot_at
 from monitor.alerts.incidents.gravest import gravest_of
 from monitor.alerts.incidents.lifecycle import CONFIRM_S, REOPEN_S
 from monitor.alerts.incidents.past_times import measures_of
+from monitor.alerts.scope import RuleScope
 from monitor.archive.periods import start_of
 
 

@@ -23,7 +23,7 @@ from monitor.alerts.evidence.facts import Beginning, PeriodFigures, SizeLoss
 from monitor.analysis import binomial
 from monitor.analysis.changes.onset import Onset, onset_of_values
 from monitor.analysis.segments.chain_sums import sums_without_order
-from monitor.analysis.segments.look_back import onset_of_loss
+from monitor.analysis.segments.loss_onset import onset_of_loss
 from monitor.analysis.summaries import grouped_ipdv, grouped_quantiles
 from monitor.archive.columns import nullable
 from monitor.archive.queries.around import BurstColumns

@@ -29,7 +29,7 @@ from monitor.alerts.evidence.stated import Fault, LikelyCause
 from monitor.alerts.incidents import queries
 from monitor.alerts.incidents.gravest import gravest_first, outages_in_a_row, with_turned_outage
 from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath
-from monitor.present.track import FLAPS
+from monitor.present.conditions import FLAPS
 
 log = logging.getLogger("monitor.alerts")
 

@@ -17,8 +17,9 @@ from monitor.alerts.incidents.own_track import normal_since
 from monitor.alerts.models import Incident
 from monitor.mesh.models import Path
 from monitor.present import words
+from monitor.present.conditions import Condition
 from monitor.present.read import PresentPath
-from monitor.present.track import Condition, Signal
+from monitor.present.track import Signal
 
 # Columns that are written when any of them has changed.
 STORED = ("title", "over_since", "toward", "toward_by", "began_at", "began_within_s")

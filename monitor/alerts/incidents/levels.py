@@ -27,9 +27,10 @@ from monitor.analysis.segments.segment import Moment, RateSegment
 from monitor.analysis.segments.stretches import CLEAN
 from monitor.mesh.document.alert_rules import RuleSettings
 from monitor.present import words
+from monitor.present.conditions import UNKNOWN, Condition
 from monitor.present.models import copy_of
 from monitor.present.read import PresentPath
-from monitor.present.track import LOW, UNKNOWN, AnySegment, Condition, Signal, Track
+from monitor.present.track import LOW, AnySegment, Signal, Track
 
 # A loss this long raises the severity by its mean, a shorter loss by its interval: few packets vary more.
 SEVERE_S = 300.0

@@ -14,8 +14,9 @@ from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis.segments.delay_segments import USUAL, DelaySegment
 from monitor.present import read
+from monitor.present.conditions import CALM, UNKNOWN, Condition
 from monitor.present.read import PresentPath
-from monitor.present.track import CALM, UNKNOWN, Condition, Signal, Track
+from monitor.present.track import Signal, Track
 
 # Ping conditions that hold for all signals of a path.
 OF_PATH = (*UNKNOWN, Condition.SET_ASIDE)

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from monitor.archive.upkeep import freshness
 from monitor.overview.mesh_state import MeshState, load_mesh_state
-from monitor.present.track import LATELY_S
+from monitor.present.conditions import LATELY_S
 
 router = Router(tags=["centre"])
 

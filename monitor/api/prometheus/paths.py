@@ -14,8 +14,8 @@ from monitor.api.prometheus.other_tests import of_responses
 from monitor.archive.queries.directions import DirectionCounter
 from monitor.archive.queries.for_prometheus import NewestResponse, PathCounter, RouteCounter, received_within
 from monitor.overview.links.use import LinkUse
+from monitor.present.conditions import Condition
 from monitor.present.read import PresentPath
-from monitor.present.track import Condition
 
 # smokeping_prober's own: 50 µs to 26 s.
 BUCKETS_S = tuple(5e-05 * 2**number for number in range(20))

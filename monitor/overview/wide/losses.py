@@ -20,7 +20,7 @@ from monitor.overview.grid import Grid, GridPeriod, choose_packet_bytes, load_gr
 from monitor.overview.path_figures import PathFigures, worst
 from monitor.overview.wide.places import SitePlaces
 from monitor.overview.wide.shared import SharedResults
-from monitor.present.track import TROUBLE, Condition
+from monitor.present.conditions import TROUBLE, Condition
 
 # Value from which a path is bad; MOS below which, as many users are dissatisfied (ITU-T G.107).
 BAD_FROM = {Metric.UNREACHABILITY: 0.01, Metric.MOS: 3.6}

@@ -19,7 +19,7 @@ from monitor.alerts.models import Annotation, AuditRecord, Incident, IncidentPat
 from monitor.api.users import api
 from monitor.archive.upkeep.server import HYPERTABLES
 from monitor.mesh import models as mesh
-from monitor.present.track import Condition
+from monitor.present.conditions import Condition
 from monitor.reports.contents.report import ReportScope
 from monitor.reports.files import make_report, write_report
 from monitor.reports.numbers import Numbers

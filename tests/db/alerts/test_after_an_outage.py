@@ -18,8 +18,8 @@ from monitor.alerts.models import Incident
 from monitor.archive.upkeep import freshness
 from monitor.overview.mesh_state import MeshState, load_mesh_state
 from monitor.present import read
+from monitor.present.conditions import Condition
 from monitor.present.read import PresentPath
-from monitor.present.track import Condition
 from monitor.web.pages.status.load import StatusView, load_status
 from tests.db.finding_levels import level_of
 from tests.db.site_outage_rows import DELIVERED, DOWN, SiteOutage, evaluate_at

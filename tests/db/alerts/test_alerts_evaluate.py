@@ -9,16 +9,18 @@ import pytest
 
 from monitor.agents.models import AgentHealth
 from monitor.alerts import tasks
+from monitor.alerts.closing import SWITCHED_OFF
 from monitor.alerts.detect.rules import loss
 from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.shares import Share
-from monitor.alerts.evaluate import SWITCHED_OFF, Evaluation, evaluate, scope_now, snapshot_at
+from monitor.alerts.evaluate import Evaluation, evaluate, snapshot_at
 from monitor.alerts.evidence.gather import gather_due
 from monitor.alerts.history import raised_text
 from monitor.alerts.incidents import lifecycle, queries
 from monitor.alerts.models import HistoryEvent, Incident, IncidentTurn, Notification
 from monitor.alerts.notify.deliver import deliver
 from monitor.alerts.other_paths import OtherPaths
+from monitor.alerts.scope import scope_now
 from monitor.archive.models import Burst
 from monitor.archive.upkeep import freshness
 from monitor.celery import app

@@ -7,10 +7,11 @@ from itertools import product
 
 import pytest
 
-from monitor.alerts.evaluate import Evaluation, evaluate, scope_now
+from monitor.alerts.evaluate import Evaluation, evaluate
 from monitor.alerts.incidents import actions, corrections, lifecycle, quiet
 from monitor.alerts.incidents.actions import ActionRefused, QuietScope
 from monitor.alerts.models import AuditRecord, Incident, IncidentState, Notification, QuietPeriod
+from monitor.alerts.scope import scope_now
 from monitor.mesh.models import Group, Site
 from tests.db.alert_rows import make_bursts, make_mesh
 from tests.facts import lacks

@@ -13,7 +13,8 @@ from monitor.alerts.detect.past.baselines import baselines_at
 from monitor.alerts.detect.past.incident_times import NO_TIMES, IncidentTimes, MeasureKind, PathTime
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.sources import STORED
-from monitor.alerts.evaluate import findings, scope_now, snapshot_at
+from monitor.alerts.evaluate import findings, snapshot_at
+from monitor.alerts.scope import scope_now
 from monitor.archive.models import Burst, ThroughputTest
 from monitor.archive.rollup.recompute import recompute
 from monitor.mesh.models import KindName, Measurement

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from monitor.alerts.detect import rtt_progress
-from monitor.alerts.evaluate import evaluate, findings, scope_now, snapshot_at
+from monitor.alerts.evaluate import evaluate, findings, snapshot_at
 from monitor.alerts.incidents import lifecycle
 from monitor.alerts.models import Incident
+from monitor.alerts.scope import scope_now
 from monitor.archive.models import Burst, BurstDay, BurstHour, ThroughputTest
 from monitor.archive.periods import start_of
 from monitor.mesh.models import Host, KindName, Measurement, Mesh, Path, Uplink

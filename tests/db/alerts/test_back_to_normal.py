@@ -8,7 +8,8 @@ from monitor.alerts.incidents import queries
 from monitor.archive.upkeep import freshness
 from monitor.overview.mesh_state import load_mesh_state
 from monitor.present import read
-from monitor.present.track import Condition, Signal
+from monitor.present.conditions import Condition
+from monitor.present.track import Signal
 from monitor.web.pages.status.load import load_status
 from tests.db.planted_faults import DELIVERED, Planted, at, between, look_at, plant, site
 

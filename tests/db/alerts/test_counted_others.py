@@ -15,18 +15,20 @@ from monitor.alerts.detect import silence
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, RuleFinding, Trouble
 from monitor.alerts.detect.suspects import EXCLUDED_NATS, PathSuspicion
-from monitor.alerts.evaluate import scope_now, snapshot_at
+from monitor.alerts.evaluate import snapshot_at
 from monitor.alerts.incidents import queries
 from monitor.alerts.incidents.own_track import is_bad_now, is_normal_again
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.alerts.other_paths import OtherPaths
+from monitor.alerts.scope import scope_now
 from monitor.analysis.alarms.suspicion import loss_factors
 from monitor.analysis.changes.present import LostPackets
 from monitor.analysis.segments.delay_segments import DelaySegment
 from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.analysis.segments.segment import Moment
+from monitor.present.conditions import Condition
 from monitor.present.models import copy_of
-from monitor.present.track import Condition, Signal, Track
+from monitor.present.track import Signal, Track
 from tests.db.alert_rows import make_bursts, make_mesh
 
 pytestmark = pytest.mark.django_db

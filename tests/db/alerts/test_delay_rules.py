@@ -18,8 +18,9 @@ from monitor.archive.models import DirectionBurst
 from monitor.mesh import models
 from monitor.mesh.models import KindName, Measurement
 from monitor.present import read
+from monitor.present.conditions import Condition
 from monitor.present.models import PathTrack
-from monitor.present.track import Condition, Signal
+from monitor.present.track import Signal
 from tests.db.alert_rows import make_bursts, make_mesh
 from tests.db.track_rows import delay, store_delays
 from tests.facts import lacks

@@ -19,9 +19,10 @@ from monitor.archive.models import DirectionDay
 from monitor.mesh import models
 from monitor.mesh.models import KindName, Measurement
 from monitor.present import read
+from monitor.present.conditions import Condition
 from monitor.present.follow import Follower
 from monitor.present.loss_tracks import TrackLimits
-from monitor.present.track import Condition, Signal
+from monitor.present.track import Signal
 from tests.db.alert_rows import make_bursts, make_mesh
 from tests.db.batch_rows import store_batch
 from tests.db.finding_levels import level_of

@@ -10,11 +10,12 @@ from django.utils import timezone
 
 from monitor.alerts.detect.past.baselines import baselines_since
 from monitor.alerts.detect.past.incident_times import MeasureKind
-from monitor.alerts.evaluate import evaluate, scope_now, stored_baselines
+from monitor.alerts.evaluate import evaluate, stored_baselines
 from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.incidents import lifecycle, queries
 from monitor.alerts.incidents.past_times import incident_times
 from monitor.alerts.models import Incident, IncidentPath, QuietPeriod
+from monitor.alerts.scope import scope_now
 from monitor.analysis import figures as shown
 from monitor.archive.models import Burst, BurstDay, BurstHour
 from monitor.archive.periods import start_of

@@ -18,7 +18,7 @@ from monitor.mesh.models import MeasurementPeriod
 from monitor.mesh.models import Test as MeshTest
 from monitor.overview.mesh_state import load_mesh_state
 from monitor.present import read
-from monitor.present.track import Condition
+from monitor.present.conditions import Condition
 from tests.db.alert_rows import make_mesh
 from tests.db.copied_rows import copy_rows
 from tests.db.finding_levels import level_of

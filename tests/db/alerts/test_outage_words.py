@@ -22,7 +22,8 @@ from monitor.mesh.models import Measurement, Site
 from monitor.mesh.models import Test as MeshTest
 from monitor.overview.grid import GridPeriod, load_grid
 from monitor.overview.path_figures import FigureState
-from monitor.present.track import Condition, Signal
+from monitor.present.conditions import Condition
+from monitor.present.track import Signal
 from monitor.web.pages.grid.cells import cell_text, sentence
 from monitor.web.pages.status.load import load_status
 from tests.db.alert_rows import make_bursts, make_mesh

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from monitor.alerts.detect.rules.shared_loss import SharedLoss, path_pools
-from monitor.alerts.evaluate import scope_now, snapshot_at
+from monitor.alerts.evaluate import snapshot_at
+from monitor.alerts.scope import scope_now
 from tests.db.alert_rows import make_mesh
 
 NOW = datetime(2026, 11, 21, 10, 30, tzinfo=UTC)

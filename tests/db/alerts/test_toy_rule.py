@@ -6,15 +6,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from monitor.alerts.closing import SWITCHED_OFF
 from monitor.alerts.detect.causes import trouble_of
 from monitor.alerts.detect.rules import catalogue
 from monitor.alerts.detect.rules.finding import Trouble
-from monitor.alerts.evaluate import SWITCHED_OFF, evaluate, scope_now
+from monitor.alerts.evaluate import evaluate
 from monitor.alerts.evidence.evidence import evidence
 from monitor.alerts.evidence.gather import gather_due
 from monitor.alerts.evidence.words import headline
 from monitor.alerts.incidents import lifecycle
 from monitor.alerts.models import Incident
+from monitor.alerts.scope import scope_now
 from monitor.mesh.document import alert_rules, structure
 from monitor.mesh.document.reader import MeshError, parse
 from monitor.mesh.models import KindName, Measurement, Test

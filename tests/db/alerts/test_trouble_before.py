@@ -11,8 +11,9 @@ from monitor.alerts.incidents import lasting_state, queries
 from monitor.alerts.incidents.own_present import load_present, over_since, own_present
 from monitor.alerts.models import Incident
 from monitor.analysis.segments.stretches import CLEAN, DEAD
+from monitor.present.conditions import Condition
 from monitor.present.models import copy_of
-from monitor.present.track import Condition, Signal, Track
+from monitor.present.track import Signal, Track
 from monitor.web.pages.status.load import load_status
 from tests.db.alert_rows import make_mesh
 from tests.db.track_rows import segment, store_track

@@ -28,7 +28,7 @@ from monitor.archive.models import BurstHour, RequestResponseResult
 from monitor.archive.rollup import recompute
 from monitor.archive.upkeep import samples
 from monitor.mesh import models
-from monitor.present.track import Condition
+from monitor.present.conditions import Condition
 from monitor.stack import broker
 from probes.contract import Outcome
 from probes.site.health import Dropped, Health, KernelClock

@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from monitor.accounts import read_limits
 from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
 from monitor.api.prometheus import views
+from monitor.present.conditions import Condition
 from monitor.present.models import PathTrack
-from monitor.present.track import Condition
 from tests.db.mesh_of_three import HOUR, NOW, make_mesh
 from tests.db.track_rows import delay, segment, store_delays, store_finding, store_track
 

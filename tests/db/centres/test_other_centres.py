@@ -28,8 +28,9 @@ from monitor.centres.collect import collect
 from monitor.centres.configured import OtherCentre
 from monitor.centres.models import CentreAnswer
 from monitor.mesh.models import Site
+from monitor.present.conditions import Condition
 from monitor.present.models import PathTrack
-from monitor.present.track import Condition, Signal
+from monitor.present.track import Signal
 from tests.db.pages_mesh import burst, make_mesh
 from tests.facts import lacks
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from monitor.alerts.evaluate import evaluate, scope_now
+from monitor.alerts.evaluate import evaluate
 from monitor.alerts.models import Incident
+from monitor.alerts.scope import scope_now
 from monitor.present import read
 from monitor.present.follow import Follower
 from monitor.present.track import Signal

@@ -4,15 +4,17 @@ from datetime import timedelta
 
 import pytest
 
-from monitor.alerts.evaluate import evaluate, scope_now
+from monitor.alerts.evaluate import evaluate
+from monitor.alerts.scope import scope_now
 from monitor.archive.models import Burst
 from monitor.archive.periods import start_of
 from monitor.mesh.models import Measurement, Test
 from monitor.present import read
+from monitor.present.conditions import Condition
 from monitor.present.follow import Follower
 from monitor.present.loss_tracks import TrackLimits
 from monitor.present.models import PathTrack
-from monitor.present.track import Condition, Signal
+from monitor.present.track import Signal
 from tests.db.copied_rows import copy_rows
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 from tests.db.pages_mesh import hour

@@ -29,9 +29,10 @@ from monitor.mesh.models import Path
 from monitor.overview.wide import losses
 from monitor.overview.wide.places import load_places
 from monitor.present import read
+from monitor.present.conditions import Condition
 from monitor.present.follow import Follower
 from monitor.present.models import PathTrack
-from monitor.present.track import Condition, Signal
+from monitor.present.track import Signal
 from monitor.web.pages.status import view as status_view
 from tests.db.alert_rows import make_mesh
 from tests.db.copied_rows import copy_rows

@@ -11,9 +11,10 @@ from django.db import connection
 from dashboards.reader import ROLE, grant
 from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
 from monitor.present import read
+from monitor.present.conditions import Condition
 from monitor.present.follow import Follower
 from monitor.present.loss_tracks import TrackLimits
-from monitor.present.track import Condition, Signal
+from monitor.present.track import Signal
 from tests.db.alert_rows import make_mesh
 from tests.db.copied_rows import copy_rows
 from tests.db.planted_faults import ONSET, SITES, Planted, at, between, plant, site

@@ -11,9 +11,10 @@ import pytest
 from monitor.archive.models import Burst
 from monitor.mesh.models import MeasurementPeriod, Test
 from monitor.present import read
+from monitor.present.conditions import Condition
 from monitor.present.follow import Follower
 from monitor.present.loss_tracks import TrackLimits
-from monitor.present.track import Condition, Signal
+from monitor.present.track import Signal
 from tests.db.alert_rows import make_mesh
 from tests.db.batch_rows import store_batch
 from tests.db.copied_rows import copy_rows

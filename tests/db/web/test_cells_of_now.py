@@ -15,8 +15,9 @@ from monitor.archive.models import Burst
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.present import read
+from monitor.present.conditions import Condition
 from monitor.present.models import PathTrack
-from monitor.present.track import Condition, Signal
+from monitor.present.track import Signal
 from tests.db.merging import roll_up_raw
 from tests.db.planted_cycles import NOW, at, follow, paths_of_three_sites, plant
 from tests.db.web.test_pages_grid import cell

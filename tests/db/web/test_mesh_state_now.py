@@ -17,7 +17,7 @@ from monitor.archive.models import Burst
 from monitor.archive.upkeep import freshness
 from monitor.overview.mesh_state import load_mesh_state
 from monitor.present import read
-from monitor.present.track import Condition
+from monitor.present.conditions import Condition
 from monitor.web.pages.status.load import load_status
 from tests.db import planted_cycles
 from tests.db.finding_levels import level_of

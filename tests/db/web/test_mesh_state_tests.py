@@ -18,7 +18,8 @@ from monitor.mesh.models import KindName, Measurement, Mesh
 from monitor.mesh.models import Test as MeshTest
 from monitor.overview.mesh_state import load_mesh_state
 from monitor.present import read
-from monitor.present.track import Condition, Signal
+from monitor.present.conditions import Condition
+from monitor.present.track import Signal
 from monitor.web.pages.status.load import load_status
 from tests.db.alert_rows import make_bursts, make_mesh, only
 from tests.db.copied_rows import copy_rows

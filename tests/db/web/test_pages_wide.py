@@ -16,8 +16,8 @@ from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
 from monitor.archive.models import Burst, BurstDay, BurstHour
 from monitor.mesh.models import Group, Measurement, MeasurementPeriod, Mesh, Path, Site, Test
 from monitor.overview.wide import losses
+from monitor.present.conditions import Condition
 from monitor.present.models import PathTrack
-from monitor.present.track import Condition
 from monitor.web.pages.status import view as status
 from tests.db.pages_mesh import HOUR, NOW
 from tests.facts import lacks

@@ -10,8 +10,10 @@ import pytest
 from monitor.alerts.backtest.recorded import RecordedBursts, RecordedSource
 from monitor.alerts.backtest.recorded_tests import MeasuredTests
 from monitor.alerts.backtest.replay import Replay, moments
+from monitor.alerts.closing import SWITCHED_OFF, reason_for_end
 from monitor.alerts.detect.rules.catalogue import RULES
-from monitor.alerts.evaluate import LIMIT_CHANGED, SWITCHED_OFF, reason_for_end, snapshot_at
+from monitor.alerts.detect.rules.finding import LIMIT_CHANGED
+from monitor.alerts.evaluate import snapshot_at
 from monitor.analysis.mos import mos
 from tests.oracles import pinger
 from tests.planted import paths

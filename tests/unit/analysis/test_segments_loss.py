@@ -8,8 +8,8 @@ import pytest
 from scipy.integrate import quad
 
 from monitor.analysis.segments.chain_sums import from_first_reply, sums_in_order, sums_of_whole, sums_without_order
-from monitor.analysis.segments.look_back import onset_of_loss, onset_probabilities
 from monitor.analysis.segments.loss_filter import LossFilter
+from monitor.analysis.segments.loss_onset import onset_of_loss, onset_probabilities
 from monitor.analysis.segments.stretches import (
     CHANGE_S,
     CLEAN,

@@ -10,8 +10,9 @@ from monitor.analysis.changes.present import LostPackets
 from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.analysis.segments.segment import Moment
 from monitor.analysis.segments.stretches import CLEAN, LOSSY
+from monitor.present.conditions import Condition
 from monitor.present.read import PresentPath
-from monitor.present.track import Condition, Signal, Track
+from monitor.present.track import Signal, Track
 
 SINCE = datetime(2026, 11, 30, 12, 32, tzinfo=UTC)
 

@@ -8,8 +8,9 @@ from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.incidents.own_present import shown_by_tracks, signal_of
 from monitor.analysis.segments.delay_segments import LONGER, USUAL, DelaySegment
 from monitor.analysis.segments.segment import Moment
+from monitor.present.conditions import Condition
 from monitor.present.read import PresentPath
-from monitor.present.track import Condition, Signal, Track
+from monitor.present.track import Signal, Track
 
 SINCE = datetime(2026, 11, 28, 14, 0, tzinfo=UTC)
 RISEN = {"before_ms": 20.0, "after_ms": 80.0}

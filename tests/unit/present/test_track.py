@@ -7,8 +7,9 @@ from monitor.analysis.changes.present import LostPackets
 from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.analysis.segments.segment import Moment
 from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
+from monitor.present.conditions import Condition, TrackFacts, conditions
 from monitor.present.loss_tracks import as_told
-from monitor.present.track import Condition, Signal, Track, TrackFacts, conditions, newest_of
+from monitor.present.track import Signal, Track, newest_of
 
 
 def track(*states):

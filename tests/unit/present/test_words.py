@@ -11,8 +11,9 @@ from monitor.analysis.segments.delay_segments import LONGER, USUAL, DelaySegment
 from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.analysis.segments.segment import Moment
 from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
+from monitor.present.conditions import Condition
 from monitor.present.read import PresentPath
-from monitor.present.track import Condition, Signal, Track
+from monitor.present.track import Signal, Track
 from monitor.present.words import OTHER, clause, past
 
 AT = datetime(2026, 11, 28, 14, 0, tzinfo=UTC)

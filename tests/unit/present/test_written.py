@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from monitor.present.track import Condition
+from monitor.present.conditions import Condition
 from monitor.present.written import AWAY_S, LEVEL_S, Written, is_longer_than_shown
 
 

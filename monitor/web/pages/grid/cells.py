@@ -20,8 +20,9 @@ from monitor.overview.grid import NOW_LENGTH, Grid, GridPeriod
 from monitor.overview.measures import MEASURES, MetricFormat
 from monitor.overview.path_figures import FigureState, PathFigures
 from monitor.present import words
+from monitor.present.conditions import CALM, Condition
 from monitor.present.read import PresentPath
-from monitor.present.track import CALM, Condition, Signal, Track
+from monitor.present.track import Signal, Track
 from monitor.web.labels import STATE_STYLES, not_counted, outcome_label, state_label
 from monitor.web.request import times
 
@@ -261,10 +262,10 @@ def _present(grid: Grid, path: PathFigures) -> str:
     now = f"{path.present.worst.way} {clause(path.present, grid.until)}".strip()
     if grid.period is not GridPeriod.NOW:
         return f"{own}, now {now}"
-    condition, is_of_size = grid.condition_of(path), path.present.worst.packet_bytes_lost and grid.packet_bytes
+    condition, size = grid.condition_of(path), path.present.worst.packet_bytes_lost and grid.packet_bytes
     if condition is not None and condition.is_trouble:
         return own
-    return f"{now}; {figures.count(grid.packet_bytes)} B: {own}" if is_of_size else f"{now}; {own}"
+    return f"{now}; {figures.count(size)} B: {own}" if size else f"{now}; {own}"
 
 
 def _of_now(grid: Grid, path: PathFigures) -> str:

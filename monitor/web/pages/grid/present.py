@@ -10,7 +10,8 @@ from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.overview.path_figures import FigureState, PathFigures
 from monitor.overview.path_now import PathNow
 from monitor.present import words
-from monitor.present.track import Condition, Signal, Track
+from monitor.present.conditions import Condition
+from monitor.present.track import Signal, Track
 from monitor.web.pages.grid import cells
 from monitor.web.request import times
 

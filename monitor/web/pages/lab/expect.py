@@ -17,8 +17,8 @@ from monitor.alerts.detect.rules.reach import CYCLES, UnreachableRule
 from monitor.alerts.detect.rules.round_trips import RoundTripRule
 from monitor.alerts.detect.rules.throughput import DROP_BEFORE, DROP_TESTS, LEAST_BEFORE, DropRule
 from monitor.alerts.detect.snapshot import SHARE_OF_ROUND_TRIPS, TESTS_WITHIN
-from monitor.alerts.evaluate import RuleScope, scope_now
 from monitor.alerts.incidents.lifecycle import CONFIRM_S
+from monitor.alerts.scope import RuleScope, scope_now
 from monitor.analysis.changes.detector import AFTER, BEFORE
 from monitor.analysis.figures import bit_rate, percent
 from monitor.archive.queries.for_alerts import newest_tests, recent_round_trips

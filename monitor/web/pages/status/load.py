@@ -25,8 +25,9 @@ from monitor.archive.upkeep import freshness
 from monitor.mesh.models import Group, Mesh, Site
 from monitor.overview.mesh_state import MeshState, load_mesh_state
 from monitor.overview.now.sentence import count_of_paths, rest
+from monitor.present.conditions import Condition
 from monitor.present.read import PresentPath
-from monitor.present.track import Condition, Signal
+from monitor.present.track import Signal
 from monitor.present.words import begun
 from monitor.web.pages.status.bars import Bars, UptimeBar, draw
 from monitor.web.pages.status.shares import StepShares, load_shares
