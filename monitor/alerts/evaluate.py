@@ -21,7 +21,7 @@ from monitor.alerts.detect.rules import by_direction
 from monitor.alerts.detect.rules.catalogue import RULES, rule_of
 from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
-from monitor.alerts.detect.snapshot import Snapshot, baselines_of, take_directions, take_snapshot
+from monitor.alerts.detect.snapshot import Key, Snapshot, baselines_of, take_directions, take_snapshot
 from monitor.alerts.detect.sources import STORED, Source
 from monitor.alerts.evidence import titles
 from monitor.alerts.incidents import lasting_state, levels, lifecycle, queries, quiet
@@ -194,17 +194,14 @@ def _add_to_incidents(
     seen = route_places.with_routes(suspects.with_trips(snapshot, firing, keys, source), firing, keys)
     lost_at_s = lasting_state.lost_at_s(firing, lasting_incidents, present)
     cut_s = lasting_state.cut_s(firing, lasting_incidents, present, now)
-    by_cause = {incident.cause: incident for incident in lasting_incidents}
+    keys_of = {incident.cause: incident.keys for incident in lasting_incidents}
     began_at = {incident.cause: incident.began_at for incident in lasting if incident.began_at is not None}
     onsets_s = lasting_state.onsets_s(firing, lasting, seen, present) if firing else {}
     groups = causes.find_causes(firing, lasting_incidents, seen, lost_at_s, cut_s, onsets_s)
     for group in groups or causes.rejudge(lasting_incidents, seen, onsets_s):
         new = [finding.key for finding in group.findings]
-        earlier = [
-            key
-            for cause in {group.label, *group.merged} & by_cause.keys()
-            for key in by_cause[cause].keys - group.moved.keys()
-        ]
+        own = {group.label, *group.merged} & keys_of.keys()
+        earlier = frozenset[Key]().union(*(keys_of[cause] for cause in own)) - group.moved.keys()
         if group.merged:
             lifecycle.merge(group.merged, group.label, now, group.because)
         if group.moved:
@@ -212,7 +209,9 @@ def _add_to_incidents(
             lasting_state.move_away(lasting, group, now)
         if new:
             onset = min((began_at[cause] for cause in {group.label, *group.merged} & began_at.keys()), default=None)
-            shares = others.shares(new, earlier, onset)
+            shares = others.shares(new, sorted(earlier), onset)
+            # Findings of other times may be another group of the same cause.
+            keys_of[group.label] = earlier.union(new)
             lifecycle.add_findings(group.label, group.findings, now, group.because, shares)
 
 

@@ -15,6 +15,7 @@ from monitor.alerts.detect.rules.finding import Effect, RuleFinding, Trouble
 from monitor.alerts.detect.shares import Bools, Share, Shares
 from monitor.alerts.detect.silence import paths_without_newer_data
 from monitor.alerts.detect.snapshot import Key, Snapshot
+from monitor.alerts.incidents import queries
 from monitor.alerts.incidents.own_track import is_bad_now, is_normal_again
 from monitor.alerts.models import Incident
 
@@ -44,7 +45,7 @@ class OtherPaths:
             counts = _shares(trouble, are_losses, self._firing, self._lasting, self._snapshot)
             self._counted[trouble, are_losses] = counts
         of_kind = self._counted[trouble, are_losses]
-        path_ids = {path_id for path_id, _ in [*keys, *earlier]}
+        path_ids = {path_id for path_id, _ in [*keys, *earlier]} | self._ended([*keys, *earlier])
         if trouble is Trouble.ROUND_TRIPS and are_losses == {False}:
             # A round trip crosses both directions: a delay may be on the reverse paths too, without an alarm.
             reverse = {self._reverse[path_id] for path_id in path_ids if path_id in self._reverse}
@@ -55,7 +56,7 @@ class OtherPaths:
         if trouble is Trouble.ROUND_TRIPS:
             open_questions = unclear & without_alarm & ~self._possible_losses & ~overdue
             clear = self._clear_since(onset, [*keys, *earlier], open_questions)
-            unclear = (unclear & ~clear) | self._possible_losses
+            unclear = (unclear & ~clear) | self._possible_losses | self._without_condition
         unclear, overdue = (without_alarm & self._of_paths(trouble, mask) for mask in (unclear | overdue, overdue))
         return of_kind.others(path_ids, unclear, overdue)
 
@@ -72,6 +73,20 @@ class OtherPaths:
         told = {row.path_id for of in self._lasting for row in of.paths.all() if _is_loss(row.rule) and not row.is_over}
         told |= {finding.path_id for finding in self._firing if _is_loss(finding.rule)}
         return self._mask(key for key in self._suspected if key in self._snapshot.rows and key not in told)
+
+    @cached_property
+    def _without_condition(self) -> Bools:
+        return self._mask(queries.paths_without_condition() & self._snapshot.rows.keys())
+
+    @cached_property
+    def _incidents(self) -> dict[Key, Incident]:
+        return {(row.path_id, row.rule): of for of in self._lasting for row in of.paths.all() if not row.is_over}
+
+    def _ended(self, keys: Iterable[Key]) -> set[int]:
+        """The paths of these findings' incidents that are over, and in no other incident."""
+        held = {path_id for path_id, _ in self._incidents}
+        own = {self._incidents[key] for key in keys if key in self._incidents}
+        return {row.path_id for incident in own for row in incident.paths.all()} - held
 
     @cached_property
     def _without_newer_data(self) -> Bools:

@@ -41,6 +41,9 @@ class Share:
         """As in `paths to cern: normal (10 paths)`, `…: not clear yet for 2 of 10 paths (no newer data), 8 normal`."""
         apart = [f"{self.in_other_incidents} of other incidents"] if self.in_other_incidents else []
         apart += [f"{self.without_data} without data"] if self.without_data else []
+        if not self.known:
+            other = self.where.removeprefix("other ").removeprefix("paths ")
+            return f"other paths {other}: {' and '.join(apart)}" if apart else f"no other path {other}"
         return self._known_text + (f", but for {' and '.join(apart)}" if apart else "")
 
     @property
@@ -103,12 +106,14 @@ class Shares:
     def others(
         self, path_ids: Collection[int], unclear: Bools | None = None, overdue: Bools | None = None
     ) -> list[Share]:
-        """The shares of all other paths; empty if none is measured."""
+        """The shares of all other paths, of those at common sites even if there is none; empty if none is measured."""
         own = self._rows_of(path_ids)
         if not own:
             return []
         none, beside = np.zeros(len(self._rows), dtype=np.bool_), np.ones(len(self._rows), dtype=np.bool_)
         beside[own] = False
+        if not (beside & self._known).any():
+            return []
         unclear, overdue = (none if mask is None else mask for mask in (unclear, overdue))
         kinds = (self._bad, self._known, unclear, self._in_others, self._silent, overdue)
 
@@ -126,7 +131,7 @@ class Shares:
                 shares.append(share(f"{other}paths {way} {self._sites[site]}", beside & is_here))
                 elsewhere = elsewhere & ~is_here
         shares.append(share(ELSEWHERE if common else "other paths", elsewhere))
-        return [share for share in shares if share.known]
+        return [share for share in shares if share.known or share.where not in (ELSEWHERE, "other paths")]
 
     def _rows_of(self, path_ids: Iterable[int]) -> list[int]:
         return [self._rows[path_id] for path_id in path_ids if path_id in self._rows]

@@ -27,6 +27,8 @@ from django.db.models.functions import Coalesce, Greatest
 
 from monitor.alerts.models import UNTOLD, HistoryEvent, Incident, IncidentPath, IncidentTurn
 from monitor.mesh.models import Path
+from monitor.present.models import PathTrack
+from monitor.present.track import Condition
 
 SHORTEST_REFRESH = timedelta(minutes=2)
 # Evidence of an open incident is renewed when its age has doubled, and at least as often as this.
@@ -67,6 +69,12 @@ def lasting_and_over(incidents: Iterable[Incident]) -> tuple[set[int], set[int]]
     for incident in incidents:
         paths[incident.over_since is None] |= {row.path_id for row in incident.paths.all() if not row.is_over}
     return paths[True], paths[False] - paths[True]
+
+
+def paths_without_condition() -> set[int]:
+    """The paths with too few packets, or without newer results that count."""
+    worst = PathTrack.objects.values_list("path_id").annotate(worst=Max("condition")).order_by()
+    return {path_id for path_id, _ in worst.filter(worst__range=(Condition.AWAITED, Condition.OVERDUE))}
 
 
 def lasting_incidents() -> list[Incident]:

@@ -123,6 +123,7 @@ def as_json(incident: Incident, evidence: Evidence) -> dict[str, Any]:
         "where": [
             {"where": share.where, "bad_paths": share.bad, "paths": share.known, "unclear_paths": share.unclear}
             for share in evidence.shares
+            if share.known
         ],
         "findings": [
             {

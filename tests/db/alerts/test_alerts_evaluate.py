@@ -34,13 +34,13 @@ from tests.facts import lacks
 
 NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
 WINDOW = timedelta(seconds=600)
-QUERIES = 47
+QUERIES = 48
 """The mesh, paths pinged and tested with their groups (4), those with STAMP, incidents and their paths (2), evaluated
 data; recent and hourly counts, those of the running hour, baseline, also of directions, days, RTTs, contacts and their
 sites, the AS table; what ended lately, of incidents and of findings (2), and what was maintained; when to be quiet; the
 newest bursts and the levels of findings, titles (2); what was judged, whose RTT is no longer raised, what nobody was
 told, how the agents are; the version of the mesh (2), what arrived, what rules found; the lock, the mark that it was
-done, the lock."""
+done, the lock; and the paths with too few packets or none."""
 RULE = {"above_ratio": 0.01, "window_s": 600}
 
 pytestmark = pytest.mark.django_db
@@ -107,10 +107,12 @@ def test_paths_of_a_site_losing_together_share_an_incident(paths):
 
 def test_counts_of_other_paths_are_stored_with_the_incident(paths):
     for name in paths:
+        make_bursts(paths[name], [0] * 60, NOW - WINDOW - timedelta(hours=1))
         lossy(paths[name], NOW, lost=2 if name.startswith("cern") else 0)
     evaluate(NOW)
 
     assert Incident.objects.get().shares == [
+        {"where": "other paths from cern", "bad": 0, "known": 0},
         {"where": "paths to cern", "bad": 0, "known": 2},
         {"where": "elsewhere", "bad": 0, "known": 2},
     ]
@@ -209,6 +211,7 @@ def test_counts_of_other_paths_are_those_of_now_while_it_is_bad(paths):
     outbound.refresh_from_db()
 
     assert outbound.shares == [
+        {"where": "other paths from cern", "bad": 0, "known": 0},
         {"where": "paths to cern", "bad": 0, "known": 2},
         {"where": "elsewhere", "bad": 1, "known": 2},
     ]

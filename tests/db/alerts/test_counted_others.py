@@ -102,7 +102,7 @@ def plain_shares(of, keys, earlier):
         return {}
     ends = [{paths[path_id].source, paths[path_id].destination} for path_id in inside]
     common = set.intersection(*ends)
-    counts = {}
+    counts = {f"{way} {site}": Counter() for site in common for way in ("from", "to")}
     for path_id, kind in kinds.items():
         path = paths[path_id]
         places = [f"from {path.source}"] if path.source in common else []
@@ -112,10 +112,10 @@ def plain_shares(of, keys, earlier):
     shares = {}
     for place, of_kind in counts.items():
         known = sum(of_kind[kind] for kind in ("bad", "normal", "unclear", "overdue"))
-        if known:
+        if known or place != "elsewhere":
             unclear = of_kind["unclear"] + of_kind["overdue"]
             shares[place] = (of_kind["bad"], known, unclear, of_kind["other"], of_kind["silent"], of_kind["overdue"])
-    return shares
+    return shares if any(known for _, known, *_ in shares.values()) else {}
 
 
 def level_of(chance, rule):

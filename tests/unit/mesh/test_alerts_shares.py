@@ -29,7 +29,10 @@ def ids(source=None, destination=None):
 def test_a_site_direction_is_compared_with_its_reverse():
     outbound = ids("cern")
 
-    assert Shares(PATHS, outbound, ()).others(outbound) == [Share("paths to cern", 0, 4), Share("elsewhere", 0, 12)]
+    shares = Shares(PATHS, outbound, ()).others(outbound)
+
+    assert shares[1:] == [Share("paths to cern", 0, 4), Share("elsewhere", 0, 12)]
+    assert shares[0].text == "no other path from cern"
 
 
 def test_a_single_path_is_compared_with_paths_of_both_its_sites():
@@ -47,7 +50,10 @@ def test_a_single_path_is_compared_with_paths_of_both_its_sites():
 def test_paths_without_data_are_not_counted():
     outbound = ids("cern")
 
-    assert Shares(PATHS, outbound, ids(None, "cern")).others(outbound) == [Share("elsewhere", 0, 12)]
+    *_, inbound, elsewhere = Shares(PATHS, outbound, ids(None, "cern")).others(outbound)
+
+    assert elsewhere == Share("elsewhere", 0, 12)
+    assert (inbound.known, inbound.text) == (0, "other paths to cern: 4 of other incidents")
 
 
 def test_paths_of_other_incidents_and_without_data_are_said_apart():
