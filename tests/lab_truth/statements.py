@@ -67,6 +67,7 @@ CLAUSES = re.compile(
     r"(?<=problems): |(?<=[Oo]pen incident): |(?<=[Oo]pen incidents): |\. (?=[A-Z0-9])"
     r"|[;,] (?=(?:and )?[\d,]+ (?:paths?|more|normal|of [\d,]+ paths|other|in|with|without|being|waiting|after)\b|One )"
 )
+OF_THEM_OVER = re.compile(r"(?<=pen incident)(s?), (?:(?:both |all )?over|[\d,]+ of them over)(?=:)")
 PART = re.compile(r"(?P<count>[\d,]+) of (?P<of>[\d,]+) paths|^(?P<number>One|[\d,]+)(?: more)? paths?\b")
 OVER_A_SIZE = re.compile(r"(?P<size>[\d,]+) (?:B|bytes?)\b")
 PEAK = re.compile(r"[,;]? ?\b(?:peak|lowest|up to|down to|from|over the whole time shown)\b[^,;)]*")
@@ -141,7 +142,8 @@ def read_sentence(text: str, at: float, sites: Collection[str]) -> list[Statemen
     """The statements of a sentence on the whole mesh."""
     name = _any_of(sites)
     another = re.compile(rf"(?:;|,? and) (?=(?:{name})(?: [→↔]|:))|\. (?=(?:{name})\b)")
-    parts = (part for clause in CLAUSES.split(text.strip()) for part in another.split(clause))
+    clauses = CLAUSES.split(OF_THEM_OVER.sub(r"\1", text.strip()))
+    parts = (part for clause in clauses for part in another.split(clause))
     return [read_clause(part, at, sites) for part in parts if part.strip(" .")]
 
 

@@ -173,7 +173,7 @@ def test_a_title_with_another_figure_than_the_sentence_is_unclear() -> None:
 def test_counts_that_contradict_each_other_are_unclear() -> None:
     taken = told(BEGIN + 120)
     taken["loss"]["cells"][0]["incident_id"] = 1
-    taken["status"]["sentence"] = "2 open incidents: 2 of 6 paths have problems."
+    taken["status"]["sentence"] = "2 open incidents, 1 of them over: 2 of 6 paths have problems."
 
     found = marks(taken)
 
@@ -182,7 +182,7 @@ def test_counts_that_contradict_each_other_are_unclear() -> None:
 
 def test_surfaces_are_not_compared_while_the_sentence_changes() -> None:
     taken = told(BEGIN + 120)
-    taken["status"]["sentence"] = "1 open incident: 1 of 6 paths has problems."
+    taken["status"]["sentence"] = "1 open incident, over: 1 of 6 paths has problems."
     taken["sentence_after"] = "another"
 
     assert marks(taken)["status"] is Mark.TRUE
