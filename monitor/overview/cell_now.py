@@ -46,11 +46,11 @@ def track_of(metric: Metric, packet_bytes: int | None, present: PresentPath | No
 
 
 def level_of(track: Track | None, since: datetime) -> AnySegment | None:
-    """The segment of the figure of now; None if a calm one began before this moment."""
+    """The segment of the figure of now; None if it tells too little, or is normal since before this moment."""
     if track is None or track.now is None:
         return None
-    is_calm = track.condition in (Condition.NORMAL, Condition.AWAITED)
-    return None if is_calm and track.now.since.at_s < since.timestamp() else track.now
+    is_old = track.condition is Condition.NORMAL and track.now.since.at_s < since.timestamp()
+    return None if is_old or track.condition is Condition.AWAITED else track.now
 
 
 def condition_of(metric: Metric, packet_bytes: int | None, present: PresentPath | None) -> Condition | None:
