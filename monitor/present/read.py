@@ -65,8 +65,9 @@ class PresentPath:
 
     @property
     def loss_ratio(self) -> float | None:
-        """The loss now of packets of all sizes; None before the first."""
-        track = self.track(Signal.LOSS)
+        """The loss now, of the size or way in trouble; None before the first packet."""
+        is_worst = self.condition.is_trouble and self.worst.signal is Signal.LOSS
+        track = self.worst if is_worst else self.track(Signal.LOSS)
         newest = None if track is None else track.now
         return newest.lost.ratio if isinstance(newest, LossSegment) and newest.lost.sent else None
 

@@ -14,7 +14,7 @@ from typing import Any
 from tests.lab_truth.loss_figures import STRAY_RATIO, loss_mark, read_loss
 from tests.lab_truth.marks import Mark, Marked
 from tests.lab_truth.statement_marks import CYCLE_S, LOSS, statement_mark
-from tests.lab_truth.statements import BAD, OF_LOSS, Kind, Statement, moment, read_clause
+from tests.lab_truth.statements import BAD, OF_LOSS, SINCE, Kind, Statement, moment, read_clause
 from tests.lab_truth.truth import ACTIVE, AFFECTED, Pair, Phase, Signal, Truth
 
 AS_OF = re.compile(
@@ -23,13 +23,15 @@ AS_OF = re.compile(
 )
 CLAUSES = re.compile(
     r", (?=(?:now )?(?:loses|lost|dead since|flaps|no more|no reply|answers again|RTT|normal again|low|more jitter|slow"
-    r"|unusual|too few|waiting|incident open|in maintenance|by |IPv\d))"
+    r"|unusual|too few|waiting|incident (?:open|over)|in maintenance|by |IPv\d))"
+    r"|; (?:[\d,]+ B: )?(?=loss |no loss|no round trip lost|RTT [\d.]|too few)"
 )
 NO_LOSS = re.compile(r"^no (?:loss|round trip lost)(?! since)")
 TOO_FEW = re.compile(r"^too few packets")
 LOSS_ENDS = re.compile(r"no more loss|(?:answers|replies) again")
-UNSCORED = re.compile(r"^(?:incident open|in maintenance|by |IPv\d|waiting|no data|test failed|measured only)")
+UNSCORED = re.compile(r"^(?:incident |in maintenance|by |IPv\d|waiting|no data|test failed|measured only)")
 FIGURE = re.compile(r"(?:< |~|up to )?[\d.]+(?: to [\d.]+)?%?")
+SHOWN_S = 600.0
 BEST_STYLES = frozenset({"none-lost", "loss-0"})
 
 
@@ -90,15 +92,20 @@ def hover_marks(
         # The words alone are of all packets shown.
         loss = read_loss("0") if figure is None and NO_LOSS.search(text) else figure
         if loss is not None:
-            yield loss_mark(text, loss, pair, packet_bytes, truth, hover.at)
+            yield loss_mark(text, loss, pair, packet_bytes, truth, hover.at, since=_since(text, hover.at))
     of_run = [each for each in hover.statements if not _is_of_earlier(each, pair, truth, hover.at)]
     yield from (statement_mark(statement, truth, hover.at) for statement in of_run)
     yield from (Marked(Mark.UNCLEAR, f"{reason}: {said}") for reason in _contradictions(hover, packet_bytes))
     if hover.is_overdue and delivered is not None and delivered > hover.at + 1.0 + CYCLE_S:
         yield Marked(Mark.FALSE, f"results {delivered - hover.at:.0f} s newer were delivered: {said}")
-    is_silent = bool(hover.findings) and all(map(NO_LOSS.search, hover.findings)) and not of_run
+    is_silent = bool(hover.findings) and not of_run
     if is_silent and not hover.is_old:
         yield _silence_mark(said, pair, truth, hover.at)
+
+
+def _since(text: str, at: float) -> float:
+    """Since when the packets of a figure without a trouble are counted: those shown, or of a level."""
+    return moment(SINCE.search(text), at)[0] or at - SHOWN_S
 
 
 def _is_of_earlier(statement: Statement, pair: Pair, truth: Truth, at: float) -> bool:
@@ -149,4 +156,5 @@ def text_marks(cell: Mapping[str, Any], pair: Pair, packet_bytes: int, truth: Tr
         if truth.loss_range(pair, truth.level_since(pair, at, LOSS), at, packet_bytes)[1] <= 0.999:
             yield Marked(Mark.FALSE, shown)
     elif figure is not None:
-        yield loss_mark(shown, figure, pair, packet_bytes, truth, at)
+        since = truth.level_since(pair, at, LOSS) if is_flagged else at - SHOWN_S
+        yield loss_mark(shown, figure, pair, packet_bytes, truth, at, since=since)

@@ -32,12 +32,16 @@ def read_loss(text: str) -> Interval | None:
     return Interval(-figure.high, figure.high) if "up to" in text else figure
 
 
-def loss_mark(told: str, figure: Interval, pair: Pair, packet_bytes: int, truth: Truth, at: float) -> Marked:
-    """A loss that was shown at `at` for packets of this size."""
+def loss_mark(
+    told: str, figure: Interval, pair: Pair, packet_bytes: int, truth: Truth, at: float, since: float | None = None
+) -> Marked:
+    """A loss that was shown at `at` for packets of this size, since a moment or the begin of its level."""
     phase, lasting = truth.phase(pair, at, LOSS), truth.level_since(pair, at, LOSS)
-    low, high = truth.loss_range(pair, lasting, at, packet_bytes)
+    begin = lasting if since is None or phase is Phase.ENDED else since
+    low, high = truth.loss_range(pair, begin, at, packet_bytes)
     reason = f"{told}: true {low:.3g} to {high:.3g} of {packet_bytes} B"
-    is_impaired = low > truth.loss_range(pair, -1.0, -1.0, packet_bytes)[1] and truth.is_impaired(pair, at)
+    usual, of_now = truth.loss_range(pair, -1.0, -1.0, packet_bytes)[1], truth.loss_range(pair, at, at, packet_bytes)
+    is_impaired = of_now[0] > usual and truth.is_impaired(pair, at)
     if phase is Phase.PROVED and is_impaired and figure.low == 0.0:
         return Marked(Mark.FALSE, reason)
     if phase is Phase.UNPROVED and is_impaired and figure.low == 0.0:

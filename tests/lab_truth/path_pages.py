@@ -12,7 +12,7 @@ from tests.lab_truth.hovers import AS_OF
 from tests.lab_truth.loss_figures import loss_mark, read_loss
 from tests.lab_truth.marks import Mark, Marked
 from tests.lab_truth.statement_marks import statement_mark
-from tests.lab_truth.statements import BAD, Interval, Kind, moment, read_clause
+from tests.lab_truth.statements import BAD, SINCE, Interval, Kind, moment, read_clause
 from tests.lab_truth.truth import ACTIVE, DELAYS, Pair, Phase, Truth
 
 WINDOW_S = 600.0
@@ -31,7 +31,9 @@ def path_page_marks(page: Mapping[str, Any], pair: Pair, truth: Truth, at: float
     if headline is not None:
         yield loss_mark(f"headline {now}", headline, pair, size, truth, of_at)
     for packet_bytes, (text, figure) in rows.items():
-        yield loss_mark(f"row {text}", figure, pair, packet_bytes, truth, of_at)
+        # A row has the time of its level.
+        since = moment(SINCE.search(text), of_at)[0]
+        yield loss_mark(f"row {text}", figure, pair, packet_bytes, truth, of_at, since=since)
     yield from _rtt_marks(now, pair, truth, of_at)
     if headline is not None and rows:
         told = f"headline {now}, rows {', '.join(text for text, _ in rows.values())}"

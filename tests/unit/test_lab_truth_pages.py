@@ -56,6 +56,8 @@ def hover(
         (f"{FOUND}, incident open · 25 of 125 lost in the last 10 min", "17:31:00"),
         ("too few packets so far · 0 of 40, so below 7.5% (95%) in the last 10 min", "17:27:00"),
         ("waiting for the first results", "17:27:00"),
+        ("forward loses about 20% since 17:27:32 UTC; loss 3.2% (fair), incident open · 8 of 250 lost", "17:29:40"),
+        ("loss 1.2% (good) · 5 of 420 lost in the last 10 min", "17:34:00"),
     ],
 )
 def test_a_hover_with_the_truth_is_true(words: str, at: str) -> None:
@@ -67,6 +69,7 @@ def test_a_hover_with_the_truth_is_true(words: str, at: str) -> None:
     [
         ("no loss: 0 of 472 since 17:10:42 UTC · 0 of 472, so below 0.64% (95%)", "17:29:40", Mark.FALSE),
         ("no loss: 0 of 472 since 17:10:42 UTC · 0 of 472, so below 0.64% (95%)", "17:28:00", Mark.SILENT),
+        ("loss 0.24% (excellent) · 1 of 420 lost in the last 10 min", "17:28:00", Mark.SILENT),
         (f"{FOUND} · 25 of 125 lost", "17:29:40", Mark.FALSE),
         ("dead since 17:27:32 UTC, incident open · 25 of 125 lost", "17:29:40", Mark.FALSE),
         ("all lost: 100% loss · 25 of 125 lost", "17:29:40", Mark.FALSE),
@@ -84,6 +87,12 @@ def test_a_hover_with_the_truth_is_true(words: str, at: str) -> None:
 )  # fmt: skip
 def test_a_hover_against_the_truth_has_its_mark(words: str, at: str, mark: Mark) -> None:
     assert hover(words, at) is mark
+
+
+def test_a_hover_of_another_size_names_the_one_that_loses() -> None:
+    words = "loses 100% of packets of 1,000 bytes since 17:27:32 UTC; 100 B: no loss, incident open · 0 of 441"
+    assert hover(words, "17:29:40", LARGE) is Mark.TRUE
+    assert hover(words, "17:29:40", of_run()) is not Mark.TRUE
 
 
 def test_a_hover_of_a_trouble_elsewhere_is_false() -> None:

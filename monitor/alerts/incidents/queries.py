@@ -27,8 +27,8 @@ from django.db.models.functions import Coalesce, Greatest
 
 from monitor.alerts.models import UNTOLD, HistoryEvent, Incident, IncidentPath, IncidentTurn
 from monitor.mesh.models import Path
+from monitor.present.conditions import Condition
 from monitor.present.models import PathTrack
-from monitor.present.track import Condition
 
 SHORTEST_REFRESH = timedelta(minutes=2)
 # Evidence of an open incident is renewed when its age has doubled, and at least as often as this.

@@ -8,7 +8,15 @@ import pytest
 from django.utils import timezone
 from django.utils.html import strip_tags
 
+from monitor.analysis.changes.present import LostPackets
+from monitor.analysis.segments.loss_segments import LossSegment
+from monitor.analysis.segments.segment import Moment
+from monitor.analysis.segments.stretches import LOSSY as LOSSY_STATE
 from monitor.mesh.models import Path
+from monitor.present import read
+from monitor.present.conditions import Condition
+from monitor.present.track import Signal, Track
+from monitor.present.written import write
 from tests.db.merging import roll_up_raw
 from tests.db.planted_cycles import NOW, at, follow, paths_of_three_sites, plant
 from tests.facts import lacks
@@ -111,6 +119,19 @@ def test_a_loss_of_all_sizes_is_told_of_all_packets(page, paths):
     rows = part(html, "present-rows")
     assert rows.count("20% since") == 1
     assert lacks(rows, "120 of 3,600 lost", "100 B", "60 of 1,800 lost", "1,000 B", "60 of 1,800 lost") == []
+
+
+def test_a_loss_that_stamp_alone_shows_is_told_of_its_way(page, paths):
+    plant_all(paths, lambda _: 0)
+    key, begun = paths[LOSSY].pk, Moment(at(-300).timestamp(), at(-310).timestamp(), at(-300).timestamp())
+    loss = LossSegment(LOSSY_STATE, begun, LostPackets(1000.0, 70.0))
+    write([Track(key, Signal.LOSS, "forward", 0, Condition.BAD, NOW.timestamp(), (loss,))])
+
+    html = page(f"/paths/{key}/")
+
+    assert part(html, "present") == "△ Now: loss, forward 7%, median RTT 20.00 ms"
+    assert "Being checked: loses 7% since 12:25:00 UTC" in part(html, "alarm")
+    assert read.load([key])[key].loss_ratio == pytest.approx(0.07)
 
 
 def test_a_retired_path_has_no_present(page, paths):

@@ -57,10 +57,9 @@ def _figures(path_now: PathNow, loss: PathFigures, rtt: PathFigures) -> tuple[tu
         return (("no reply since", times.clock_of(unanswered_since.timestamp(), path_now.loss.until)),)
     if not loss.has_figure:
         return (("", cells.own_text(path_now.loss, loss)),)
-    of_path = None if path_now.present is None else path_now.present.track(Signal.LOSS)
-    of_loss = ("loss", cells.own_text(path_now.loss, loss))
-    if of_path is not None and of_path.packet_bytes_lost and of_path.condition.is_trouble:
-        of_loss = (f"loss, {figures.count(of_path.packet_bytes_lost)} B", words.level(of_path))
+    of_loss, other = ("loss", cells.own_text(path_now.loss, loss)), cells.other_trouble(path_now.loss, loss)
+    if other and path_now.present is not None and path_now.present.worst.signal is Signal.LOSS:
+        of_loss = (f"loss, {other}", words.level(path_now.present.worst))
     return of_loss, ("median RTT", cells.own_text(path_now.rtt, rtt))
 
 
