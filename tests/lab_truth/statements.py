@@ -89,7 +89,8 @@ UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
 
 SHARE_OF_POINT = {Kind.LOSS: 0.35, Kind.RTT: 0.03, Kind.RATE: 0.3}
 """How far a figure without an interval may be from the truth, as a share of it."""
-SHARE_OF_ABOUT = 0.5
+ABOUT = (0.4, 2.0)
+"""Of a loss whose interval is wider than itself, and which is rounded to 1, 2 or 5."""
 TOTAL = 1.0
 """Loss of all packets."""
 LEAST_MS = 2.0
@@ -232,7 +233,9 @@ def read_percent(found: re.Match[str]) -> Interval:
         return Interval(0.0, (high + half) / 100)
     if found["high"]:
         return Interval((low - half) / 100, (high + half) / 100)
-    within = max(half, (SHARE_OF_ABOUT if found["about"] else SHARE_OF_POINT[Kind.LOSS]) * low)
+    if found["about"]:
+        return Interval(ABOUT[0] * low / 100, ABOUT[1] * low / 100)
+    within = max(half, SHARE_OF_POINT[Kind.LOSS] * low)
     return Interval((low - within) / 100, (low + within) / 100)
 
 
