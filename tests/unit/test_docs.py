@@ -1,9 +1,6 @@
 """Links, paths, commands and names in the documents exist, and every picture is shown and can be reproduced."""
 
-import contextlib
-import doctest
 import importlib
-import io
 import re
 from collections import Counter
 from functools import cache
@@ -86,28 +83,6 @@ def test_no_entry_of_a_list_or_index_stands_twice(document):
     ]
 
     assert [beginning for counts in beginnings for beginning, count in counts.items() if count > 1] == []
-
-
-@pytest.mark.parametrize(
-    "document", [path for path in DOCUMENTS if "```pycon" in path.read_text()], ids=lambda path: path.stem
-)
-def test_python_sessions_run_as_printed(document, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    session = "\n".join(re.findall(r"^```pycon\n(.*?)^```", document.read_text(), re.MULTILINE | re.DOTALL))
-    example = doctest.DocTestParser().get_doctest(session, {}, document.name, str(document), 0)
-
-    assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example).failed == 0
-
-
-def test_the_example_of_changes_runs_as_printed():
-    text = (ROOT / "docs/method/changes.md").read_text()
-    program, output = re.findall(r"^```python\n(.*?)^```\n\n^```\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[0]
-    printed = io.StringIO()
-
-    with contextlib.redirect_stdout(printed):
-        exec(program, {})
-
-    assert printed.getvalue() == output
 
 
 def test_every_page_is_in_the_index():
