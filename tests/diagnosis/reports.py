@@ -7,10 +7,10 @@ with the fields that `probes.transfers.iperf3.report` reads.
 
 from __future__ import annotations
 
-import copy
 import json
 import lzma
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,13 @@ OF_STREAM = {"bytes", "retransmits", "snd_cwnd", "snd_wnd", "rtt", "rttvar", "pm
 OF_KERNEL = ("snd_wnd", "rtt", "rttvar", "pmtu")
 
 
-def recorded() -> Iterator[tuple[Setting, Json]]:
+@cache
+def recorded() -> tuple[tuple[Setting, Json], ...]:
     """Each transfer's setting and report."""
     of_name = {setting.name: setting for setting in settings()}
     with lzma.open(RECORDED) as lines:
-        for line in lines:
-            row = json.loads(line)
-            yield of_name[row["setting"]], row["report"]
+        rows = map(json.loads, lines)
+        return tuple((of_name[row["setting"]], row["report"]) for row in rows)
 
 
 def write(rows: Iterable[tuple[str, Json]]) -> None:
@@ -88,7 +88,7 @@ def _of_end(end: Json) -> Json:
 
 def joined(report: Json, intervals: int = 1, *, server: bool = False, without: Iterable[str] = ()) -> Json:
     """The report with so many intervals in each, as with a longer `-i`; without the server's part, or these fields."""
-    made = copy.deepcopy(report)
+    made = dict(report)
     if server and "server_output_json" in made:
         made["server_output_json"] = joined(made["server_output_json"], intervals, without=without)
     else:
@@ -101,14 +101,12 @@ def joined(report: Json, intervals: int = 1, *, server: bool = False, without: I
 
 def _joined(part: list[Json], without: set[str]) -> Json:
     """Bytes and retransmissions are sums, all other figures those of the end."""
-    last = part[-1]
-    for name in (name for name in last if name.startswith("sum")):
-        last[name]["bytes"] = sum(interval[name]["bytes"] for interval in part)
-        last[name]["seconds"] = sum(interval[name]["seconds"] for interval in part)
-    for place, stream in enumerate(last["streams"]):
-        for name in ("bytes", "retransmits"):
-            if name in stream:
-                stream[name] = sum(interval["streams"][place][name] for interval in part)
-        for name in without:
-            stream.pop(name, None)
-    return last
+    last = {name: dict(figures) for name, figures in part[-1].items() if name.startswith("sum")}
+    for name, figures in last.items():
+        figures["bytes"] = sum(interval[name]["bytes"] for interval in part)
+        figures["seconds"] = sum(interval[name]["seconds"] for interval in part)
+    streams = [{name: value for name, value in stream.items() if name not in without} for stream in part[-1]["streams"]]
+    for place, stream in enumerate(streams):
+        for name in {"bytes", "retransmits"} & stream.keys():
+            stream[name] = sum(interval["streams"][place][name] for interval in part)
+    return {**part[-1], **last, "streams": streams}

@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache
 
 import msgspec
 
@@ -70,6 +71,7 @@ def judged(setting: Setting, diagnosis: RunDiagnosis | None) -> str:
     return "unclear" if diagnosis.verdict in UNCLEAR else "wrong"
 
 
+@cache
 def counts(*, tuned: bool) -> dict[str, dict[str, Counter[str]]]:
     """Judgements by form of the report and by truth, of the tuned settings or of the others."""
     rows = [(setting, report) for setting, report in recorded() if setting.is_for_tuning == tuned]

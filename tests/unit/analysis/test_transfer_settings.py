@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections import Counter
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,16 +11,11 @@ from monitor.analysis.transfer import HostState, Verdict, diagnose
 from tests.diagnosis.generated import Moment, recorded, steady
 from tests.diagnosis.reading import recording
 from tests.diagnosis.reports import joined
-from tests.diagnosis.reports import recorded as reports
+from tests.diagnosis.reports import recorded as recorded_reports
 from tests.diagnosis.score import FORMS, RIGHT, counts, diagnosed, run_of, tables
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "method" / "diagnosis.md").read_text()
 REPORTED_RTT = [form for form in FORMS if "without RTT" not in form]
-
-
-@cache
-def all_reports():
-    return [(setting, report) for setting, report in reports()]
 
 
 def test_the_published_score_is_that_of_this_code():
@@ -38,14 +32,16 @@ def test_the_other_half_of_the_settings_is_seldom_wrong():
 
 def test_each_truth_has_settings_in_both_halves():
     for tuned in (True, False):
-        assert {setting.truth for setting, _ in all_reports() if setting.is_for_tuning == tuned} == set(RIGHT)
+        assert {setting.truth for setting, _ in recorded_reports() if setting.is_for_tuning == tuned} == set(RIGHT)
 
 
 @pytest.mark.parametrize("form", list(FORMS))
 def test_random_loss_on_a_link_with_room_is_no_bottleneck(form):
     """Also where the delay varies by itself; at 0.1 s, one of them varies by 80% of its RTT."""
     verdicts = Counter(
-        diagnosed(setting, FORMS[form](report)).verdict for setting, report in all_reports() if setting.truth == "loss"
+        diagnosed(setting, FORMS[form](report)).verdict
+        for setting, report in recorded_reports()
+        if setting.truth == "loss"
     )
 
     assert verdicts[Verdict.BOTTLENECK_QUEUE] <= (1 if form.startswith("0.1 s") else 0), verdicts
@@ -53,7 +49,7 @@ def test_random_loss_on_a_link_with_room_is_no_bottleneck(form):
 
 @pytest.mark.parametrize("form", list(FORMS))
 def test_a_share_of_a_link_is_never_called_all_of_it(form):
-    for setting, report in all_reports():
+    for setting, report in recorded_reports():
         sentence = diagnosed(setting, FORMS[form](report), capacity=True).sentence
         if setting.truth == "share":
             assert "the path is full" not in sentence, (setting.name, sentence)
@@ -62,7 +58,7 @@ def test_a_share_of_a_link_is_never_called_all_of_it(form):
 
 
 def test_without_a_known_capacity_the_rate_is_this_flows_share():
-    for setting, report in all_reports():
+    for setting, report in recorded_reports():
         diagnosis = diagnosed(setting, joined(report, 10))
         if diagnosis.verdict is Verdict.BOTTLENECK_QUEUE:
             assert "this flow's share, others may share it" in diagnosis.sentence, setting.name
@@ -71,7 +67,7 @@ def test_without_a_known_capacity_the_rate_is_this_flows_share():
 @pytest.mark.parametrize("reverse", [False, True], ids=["sent", "received"])
 def test_a_bidirectional_report_has_verdicts_both_ways(reverse):
     """The path was limited alike in both directions."""
-    for setting, report in all_reports():
+    for setting, report in recorded_reports():
         if setting.bidir:
             diagnosis = diagnosed(structs.replace(setting, reverse=reverse), report)
             assert diagnosis.verdict in RIGHT[setting.truth], (setting.name, diagnosis.sentence)
@@ -79,7 +75,7 @@ def test_a_bidirectional_report_has_verdicts_both_ways(reverse):
 
 def test_the_senders_half_of_a_bidirectional_report_is_enough():
     verdicts = Counter(
-        diagnosed(setting, joined(report, 10)).verdict for setting, report in all_reports() if setting.bidir
+        diagnosed(setting, joined(report, 10)).verdict for setting, report in recorded_reports() if setting.bidir
     )
 
     assert verdicts[Verdict.UNDETERMINED] <= 2, verdicts
@@ -87,7 +83,7 @@ def test_the_senders_half_of_a_bidirectional_report_is_enough():
 
 def test_a_report_of_the_receiver_alone_gives_a_sentence():
     """With `-R` and without the server's part there are rates only: the capacity shows whether the path was full."""
-    full = [(setting, report) for setting, report in all_reports() if setting.truth == "full" and setting.reverse]
+    full = [(setting, report) for setting, report in recorded_reports() if setting.truth == "full" and setting.reverse]
     assert full
     for setting, report in full:
         alone = joined(report, 10)
@@ -175,7 +171,7 @@ def test_a_rise_of_the_rtt_at_losses_alone_is_no_queue():
 
 def test_no_interface_says_what_a_path_carries():
     """It may be that of a virtual machine, 10 Gbit/s before any link."""
-    setting, report = next(row for row in all_reports() if row[0].truth == "share")
+    setting, report = next(row for row in recorded_reports() if row[0].truth == "share")
     queued = recording(run_of(setting, report))
 
     sentence = diagnose(dataclasses.replace(queued, sender_host=HostState(speed_bps=10e9))).sentence
