@@ -69,7 +69,7 @@ def delivering(mesh):
     def deliver():
         number = FIRST_BATCHES
         try:
-            while not stop.is_set():
+            while not stop.wait(0.05):
                 number += 1
                 at = NOW - timedelta(days=40) + timedelta(minutes=number)
                 results = [
