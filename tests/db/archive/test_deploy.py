@@ -16,12 +16,12 @@ PRODUCTION = {
 }
 
 
-def check(tmp_path, **variables):
+def check(tmp_path, *options, **variables):
     key = tmp_path / "key"
     key.write_text("a key as long as the one that manage.py up makes, and as random: 5DvN0 Zk3Qx 8WmTc")
     environment = {**os.environ, **PRODUCTION, "SOUNDINGS_SECRET_KEY_FILE": str(key), **variables}
     return subprocess.run(
-        [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
+        [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING", *options],
         cwd=TOP,
         env=environment,
         capture_output=True,
@@ -46,7 +46,7 @@ def test_the_deployment_checks_have_no_warnings(tmp_path):
     ],
 )
 def test_the_checks_detect_insecure_settings(tmp_path, variable, value, words):
-    done = check(tmp_path, **{variable: value})
+    done = check(tmp_path, "--tag", "security", **{variable: value})  # others load all pages
 
     assert done.returncode != 0
     assert words in done.stderr
