@@ -1,5 +1,5 @@
 """The centre, a Django project: it plans, stores, summarises, shows and alerts, and never measures."""
 
-from monitor.celery import app as celery_app
+import os
 
-__all__ = ["celery_app"]
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
+import gc
 import sys
 
 from monitor import command_line
 
 
 def main() -> None:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
+    # Nothing that a command loads becomes garbage: looking for some takes a fifth of its processor time.
+    gc.disable()
     command_line.main(sys.argv)
 
 

@@ -11,7 +11,6 @@ from celery.schedules import crontab
 from monitor.queues import QUEUES, ROUTES
 from monitor.stack import freed_memory, heartbeat
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
 # Django's checks load the pages and the API, a second of processor and 60 MB that neither worker nor beat needs; each
 # start runs them in `manage.py migrate`.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")

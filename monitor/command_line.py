@@ -6,6 +6,7 @@ Errors that a user can fix have no traceback. Commands do not write to a later r
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 import textwrap
@@ -95,6 +96,7 @@ class SoundingsCommands(ManagementUtility):
         command.create_parser = partial(_without_django_options if is_ours else _bounded, create)
         if is_ours or subcommand in DJANGO_WRITING:
             command.handle = partial(_refuse_later_release, subcommand, command.handle)
+        command.handle = partial(_with_collections, command.handle)
         return command  # type: ignore[no-any-return]
 
 
@@ -114,6 +116,14 @@ def main(arguments: list[str]) -> None:
             if type(error) is not LookupError or not any(f"'{label}'" in str(error) for label in arguments[2:]):
                 raise
             raise SystemExit(f"{MANAGE} {arguments[1]}: {error} Give the name of one, such as alerts.") from error
+
+
+def _with_collections(handle: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
+    """Run a command with garbage collection of its own objects."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
+    return handle(*arguments, **options)
 
 
 def _refuse_later_release(name: str, handle: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:

@@ -1,7 +1,6 @@
 """WSGI application; /health checks the web server alone."""
 
 import gc
-import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -9,8 +8,6 @@ from django.core.wsgi import get_wsgi_application
 from django.urls import get_resolver
 
 from monitor.stack.health import HEALTH
-
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
 
 # Nothing that is loaded now becomes garbage: looking for some takes a sixth of the start's processor time.
 gc.disable()

@@ -1,6 +1,7 @@
 """`manage.py` and `python -m probes`: the list of commands, refused commands, and ends without a traceback."""
 
 import errno
+import gc
 import io
 import os
 import shutil
@@ -10,6 +11,7 @@ from contextlib import redirect_stdout
 
 import pytest
 
+from monitor import __main__, command_line
 from monitor.command_line import REFUSED, SoundingsCommands
 from probes.commands.ending import permission_text, read_text, without_traceback
 from tests.facts import lacks
@@ -147,6 +149,33 @@ def test_a_missing_package_is_a_sentence() -> None:
     assert done.returncode == 1
     assert lacks(done.stderr, "probes: msgspec", "make setup", ".venv/bin/python -m probes") == []
     assert "Traceback" not in done.stderr
+
+
+def test_a_command_is_loaded_without_searches_for_garbage(monkeypatch):
+    collecting = []
+    monkeypatch.setattr(command_line, "main", lambda _: collecting.append(gc.isenabled()))
+    try:
+        __main__.main()
+        printed("completion", "bash")
+        collecting.append(gc.isenabled())
+    finally:
+        gc.enable()
+
+    assert collecting == [False, True]
+
+
+def test_processes_without_django_do_without_celery():
+    code = (
+        "import sys, django, monitor.alerts.notify.sender, monitor.archive.diagnosis.capture_process\n"
+        "print('celery' in sys.modules)\n"
+        "django.setup()\n"
+        "import celery\n"
+        "print(celery.current_app.main)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines() == ["False", "soundings"]
 
 
 @pytest.mark.parametrize(("name", "own"), [("estimate", "--rtt-ms"), ("mesh", "check")])
