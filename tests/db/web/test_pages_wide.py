@@ -7,23 +7,21 @@ from datetime import timedelta
 from html import unescape
 
 import pytest
-from django.db import connection, transaction
-from django.test.utils import CaptureQueriesContext
+from django.db import connection
 from django.utils import timezone
 
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
-from monitor.archive.models import Burst, BurstDay, BurstHour
-from monitor.mesh.models import Group, Measurement, MeasurementPeriod, Mesh, Path, Site, Test
+from monitor.archive.models import Burst, BurstHour
+from monitor.mesh.models import Group, Mesh, Path, Site, Test
 from monitor.overview.wide import losses
 from monitor.present.conditions import Condition
 from monitor.present.models import PathTrack
-from monitor.web.pages.status import view as status
+from tests.db.module_rows import module_rows
 from tests.db.pages_mesh import HOUR, NOW
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
-MIDNIGHT = NOW.replace(hour=0, minute=0)
 NEWEST = NOW - timedelta(minutes=1)
 GROUPS = ("alps", "baltic", "coast")
 ROWS = (
@@ -63,43 +61,39 @@ def name_of(number: int) -> str:
     return f"site-{number:03}"
 
 
-@pytest.fixture
-def make_wide():
+def make_wide(sites: int) -> dict[tuple[str, str], Path]:
     """A full mesh of so many sites, pinged each minute, every fourth without a group and the others in three; an hour
     without loss on each path, which is normal."""
-
-    def make(sites: int) -> dict[tuple[str, str], Path]:
-        Mesh.objects.create(name="Wide", applied_at=NOW)
-        ping = Test.objects.create(
-            name="pinger", kind="ping", every_s=60, parameters={"count": 10, "packet_bytes": [100], "spacing_s": 1.0}
-        )
-        with connection.cursor() as cursor:
-            for statement in ROWS:
-                cursor.execute(statement, {"sites": sites, "test": ping.pk, "now": NOW, "hour": HOUR, "newest": NEWEST})
-            # As autovacuum does: without statistics the planner expects a row of each table, and loops for minutes.
-            cursor.execute("ANALYZE site, host, path, measurement, burst, burst_hour, path_track")
-        made = list(Site.objects.order_by("name"))
-        for number, group in enumerate(GROUPS):
-            Group.objects.create(name=group, shape="mesh").sites.set(made[number::4])
-        Group.objects.create(name="all", shape="mesh").sites.set([site for n, site in enumerate(made) if n % 4 < 3])
-        return {(path.source.name, path.destination.name): path for path in Path.objects.with_hosts()}
-
-    return make
+    Mesh.objects.create(name="Wide", applied_at=NOW)
+    ping = Test.objects.create(
+        name="pinger", kind="ping", every_s=60, parameters={"count": 10, "packet_bytes": [100], "spacing_s": 1.0}
+    )
+    with connection.cursor() as cursor:
+        for statement in ROWS:
+            cursor.execute(statement, {"sites": sites, "test": ping.pk, "now": NOW, "hour": HOUR, "newest": NEWEST})
+        # As autovacuum does: without statistics the planner expects a row of each table, and loops for minutes.
+        cursor.execute("ANALYZE site, host, path, measurement, burst, burst_hour, path_track")
+    made = list(Site.objects.order_by("name"))
+    for number, group in enumerate(GROUPS):
+        Group.objects.create(name=group, shape="mesh").sites.set(made[number::4])
+    Group.objects.create(name="all", shape="mesh").sites.set([site for n, site in enumerate(made) if n % 4 < 3])
+    return {(path.source.name, path.destination.name): path for path in Path.objects.with_hosts()}
 
 
-@pytest.fixture
-def mesh(make_wide):
+@pytest.fixture(scope="module")
+def mesh(django_db_setup, django_db_blocker):
     """Sixty sites with planted trouble: from alps (0, 4, …) to baltic (1, 5, …) three paths lose 2%, 5% and 0.9%;
     within coast (2, 6, …) one is down and two have no data."""
-    paths = make_wide(60)
-    lose(paths[name_of(0), name_of(1)], 6)
-    lose(paths[name_of(4), name_of(1)], 15)
-    lose(paths[name_of(8), name_of(5)], 2)
-    lose(paths[name_of(2), name_of(6)], 300)
-    for to in (10, 14):
-        for model in (BurstHour, Burst, PathTrack):
-            model.objects.filter(path_id=paths[name_of(2), name_of(to)].pk).delete()
-    return paths
+    with module_rows(django_db_blocker):
+        paths = make_wide(60)
+        lose(paths[name_of(0), name_of(1)], 6)
+        lose(paths[name_of(4), name_of(1)], 15)
+        lose(paths[name_of(8), name_of(5)], 2)
+        lose(paths[name_of(2), name_of(6)], 300)
+        for to in (10, 14):
+            for model in (BurstHour, Burst, PathTrack):
+                model.objects.filter(path_id=paths[name_of(2), name_of(to)].pk).delete()
+        yield paths
 
 
 def lose(path: Path, packets: int) -> None:
@@ -225,15 +219,6 @@ def test_the_list_ends_with_paths_without_data(fetch, mesh):
     assert last.count("no data") >= 2
 
 
-def test_a_small_mesh_has_its_grid_of_sites(fetch, make_wide):
-    make_wide(12)
-
-    html = fetch()
-
-    assert cells(html) == {}
-    assert "/sites/site-000/" in html
-
-
 def test_a_wide_mesh_of_one_group_has_a_grid_of_sites_or_a_list(client, fetch, mesh, monkeypatch):
     Group.objects.exclude(name="all").delete()
     Group.objects.get().sites.set(Site.objects.all())
@@ -241,28 +226,6 @@ def test_a_wide_mesh_of_one_group_has_a_grid_of_sites_or_a_list(client, fetch, m
     assert 'id="drawn"' in fetch() or 'id="matrix"' in fetch()
     monkeypatch.setattr("monitor.web.pages.grid.places.MOST_CELLS", 200)
     assert client.get("/", headers={"host": "localhost"}).url.startswith("/paths/")
-
-
-def cost(client, address: str) -> tuple[int, int]:
-    """Queries and bytes of a page."""
-    client.get(address, headers={"host": "localhost"})
-    with CaptureQueriesContext(connection) as captured:
-        body = client.get(address, headers={"host": "localhost"}).content
-    return len(captured), len(body)
-
-
-@pytest.mark.parametrize("address", ["/", "/paths/"])
-def test_size_and_queries_do_not_grow_with_the_sites(client, make_wide, address):
-    with transaction.atomic():
-        make_wide(48)
-        before_queries, before_bytes = cost(client, address)
-        transaction.set_rollback(True)
-
-    make_wide(68)
-
-    queries, size_bytes = cost(client, address)
-    assert queries == before_queries
-    assert size_bytes == pytest.approx(before_bytes, rel=0.02)
 
 
 def test_a_shared_result_is_loaded_again_beside_its_readers(monkeypatch):
@@ -282,91 +245,6 @@ def test_a_shared_result_is_loaded_again_beside_its_readers(monkeypatch):
     assert results.get("a", now + timedelta(seconds=20), load) == 1
     assert results.get("a", now + timedelta(seconds=21), load) == 2
     assert results.get("a", now + timedelta(minutes=6), load) == 3
-
-
-def test_sites_are_divided_into_sheets(fetch, make_wide):
-    make_wide(102)
-
-    first, last = fetch("/sites/"), fetch("/sites/?page=5")
-
-    assert (first.count('class="panel card"'), last.count('class="panel card"')) == (25, 2)
-    assert "1 to 25 of 102" in first
-
-
-def make_incident(path, at):
-    incident = Incident.objects.create(rule="loss", cause="x", opened_at=at, summary="loss")
-    fields = {"rule": "loss", "sentence": "loss 50%", "figures": {}}
-    IncidentPath.objects.create(incident=incident, path=path, added_at=at, since=at, **fields)
-
-
-def test_the_status_has_the_worst_sites_of_many(fetch, make_wide):
-    paths = make_wide(102)
-    make_incident(paths[name_of(101), name_of(100)], HOUR)
-    status.forget()
-
-    html = fetch("/status/")
-
-    listed = re.findall(r"<h3>(site-\d+) ", html)
-    assert len(listed) == 100
-    assert set(listed[:2]) == {name_of(100), name_of(101)}
-    assert "2 more" in html
-    status.forget()
-
-
-@pytest.fixture
-def kept_status(monkeypatch):
-    """The status page of many sites, whose bars are counted in the reader's own thread where they would be beside."""
-    for module in (status, status.shares):
-        monkeypatch.setattr(module, "SHARED_FROM_SITES", 20)
-    monkeypatch.setattr(status.shares._earlier, "_load_beside", lambda key, now, load: None)
-    monkeypatch.setattr(status.shares._counted, "_load_beside", status.shares._counted._loaded)
-    status.forget()
-    yield
-    status.forget()
-
-
-def test_older_bars_of_many_sites_say_as_of_when_beside_the_state_of_now(make_wide, kept_status):
-    make_wide(24)
-    began, until = NOW, NOW + timedelta(minutes=4, seconds=59)
-
-    counted = [status.load_status(at).counted_at for at in (began, began + timedelta(seconds=29), until, until)]
-    make_incident(Path.objects.order_by("id")[0], until)
-    shown = status.load_status(until + timedelta(seconds=1))
-
-    assert counted == [began, began, began, until]
-    assert (shown.counted_at, len(shown.open)) == (until, 1)
-    assert status.load_status(until + timedelta(minutes=5)).counted_at == until + timedelta(minutes=5)
-
-
-def test_a_status_with_kept_earlier_bars_is_that_of_counting_all(make_wide, kept_status, monkeypatch):
-    make_wide(24)
-    began_at = NOW - timedelta(days=5)
-    Measurement.objects.update(started_at=began_at)
-    MeasurementPeriod.objects.bulk_create(
-        MeasurementPeriod(measurement=measurement, every_s=60, packet_bytes=[100], started_at=began_at)
-        for measurement in Measurement.objects.all()
-    )
-    path = Path.objects.order_by("id")[0]
-    for hours, bursts in ((1, 30), (2, 10), (7, 60)):
-        BurstHour.objects.create(**summary(path, HOUR - timedelta(hours=hours), bursts))
-    for days, bursts in ((1, 1440), (2, 700), (4, 200)):
-        BurstDay.objects.create(**summary(path, MIDNIGHT - timedelta(days=days), bursts, "day"))
-
-    status.load_status(NOW - timedelta(minutes=70))
-    kept = status.load_status(NOW)
-    monkeypatch.setattr(status.shares, "SHARED_FROM_SITES", 1000)
-    counted = status.load_status(NOW)
-
-    assert (kept.counted_at, kept.earlier_at) == (NOW, NOW - timedelta(minutes=70))
-    assert (counted.counted_at, counted.earlier_at) == (None, None)
-    assert kept.sites == counted.sites
-    assert "of data received" in counted.sites[0].hours.sentence
-
-
-def summary(path, at, bursts, step="hour"):
-    fields = ("bursts_all_lost", "bursts_during_test", "bursts_not_measured", "duplicates", "reordered")
-    packets = {"sent": 10 * bursts, "received": 10 * bursts, "bursts": bursts, "bursts_none_lost": bursts}
-    return {"path_id": path.pk, "packet_bytes": 100, step: at, **dict.fromkeys(fields, 0), **packets}
 
 
 def test_the_table_of_many_sites_is_by_group(fetch, mesh):

@@ -8,7 +8,6 @@ from html import unescape
 
 import pytest
 from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis.summaries import grouped_weighted_medians
@@ -19,10 +18,10 @@ from monitor.mesh.models import Measurement, Path, Test
 from monitor.overview.wide.losses import load_place_grid
 from monitor.overview.wide.places import load_places
 from tests.db.pages_mesh import HOUR, NOW, throughput
-from tests.db.web.test_pages_wide import cells, fetch, make_wide, mesh, name_of
+from tests.db.web.test_pages_wide import cells, fetch, mesh, name_of
 from tests.facts import lacks
 
-__all__ = ["fetch", "make_wide", "mesh"]
+__all__ = ["fetch", "mesh"]
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 OF_PACKETS = (
     Metric.RTT_MEDIAN, Metric.RTT_MIN, Metric.IPDV, Metric.UNREACHABILITY, Metric.ESTIMATE, Metric.MOS,
@@ -183,18 +182,6 @@ def test_the_wall_of_two_groups_has_their_sites(fetch, mesh):
 
     assert name_of(0) in html
     assert ">alps<" not in html
-
-
-@pytest.mark.parametrize("address", ["/map/", "/?wall=1", "/?metric=rtt"])
-def test_no_page_of_places_reads_the_figures_of_all_paths(client, make_wide, address):
-    make_wide(44)
-
-    with CaptureQueriesContext(connection) as captured:
-        client.get(address, headers={"host": "localhost"})
-
-    assert not [query["sql"] for query in captured if "FROM path WHERE" in query["sql"] and "LIMIT" in query["sql"]]
-    of_ids = [query["sql"] for query in captured if query["sql"].startswith('SELECT "path"."id"')]
-    assert all('"path"."id" IN (' in sql for sql in of_ids)
 
 
 @pytest.mark.parametrize("period", ["hour", "now"])
