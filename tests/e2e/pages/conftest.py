@@ -1,4 +1,4 @@
-"""A browser for each module, and the pages served from the database of the test."""
+"""A browser, and the pages served from the database of the test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def served(browser, settings, tmp_path, live_server):
         context.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser():
     with pytest.MonkeyPatch.context() as patch, browsing() as browser:
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # Playwright's own loop runs in this thread
