@@ -76,9 +76,10 @@ def suggestion(word: str, candidates: Iterable[str], otherwise: str = "") -> str
 
 
 def closest_match(word: str, candidates: Iterable[str]) -> str:
-    """The candidate that is closest to `word`; empty if none is close."""
-    close = difflib.get_close_matches(word, sorted(candidates), n=1, cutoff=0.6)
-    return close[0] if close else ""
+    """The candidate that is closest to `word`, in any case; empty if none is close."""
+    folded = {candidate.casefold(): candidate for candidate in sorted(candidates)}
+    close = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)
+    return folded[close[0]] if close else ""
 
 
 def _syntax_error(text: str, message: str) -> TomlSyntaxError:

@@ -202,4 +202,6 @@ class Names:
         names = self.entries[kind]
         # A missing kind has been reported already.
         if names and name not in names:
-            table.problem(f'{kind} "{name}" is not defined{suggestion(name, names, f"; add [[{kind}]]")}', key, index)
+            # A name with capitals is invalid itself, so it is no suggestion.
+            hint = suggestion(name, {known for known in names if known == known.lower()}, f"; add [[{kind}]]")
+            table.problem(f'{kind} "{name}" is not defined{hint}', key, index)

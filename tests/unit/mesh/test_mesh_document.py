@@ -163,6 +163,36 @@ def test_a_file_that_is_not_utf_8_is_reported_with_the_line():
     assert lacks(problem, "mesh.toml:2: ", "not UTF-8", "UTF-8 text") == []
 
 
+@pytest.mark.parametrize(
+    ("line", "reference", "fact"),
+    [
+        ('home = "slac"', 'home = "SLAC"', '[mesh]: site "SLAC" is not defined (did you mean "slac"?)'),
+        ('shape = "mesh" ', 'shape = "star"\ncentres = ["CERN"] ', 'site "CERN" is not defined (did you mean "cern"?)'),
+        ('tests = ["tcp"]', 'tests = ["TCP"]', 'test "TCP" is not defined (did you mean "tcp"?)'),
+        ("[alerts.loss]", '[[alerts.notify]]\nchannel = "a"\ngroup = "ALL"\n[alerts.loss]', '(did you mean "all"?)'),
+        (
+            "[alerts.loss]",
+            '[[alerts.for]]\npath = ["SLAC", "cern"]\n[alerts.loss]',
+            'host "SLAC" is not defined (did you',
+        ),
+        ('shape = "between" ', 'shape = "BETWEEN"', 'not "BETWEEN" (did you mean "between"?)'),
+        ("window_s", "WINDOW_S", 'unknown key "WINDOW_S" (did you mean "window_s"?)'),
+    ],
+)
+def test_a_name_in_the_wrong_case_has_a_suggestion(line, reference, fact):
+    (problem,) = problems_of(EXAMPLE.read_text().replace(line, reference))
+
+    assert fact in problem
+
+
+def test_an_invalid_name_is_not_suggested():
+    first, *others = problems_of(EXAMPLE.read_text().replace('name = "niit"', 'name = "NIIT"'))
+
+    assert lacks(first, 'site "NIIT": name must be', 'not "NIIT"') == []
+    assert others
+    assert not any("did you mean" in problem for problem in others)
+
+
 def test_an_empty_file_is_reported():
     assert len(problems_of("")) == 4
     assert all(problem.startswith("mesh.toml:1: ") for problem in problems_of(""))
