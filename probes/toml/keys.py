@@ -70,7 +70,7 @@ class Key:
             each = ": each" if self.is_element else ""
             string = "the string " if isinstance(value, str) and self.type_name != "string" else ""
             given = "" if self.meta.get("is_secret") else f", not {string}{to_short_toml(value)}"
-            hint = suggestion(value, map(str, self.choices)) if isinstance(value, str) else ""
+            hint = suggestion(value, map(str, self.choices)) if isinstance(value, str) else self._percent_hint(value)
             raise InvalidValue(f"{self.name}{each} must be {self._needed}{given}{hint}") from error
         unprintable = free_text.fault(value) if isinstance(value, str) else None
         if unprintable is not None:
@@ -119,6 +119,16 @@ class Key:
             return f"{format_number(given.ge)} to {format_number(given.le)}"
         limits = (("more than", given.gt), ("at least", given.ge), ("less than", given.lt), ("at most", given.le))
         return " and ".join(f"{word} {format_number(limit)}" for word, limit in limits if limit is not None)
+
+    def _percent_hint(self, value: object) -> str:
+        """How to write a number above 1 where a ratio up to 1 is needed."""
+        info = self.type_info
+        if not isinstance(info, inspect.FloatType) or 1 not in (info.le, info.lt):
+            return ""
+        if not isinstance(value, (int, float)) or not 1 < value <= 100:
+            return ""
+        ratio = round(value / 100, 12)
+        return "" if ratio == info.lt else f"; for {to_toml(value)}% write {to_toml(ratio)}"
 
     @property
     def _needed(self) -> str:

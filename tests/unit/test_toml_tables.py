@@ -26,6 +26,8 @@ class Switch(Struct, frozen=True, kw_only=True):
     mode: Literal["push", "turn"] = "push"
     token: Annotated[str, must_be("letters", "[a-z]*", is_secret=True)] = ""
     of: Annotated[tuple[str, ...], NOT_EMPTY, DISTINCT] = field(name="for", default=())
+    dimmed_ratio: Annotated[float, Meta(ge=0, le=1)] = 1
+    least_ratio: Annotated[float, Meta(gt=0, lt=1)] = 0.5
 
 
 def colour_fault(text):
@@ -87,7 +89,7 @@ def test_valid_values_beside_invalid_values_are_returned():
         ("", 1, ["[[lamp]]", "missing", "add [[lamp]]"]),
         ("lamp = 1\n", 1, ["lamp", "a table for each", "[[lamp]]", "not 1\n"]),
         ("lamp = [1]\n", 1, ["lamp", "tables", "head each", "[[lamp]]"]),
-        (BULB + "[switch.x]\n", 5, ["[switch]:", "unknown table [switch.x]", "mode, token, for\n"]),
+        (BULB + "[switch.x]\n", 5, ["[switch]:", "unknown table [switch.x]", "mode, token, for, "]),
         (BULB + 'colour = "blue"\n', 5, ['lamp "a":', 'unknown key "colour"', "kind, name, power_w\n"]),
         ('colour = "blue"\n' + BULB, 1, ['colour = "blue"', "not", 'write "red"']),
         (BULB.replace("60", "0"), 4, ['lamp "a": power_w', "number", "more than 0 ", "at most 100,", "not 0\n"]),
@@ -111,6 +113,33 @@ def test_a_problem_has_its_line_and_its_fix(text, line, facts):
     assert place == str(line)
     assert message.startswith(facts[0])
     assert lacks(f"{message}\n", *facts) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ("2", "not 2; for 2% write 0.02"),
+        ("1.5", "not 1.5; for 1.5% write 0.015"),
+        ("99.99999", "not 99.99999; for 99.99999% write 0.9999999"),
+        ("55.0", "not 55; for 55% write 0.55"),
+        ("100.5", "not 100.5"),
+        ("-2", "not -2"),
+        ("inf", "not inf"),
+        ("true", "not true"),
+    ],
+)
+def test_a_percentage_for_a_ratio_has_the_ratio(value, hint):
+    dimmed, least = problems(BULB + f"[switch]\ndimmed_ratio = {value}\nleast_ratio = {value}\n")
+
+    assert dimmed == f"6: [switch]: dimmed_ratio must be a number from 0 to 1, {hint}"
+    assert least == f"7: [switch]: least_ratio must be a number of more than 0 and less than 1, {hint}"
+
+
+def test_a_suggested_ratio_is_within_its_bounds():
+    dimmed, least = problems(BULB + "[switch]\ndimmed_ratio = 100\nleast_ratio = 100\n")
+
+    assert dimmed.endswith("not 100; for 100% write 1")
+    assert least.endswith("not 100")
 
 
 def test_a_problem_with_a_secret_does_not_repeat_it():
