@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import UnionType
@@ -165,6 +165,17 @@ def tag_key(variants: tuple[type[msgspec.Struct], ...]) -> Key | None:
         return None
     tags = tuple(struct.__struct_config__.tag for struct in variants)
     return _key(name, Annotated[Literal[tags], Meta(examples=[alternatives(tags)])], is_required=True)
+
+
+def lists_of_tables(
+    structs: tuple[type[msgspec.Struct], ...], above: tuple[str, ...] = ()
+) -> Iterator[tuple[str, ...]]:
+    """Names, from the top of the file, of each list of tables."""
+    for key in (key for struct in structs for key in keys_of(struct).values() if key.tables):
+        place = (*above, key.name)
+        if key.is_list:
+            yield place
+        yield from lists_of_tables(key.tables, place)
 
 
 def alternatives(values: Collection[object]) -> str:

@@ -20,6 +20,7 @@ _TOKEN = re.compile(
       | (?P<bare>[^\s\[\]{}=,.\#"']+)''',
     re.VERBOSE | re.DOTALL,
 )
+_HEADER = re.compile(r"\s*\[\s*([\w.-]+)\s*\]")
 _POSITION = re.compile(r" \((?:at line (?P<line>\d+), column (?P<column>\d+)|at end of document)\)$")
 _FIXES = (
     ("Cannot overwrite a value", "a key is set twice; keep one of the two"),
@@ -39,6 +40,10 @@ class TomlSyntaxError(Exception):
     def __init__(self, line: int, message: str) -> None:
         super().__init__(message)
         self.line = line
+
+
+class DeclaredTwice(TomlSyntaxError):
+    """A key or table is declared twice, or in two ways."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,14 @@ def find_lines(text: str) -> dict[Place, int]:
         raise _nested_too_deeply(text) from error
 
 
+def table_headers(text: str) -> Iterator[tuple[int, Place]]:
+    """Line and place of each header in single brackets, in an invalid document too."""
+    for line, content in enumerate(text.split("\n"), 1):
+        header = _HEADER.match(content)
+        if header is not None:
+            yield line, tuple(header[1].split("."))
+
+
 def suggestion(word: str, candidates: Iterable[str], otherwise: str = "") -> str:
     """` (did you mean "cern"?)` if a candidate is close to `word`, else `otherwise`."""
     close = closest_match(word, candidates)
@@ -89,7 +102,8 @@ def _syntax_error(text: str, message: str) -> TomlSyntaxError:
     if position and position["line"]:
         line, where = int(position["line"]), f"column {position['column']}"
     fix = next((fix for start, fix in _FIXES if reason.startswith(start)), "see toml.io for the syntax")
-    return TomlSyntaxError(line, f"this is not valid TOML, at {where}: {reason[0].lower()}{reason[1:]}: {fix}")
+    error = DeclaredTwice if reason.startswith(("Cannot declare", "Cannot overwrite")) else TomlSyntaxError
+    return error(line, f"this is not valid TOML, at {where}: {reason[0].lower()}{reason[1:]}: {fix}")
 
 
 def _line_of_long_number(text: str) -> int:

@@ -11,8 +11,8 @@ import msgspec
 
 from probes.free_text import cleaned
 from probes.toml import lines
-from probes.toml.keys import InvalidValue, Key, keys_of, tag_key, to_short_toml, to_toml
-from probes.toml.lines import Place, TomlSyntaxError, closest_match
+from probes.toml.keys import InvalidValue, Key, keys_of, lists_of_tables, tag_key, to_short_toml, to_toml
+from probes.toml.lines import DeclaredTwice, Place, TomlSyntaxError, closest_match
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,14 @@ def read(path: Path | str, struct: type[msgspec.Struct], error: type[FileError])
 
 def parse(content: bytes, file: str, struct: type[msgspec.Struct], error: type[FileError]) -> Table:
     """Decode `content`; `file` is its name in errors. Raises `error` if it is not TOML."""
-    source = _File(content, file, error)
+    source = _File(content, file, struct, error)
     return Table(source, (struct,), source.data)
 
 
 class _File:
     """A file, and its problems: table, message, place, predecessor."""
 
-    def __init__(self, content: bytes, name: str, error: type[FileError]) -> None:
+    def __init__(self, content: bytes, name: str, struct: type[msgspec.Struct], error: type[FileError]) -> None:
         self._name, self._error = name, error
         self.problems: list[tuple[Table, str, Place, Place]] = []
         try:
@@ -66,6 +66,11 @@ class _File:
         except UnicodeDecodeError as cause:
             line = content[: cause.start].count(b"\n") + 1
             raise error(name, [Problem(line, "this is not UTF-8; save the file as UTF-8 text")]) from cause
+        except DeclaredTwice as cause:
+            lists = set(lists_of_tables((struct,)))
+            headers = [(line, place) for line, place in lines.table_headers(self._text) if place in lists]
+            problems = [Problem(line, _needs_list(place)) for line, place in headers]
+            raise error(name, problems or [Problem(cause.line, str(cause))]) from cause
         except TomlSyntaxError as cause:
             raise error(name, [Problem(cause.line, str(cause))]) from cause
 
@@ -213,6 +218,9 @@ class Table:
     def _read_tables(self, key: Key, value: object) -> None:
         place = (*self._place, key.name)
         header = _header((*place, 0) if key.is_list else place)
+        if key.is_list and isinstance(value, dict):
+            self.problem(_needs_list(place), key.name)
+            return
         if not isinstance(value, list if key.is_list else dict):
             needed = f"a table for each, headed {header}" if key.is_list else f"a table, {header}"
             self.problem(f"{key.name} must be {needed}, not {to_short_toml(value)}", key.name)
@@ -250,6 +258,10 @@ class Table:
         if key is None or key not in self._data:
             return self._place
         return (*self._place, key) if index is None else (*self._place, key, index)
+
+
+def _needs_list(place: Place) -> str:
+    return f"{_header(place)} is one table; write {_header((*place, 0))}"
 
 
 def _header(place: Place) -> str:

@@ -34,8 +34,13 @@ def colour_fault(text):
     return None if text == "red" else 'is not a colour; write "red"'
 
 
+class Desk(Struct, frozen=True, kw_only=True):
+    lamps: tuple[Bulb | Strip, ...] = field(name="lamp", default=())
+
+
 class Room(Struct, frozen=True, kw_only=True):
     lamps: Annotated[tuple[Bulb | Strip, ...], meaning("", "[[lamp]]")] = field(name="lamp")
+    desks: tuple[Desk, ...] = field(name="desk", default=())
     switch: Switch | None = None
     colour: Annotated[str, check(colour_fault)] | None = None
 
@@ -140,6 +145,35 @@ def test_a_suggested_ratio_is_within_its_bounds():
 
     assert dimmed.endswith("not 100; for 100% write 1")
     assert least.endswith("not 100")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (BULB.replace("[[lamp]]", "[lamp]"), ["1: [lamp] is one table; write [[lamp]]"]),
+        (2 * BULB.replace("[[lamp]]", "[lamp]"), [f"{line}: [lamp] is one table; write [[lamp]]" for line in (1, 5)]),
+        (BULB.replace("[[lamp]]", " [ lamp ] # dim") + BULB, ["1: [lamp] is one table; write [[lamp]]"]),
+        (BULB + "\n" + BULB.replace("[[lamp]]", "[lamp]"), ["6: [lamp] is one table; write [[lamp]]"]),
+        (BULB + "[[desk]]\n[desk.lamp]\n", ["6: [[desk]]: [desk.lamp] is one table; write [[desk.lamp]]"]),
+        (
+            BULB + "[[desk]]\n" + 2 * "[desk.lamp]\n",
+            [f"{line}: [desk.lamp] is one table; write [[desk.lamp]]" for line in (6, 7)],
+        ),
+    ],
+)
+def test_a_list_of_tables_in_single_brackets_is_reported_at_its_lines(text, expected):
+    with pytest.raises(FileError) as raised:
+        decoded(text).raise_problems()
+
+    assert raised.value.lines == [f"room.toml:{line}" for line in expected]
+
+
+def test_a_single_table_twice_is_not_a_list():
+    with pytest.raises(FileError) as raised:
+        decoded(BULB + "[switch]\n[switch]\n")
+
+    (line,) = raised.value.lines
+    assert lacks(line, "room.toml:6: ", "not valid TOML", "twice") == []
 
 
 def test_a_problem_with_a_secret_does_not_repeat_it():
