@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -60,6 +61,10 @@ class _File:
     def __init__(self, content: bytes, name: str, struct: type[msgspec.Struct], error: type[FileError]) -> None:
         self._name, self._error = name, error
         self.problems: list[tuple[Table, str, Place, Place]] = []
+        # Editors of Windows begin UTF-8 with a byte order mark too.
+        content = content.removeprefix(codecs.BOM_UTF8)
+        if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content[:2]:
+            raise error(name, [Problem(1, "this is UTF-16; save the file as UTF-8 text")])
         try:
             self._text = content.decode()
             self.data = lines.parse(self._text)

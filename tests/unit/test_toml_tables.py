@@ -222,3 +222,22 @@ def test_a_file_of_invalid_utf_8_or_toml_is_reported(content, line, fact):
 
     assert str(raised.value).startswith(f"room.toml:{line}: ")
     assert fact in str(raised.value)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_a_file_of_utf_16_is_reported_as_such(encoding):
+    with pytest.raises(FileError) as raised:
+        parse(BULB.encode(encoding), "room.toml", Room, FileError)
+
+    (line,) = raised.value.lines
+    assert lacks(line, "room.toml:1: ", "UTF-16", "save", "UTF-8") == []
+
+
+def test_a_byte_order_mark_is_no_part_of_a_utf_8_file():
+    marked = b"\xef\xbb\xbf"
+
+    assert parse(marked + BULB.encode(), "room.toml", Room, FileError).entry() == decoded(BULB).entry()
+    with pytest.raises(FileError, match=r"^room\.toml:2: this is not UTF-8"):
+        parse(marked + b"#\n\xff\n#", "room.toml", Room, FileError)
+    with pytest.raises(FileError, match=r"^room\.toml:1: this is not valid TOML, at column 5"):
+        parse(marked + b"a = =\n", "room.toml", Room, FileError)
