@@ -14,6 +14,8 @@ _TEXT = """
 """
 
 CODES = frozenset(_TEXT.split())
+# Codes of the European Union that differ.
+_OTHERWISE = {"UK": "the code of the United Kingdom is GB", "EL": "the code of Greece is GR"}
 
 
 def fault(code: str) -> str | None:
@@ -21,4 +23,5 @@ def fault(code: str) -> str | None:
     if code in CODES:
         return None
     fix = f'write "{code.upper()}"' if code.upper() in CODES else 'write two letters, as "CH"'
+    fix = _OTHERWISE.get(code.upper(), fix)
     return f"is not an ISO 3166 alpha-2 code; {fix}"

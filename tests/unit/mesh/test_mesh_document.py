@@ -193,6 +193,21 @@ def test_an_invalid_name_is_not_suggested():
     assert not any("did you mean" in problem for problem in others)
 
 
+@pytest.mark.parametrize(
+    ("code", "fact"),
+    [
+        ("UK", "the code of the United Kingdom is GB"),
+        ("uk", "the code of the United Kingdom is GB"),
+        ("EL", "the code of Greece is GR"),
+        ("XX", 'write two letters, as "CH"'),
+    ],
+)
+def test_a_code_that_is_not_of_iso_3166_has_the_right_code(code, fact):
+    (problem,) = problems_of(EXAMPLE.read_text().replace('country = "CH"', f'country = "{code}"'))
+
+    assert lacks(problem, 'site "cern"', f'country = "{code}"', "ISO 3166", fact) == []
+
+
 def test_an_empty_file_is_reported():
     assert len(problems_of("")) == 4
     assert all(problem.startswith("mesh.toml:1: ") for problem in problems_of(""))
