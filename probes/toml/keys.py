@@ -28,8 +28,8 @@ class InvalidValue(Exception):
     """An invalid value; the text names its key, the problem and the fix."""
 
 
-def meaning(sentence: str, example: str = "") -> Meta:
-    """Meaning of a key, and an example as in the file, for error messages."""
+def meaning(sentence: str, example: str | Callable[[], str] = "") -> Meta:
+    """Meaning of a key, and an example as in the file, or its function, for error messages."""
     return Meta(description=sentence, examples=[example] if example else None)
 
 
@@ -86,7 +86,8 @@ class Key:
 
     @property
     def example(self) -> str:
-        return str(self.meta.get("examples", ["…"])[0])
+        example = self.meta.get("examples", ["…"])[0]
+        return str(example() if callable(example) else example)
 
     @property
     def is_distinct(self) -> bool:

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from django.conf import settings
 
 from monitor.mesh.document.alert_rules import SEVERITIES, Place, Selectors, Severity
-from probes.toml.keys import Text, check, meaning, must_be
+from probes.toml.keys import Text, alternatives, check, meaning, must_be
 
 NOTIFY = "notify"
 _NAMED = re.compile(r"([a-z0-9](?:[a-z0-9._-]*[a-z0-9])?)=(\S+:\S*)")
@@ -32,13 +32,21 @@ def _zone_fault(zone: str) -> str | None:
     return None if zone in available_timezones() else 'is not known; write it as "Europe/Zurich"'
 
 
+def _channel_example() -> str:
+    # A URL without a name cannot be written in mesh.toml.
+    names = [name for name in channels() if ":" not in name]
+    if names:
+        return f"{alternatives(names)} (a name in SOUNDINGS_NOTIFY_URLS)"
+    return '"…" (a name in SOUNDINGS_NOTIFY_URLS, which has none: add oncall=URL there)'
+
+
 class NotifyKeys(Selectors, frozen=True):
     """An [[alerts.notify]] table."""
 
     channel: Annotated[
         str,
         _CHANNEL,
-        meaning("Name of a channel in SOUNDINGS_NOTIFY_URLS.", '"…" (a name in SOUNDINGS_NOTIFY_URLS)'),
+        meaning("Name of a channel in SOUNDINGS_NOTIFY_URLS.", _channel_example),
     ]
     severity: Annotated[Severity, meaning("Minimum severity of the incidents.")] = "notice"
     digest: (

@@ -153,3 +153,21 @@ def test_errors_in_a_route_are_reported_with_a_fix(text, facts):
 
     assert problem.startswith(f"[[alerts.notify]]: {facts[0]}")
     assert lacks(problem, *facts) == []
+
+
+def test_a_route_without_channel_is_told_the_channels(settings):
+    settings.NOTIFY_URLS = ["oncall=slack://s3cret", "log://", "mail=mailto://s3cret"]
+
+    unknown, missing = problems('[[alerts.notify]]\nwebhook = "https://example.org"\n')
+
+    assert lacks(unknown, 'unknown key "webhook"', "it takes channel, ") == []
+    assert lacks(missing, "[[alerts.notify]]: channel is missing", 'channel = "oncall" or "mail"', "NOTIFY_URLS") == []
+    assert "s3cret" not in missing
+
+
+def test_a_route_without_channel_is_told_how_to_name_the_first(settings):
+    settings.NOTIFY_URLS = ["log://"]
+
+    (missing,) = problems('[[alerts.notify]]\nseverity = "critical"\n')
+
+    assert lacks(missing, "channel is missing", "SOUNDINGS_NOTIFY_URLS", "none", "add oncall=URL") == []
