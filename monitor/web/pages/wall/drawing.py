@@ -70,9 +70,9 @@ def _cell(grid: Grid, measure: MetricFormat, paths: Sequence[PathFigures] | None
     if not paths:
         return None
     path = paths[0] if len(paths) == 1 else worst(grid.metric, paths)
-    has_incident = any(has_incident(grid, other) for other in paths)
+    is_in_incident = any(has_incident(grid, other) for other in paths)
     marks = "".join(sign for _, sign in signs(grid, path))
-    return _Cell(cell_style(grid, measure, path), f"{marks}{cell_text(grid, path)}", has_incident)
+    return _Cell(cell_style(grid, measure, path), f"{marks}{cell_text(grid, path)}", is_in_incident)
 
 
 def _runs(cells: Sequence[_Cell | None], *, alone: bool) -> Iterator[tuple[str, int, int]]:
