@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -51,6 +51,16 @@ def level_of(track: Track | None, since: datetime) -> AnySegment | None:
         return None
     is_old = track.condition is Condition.NORMAL and track.now.since.at_s < since.timestamp()
     return None if is_old or track.condition is Condition.AWAITED else track.now
+
+
+def rtt_begins(begins: Mapping[int, datetime], presents: Mapping[int, PresentPath | None]) -> dict[int, datetime]:
+    """The starts of RTTs of sizes without a track: no packets from before the level of the smallest."""
+    levels = {
+        path_id: level_of(track_of(Metric.RTT_MEDIAN, None, presents.get(path_id)), begin)
+        for path_id, begin in begins.items()
+    }
+    since = {path_id: datetime.fromtimestamp(of.since.at_s, UTC) for path_id, of in levels.items() if of is not None}
+    return {path_id: max(begin, since.get(path_id, begin)) for path_id, begin in begins.items()}
 
 
 def condition_of(metric: Metric, packet_bytes: int | None, present: PresentPath | None) -> Condition | None:

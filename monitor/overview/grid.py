@@ -205,8 +205,10 @@ def load_grid(
         if metric in recent.OF_WHOLE_HOURS - {Metric.THROUGHPUT}:
             raise UnknownChoice(f"period=now: {metric} is of whole hours; choose {', '.join(HistoryPeriod)}")
         begins = {path.path_id: now - max(NOW_LENGTH, SHOWN_CYCLES * timedelta(seconds=path.every_s)) for path in paths}
+        since = min(begins.values(), default=now - NOW_LENGTH)
+        if metric is Metric.RTT_MEDIAN and size != min(sizes, default=size):
+            begins = cell_now.rtt_begins(begins, {path[0]: path[6] for path in planned})
         asked = PathsNow(metric, size, planned, begins, now)
-        since = asked.since if paths else now - NOW_LENGTH
 
         def load(before: timedelta) -> tuple[PathFigures, ...]:
             return figures_now(asked.before(before))

@@ -10,7 +10,7 @@ from monitor.archive.queries import recent
 from monitor.archive.queries.directions import direction_counts_since
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import PathSummary
-from monitor.overview.cell_now import with_levels
+from monitor.overview.cell_now import rtt_begins, with_levels
 from monitor.overview.grid import Grid, GridPeriod, load_grid
 from monitor.overview.path_figures import KnownFields, PathsNow, figures_now
 from monitor.present.read import PresentPath
@@ -49,6 +49,8 @@ def _rtt_beside(loss: Grid) -> Grid:
         for path in loss.figures
     ]
     begins = {path.path_id: loss.since for path in loss.figures}
+    if not loss.is_smallest_size:
+        begins = rtt_begins(begins, {path.path_id: path.present for path in loss.figures})
     figures = figures_now(PathsNow(Metric.RTT_MEDIAN, loss.packet_bytes, paths, begins, loss.until))
     is_smallest_size = loss.is_smallest_size
     figures = with_levels(Metric.RTT_MEDIAN, loss.packet_bytes, figures, loss.since, is_smallest_size=is_smallest_size)

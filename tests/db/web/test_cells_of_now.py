@@ -262,9 +262,13 @@ def test_a_loss_of_large_packets_is_in_their_cell_alone(get, paths):
 
 
 def test_a_longer_rtt_is_that_of_now(get, paths):
-    """The window of ten minutes has the RTT of before."""
+    """The window of ten minutes has the RTT of before; large packets take 15 ms more."""
     for name, path in paths.items():
-        plant(path, -1800, 0, rtts_of=lambda s, name=name: [120.0 if name in BOTH and s >= -200 else 20.0] * 10)
+        for size, more_ms in ((100, 0.0), (1000, 15.0)):
+            plant(
+                path, -1800, 0, packet_bytes=size,
+                rtts_of=lambda s, name=name, ms=more_ms: [ms + (120.0 if name in BOTH and s >= -200 else 20.0)] * 10,
+            )  # fmt: skip
     for seconds in range(-400, 10, 10):
         evaluate(at(seconds))
     roll_up_raw(NOW)
@@ -273,6 +277,8 @@ def test_a_longer_rtt_is_that_of_now(get, paths):
     ways = [way(get("/sites/ornl/?period=hour"), "slac", to_site=to_site) for to_site in (False, True)]
 
     assert re.fullmatch(r"[▲△]120\.0 ms", text)
+    assert cell(get("/?metric=rtt&size=1000"), paths[NAME])[1] == f"{text[0]}135.0 ms"
+    assert "median RTT <b>135.0 ms</b>" in get(f"/paths/{paths[NAME].pk}/?size=1000")
     assert lacks(sentence, "RTT 120 ms since 12:26:", "(was 20", "median 20.00 ms, 600 of 600 answered") == []
     assert api_cell(get, paths[NAME], "?metric=rtt_median_ms&period=now")["value_measured"] == pytest.approx(20.0)
     for loss, rtt, *_ in ways:
