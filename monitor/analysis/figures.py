@@ -41,13 +41,17 @@ def percent(ratio: float) -> str:
 
 
 def about_percent(ratio: float, low: float, high: float) -> str:
-    """A loss without its interval, for a cell: 5.2%, ~6% to a digit, ~5% (1, 2, 5) if the interval is wider."""
+    """A loss without its interval, for a cell: 5.2%, ~6% to a digit, ~5% (1, 2, 3, 5, 7) if the interval is wider."""
     exact = percent_between(ratio, low, high)
     if ratio <= 0.0 or " to " not in exact:
         return exact if ratio > 0.0 else percent(0.0)
     size = 10.0 ** _exponent(ratio * 100.0)
     if ratio < high - low and ratio < 0.5:
-        ratio = min((1.0, 2.0, 5.0, 10.0), key=lambda digit: abs(math.log(ratio * 100.0 / size / digit))) * size / 100.0
+        ratio = (
+            min((1.0, 2.0, 3.0, 5.0, 7.0, 10.0), key=lambda digit: abs(math.log(ratio * 100.0 / size / digit)))
+            * size
+            / 100.0
+        )
     step = size / 2.0 if ratio * 100.0 < 1.75 * size else size
     return f"~{_plain(min(round(ratio * 100.0 / step) * step, 99.0), max(0, 1 - round(math.log10(size))))}%"
 

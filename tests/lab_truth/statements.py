@@ -90,7 +90,7 @@ UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
 SHARE_OF_POINT = {Kind.LOSS: 0.35, Kind.RTT: 0.03, Kind.RATE: 0.3}
 """How far a figure without an interval may be from the truth, as a share of it."""
 ABOUT = (0.4, 2.0)
-"""Of a loss whose interval is wider than itself, and which is rounded to 1, 2 or 5."""
+"""Of a loss whose interval is wider than itself, and which is rounded to 1, 2, 3, 5 or 7."""
 TOTAL = 1.0
 """Loss of all packets."""
 LEAST_MS = 2.0

@@ -376,10 +376,7 @@ def test_it_has_the_state_of_the_other_pages(client, public, paths, monkeypatch)
 
     assert "All 6 paths are normal" in before
     assert "No path has a problem now." in client.get("/", HTTP_HOST="localhost").content.decode()
-    assert (
-        lacks(html, "1 open incident, over: no path has a problem now.", f'as of <time datetime="{at.isoformat()}')
-        == []
-    )
+    assert lacks(html, "1 open incident: no path has a problem now.", f'as of <time datetime="{at.isoformat()}') == []
 
 
 def test_the_bar_of_the_running_hour_is_of_its_time_so_far(page, paths):
