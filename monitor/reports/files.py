@@ -122,7 +122,13 @@ def write_report(
 
 def precedes_data(report: Report) -> bool:
     """Whether a report is empty because it precedes the first data."""
-    return report.is_empty and (report.data_since is None or report.data_since >= report.period.until)
+    return report.is_empty and report.period.precedes(report.data_since)
+
+
+def no_data_words(period: Period, data_since: datetime | None) -> str:
+    if data_since is None:
+        return f"no data in {period}, and none in any other week yet"
+    return f"no data in {period}; data begin {data_since.astimezone(period.zone):%Y-%m-%d %H:%M} {period.zone.key}"
 
 
 def as_bytes(report: Report, numbers: Numbers, suffix: str) -> bytes:

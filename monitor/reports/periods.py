@@ -121,6 +121,9 @@ class Period:
         """Hours of the period: 168 in a week, except when clocks change."""
         return round((self.until - self.since).total_seconds() / 3600)
 
+    def precedes(self, data_since: datetime | None) -> bool:
+        return data_since is None or data_since >= self.until
+
     @property
     def before(self) -> Period:
         """The period of the same length directly before."""

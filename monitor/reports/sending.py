@@ -18,6 +18,7 @@ from monitor.reports import subscribers
 from monitor.reports.contents.collect import UnknownScope
 from monitor.reports.contents.compose import report_of
 from monitor.reports.contents.report import Report, ReportScope
+from monitor.reports.files import no_data_words, precedes_data
 from monitor.reports.formats.mail import message
 from monitor.reports.models import Delivery, Subscriber
 from monitor.reports.numbers import Numbers
@@ -162,6 +163,8 @@ def _message(delivery: Delivery, made: Reports, now: datetime) -> EmailMultiAlte
             made[key] = report_of(scope, period, now, numbers)
         except UnknownScope as error:
             raise MailRejected(str(error)) from error
+    if precedes_data(made[key]):
+        raise MailRejected(no_data_words(period, made[key].data_since))
     return message(
         made[key],
         numbers,

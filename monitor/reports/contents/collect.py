@@ -221,6 +221,11 @@ def check_scope(scope: ReportScope) -> None:
         raise UnknownScope(f'{scope.kind} "{scope.name}" is not known; there are: {there}')
 
 
+def first_data(scope: ReportScope) -> datetime | None:
+    """First hour with data of a scope. Raises `UnknownScope`."""
+    return for_reports.data_since(list(_paths(scope)))
+
+
 def _holds(scope: ReportScope, place: Place) -> bool:
     if scope.kind == "site":
         return scope.name in (place.source, place.destination)

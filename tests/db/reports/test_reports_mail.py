@@ -14,6 +14,7 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError, transaction
 from django.test import Client
 
+from monitor.archive.models import BurstDay, BurstHour
 from monitor.environment import mail_server
 from monitor.reports import sending, subscribers
 from monitor.reports.contents.report import ReportScope
@@ -28,6 +29,7 @@ from tests.facts import lacks
 
 MONDAY_7 = WEEK.until + timedelta(hours=7)
 BEFORE_IT = WEEK.since + timedelta(days=1)
+DATA_SINCE = WEEK.since - timedelta(days=70)
 
 
 class Inbox:
@@ -81,6 +83,7 @@ def mesh(db):
 
 def make_data():
     paths = make_mesh(["slac", "cern"], WEEK.since - timedelta(days=100))
+    make_hours(paths["slac → cern"], DATA_SINCE, hours=1)
     make_hours(paths["slac → cern"], WEEK.since, hours=48, lost=100)
     merge_hours(NOW)
     return paths
@@ -344,6 +347,33 @@ def test_mailing_by_command_sends_only_to_those_still_missing(mesh, inbox, monke
     assert [mail["To"] for mail in inbox.mails] == ["a@example.org"]
     with pytest.raises(CommandError, match=r"site slac .*no subscribers"):
         call_command("report", "weekly", "--mail", "--site=slac", stdout=out)
+
+
+def test_a_week_before_the_first_data_is_not_mailed_by_command(mesh, inbox, monkeypatch):
+    monkeypatch.setattr("django.utils.timezone.now", lambda: NOW)
+    subscribe(subscription(), BEFORE_IT)
+
+    with pytest.raises(CommandError) as refused:
+        call_command("report", "weekly", "--week=2026-W30", "--mail", stdout=StringIO())
+
+    facts = ("no data", "2026-W30", "2026-09-07 00:00 UTC", "--week 2026-W37", "nothing mailed")
+    assert lacks(str(refused.value), *facts) == []
+    assert (inbox.raw, Delivery.objects.count()) == ([], 0)
+
+
+def test_a_subscription_waits_for_the_first_data(mesh, inbox):
+    """A week whose results come late is sent at a later attempt."""
+    subscribe(subscription(), BEFORE_IT)
+    BurstHour.objects.all().delete()
+    BurstDay.objects.all().delete()
+
+    sent = send_due(MONDAY_7)
+    problem = Delivery.objects.get().problem
+    make_hours(mesh["slac → cern"], WEEK.since, hours=48)
+
+    assert (sent, inbox.raw) == (0, [])
+    assert lacks(problem, "no data", "2026-W47") == []
+    assert send_due(MONDAY_7 + timedelta(hours=1)) == 1
 
 
 def test_mailing_by_command_reports_failures(mesh, inbox, monkeypatch):

@@ -15,9 +15,9 @@ from django.utils import timezone
 
 from monitor.overview.moments import day_in_bounds
 from monitor.progress import progress
-from monitor.reports.contents.collect import UnknownScope, check_scope
+from monitor.reports.contents.collect import UnknownScope, first_data
 from monitor.reports.contents.report import ReportScope
-from monitor.reports.files import SUFFIXES, make_report, precedes_data, report_path, write_report
+from monitor.reports.files import SUFFIXES, make_report, no_data_words, precedes_data, report_path, write_report
 from monitor.reports.models import Delivery, Subscriber
 from monitor.reports.numbers import MARKS, Numbers
 from monitor.reports.periods import Period, Week, zone_named
@@ -163,7 +163,9 @@ class Command(BaseCommand):
             self.stderr.write(_empty(period, report.data_since))
 
     def _mail(self, now: datetime, scope: ReportScope, period: Period) -> None:
-        check_scope(scope)
+        data_since = first_data(scope)
+        if period.precedes(data_since):
+            raise CommandError(f"{_empty(period, data_since)}; nothing mailed")
         with progress(f"{period}: computing and mailing the report"):
             sent, recipients = send_now(period, scope, now)
         if not recipients:
@@ -215,11 +217,8 @@ class Command(BaseCommand):
 
 
 def _empty(period: Period, data_since: datetime | None) -> str:
-    if data_since is None:
-        return f"no data in {period}, and none in any other week yet"
-    week = Week.containing(data_since, period.zone)
-    began = data_since.astimezone(period.zone)
-    return f"no data in {period}; data begin {began:%Y-%m-%d %H:%M} {period.zone.key}: use --week {week}"
+    words = no_data_words(period, data_since)
+    return words if data_since is None else f"{words}: use --week {Week.containing(data_since, period.zone)}"
 
 
 def _add_scope(parser: Any) -> None:
