@@ -185,6 +185,10 @@ def allowed_hosts() -> list[str]:
     return [*given, *(name for name in LOOPBACK_HOSTS if name not in given)] if given else []
 
 
+def is_loopback(url: str) -> bool:
+    return (urlsplit(url).hostname or "") in {name.strip("[]") for name in LOOPBACK_HOSTS}
+
+
 def trusted_proxies() -> list[str]:
     name = "SOUNDINGS_TRUSTED_PROXIES"
     proxies = [entry.strip() for entry in read(name).split(",") if entry.strip()]

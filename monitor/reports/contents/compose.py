@@ -178,6 +178,7 @@ def _median(values: Iterable[float | None]) -> float | None:
 def _incident(incident: Incident, now: datetime) -> IncidentReport:
     paths, seconds = tuple(dict.fromkeys(str(row.path) for row in incident.paths.all())), words.lasted_s(incident, now)
     return IncidentReport(
+        incident_id=incident.pk,
         title=words.headline(incident),
         damage=(gravest.worst_ratio(incident) * len(paths) * seconds, *gravest.damage(incident)),
         opened_at=words.since(incident),

@@ -193,6 +193,7 @@ class FigureChanges:
 class IncidentReport:
     """An incident that was open in the period."""
 
+    incident_id: int
     title: str  # as on its page
     damage: tuple[float, int, int, float]  # sort key: loss × paths × time; without loss severity, rule and figure
     opened_at: datetime  # onset

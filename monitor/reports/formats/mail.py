@@ -9,12 +9,15 @@ from typing import Literal
 from django.conf import settings
 from django.core.mail import EmailMultiAlternatives
 from django.template.loader import render_to_string
+from django.urls import reverse
 
+from monitor.environment import is_loopback
 from monitor.reports.contents.report import PathReport, Report
 from monitor.reports.formats import pdf
 from monitor.reports.formats.page import HEADS
 from monitor.reports.formats.sparklines import text
 from monitor.reports.formats.view import View, view_of
+from monitor.reports.models import WeeklyReport
 from monitor.reports.numbers import Numbers
 from probes.free_text import cleaned
 
@@ -36,10 +39,10 @@ STYLES = {
 
 def message(report: Report, numbers: Numbers, *, to: str, format_: Format, unsubscribe: str) -> EmailMultiAlternatives:
     """Compose the mail to a recipient; with `pdf` the whole report is attached."""
-    view = view_of(report, numbers)
+    view = _shortened(view_of(report, numbers))
     made = EmailMultiAlternatives(
         subject=cleaned(f"{view.title}, {view.name}"),
-        body=render_to_string("reports/mail.txt", {"view": view, "unsubscribe": unsubscribe}),
+        body=render_to_string("reports/mail.txt", {"view": view, **_links(report, unsubscribe)}),
         from_email=settings.DEFAULT_FROM_EMAIL,
         to=[to],
         headers={"List-Unsubscribe": f"<{unsubscribe}>", "List-Unsubscribe-Post": "List-Unsubscribe=One-Click"},
@@ -61,11 +64,20 @@ def html(report: Report, numbers: Numbers, unsubscribe: str, *, has_attachment: 
         "rows": rows,
         "heads": HEADS,
         "styles": STYLES,
-        "unsubscribe": unsubscribe,
+        **_links(report, unsubscribe),
         "left_out": len(report.paths) - len(rows),
         "has_attachment": has_attachment,
     }
     return "\n".join(line for line in render_to_string("reports/mail.html", context).splitlines() if line.strip())
+
+
+def _links(report: Report, unsubscribe: str) -> dict[str, object]:
+    has_page = report.scope.kind == "mesh" and WeeklyReport.objects.filter(week=str(report.period)).exists()
+    return {
+        "unsubscribe": unsubscribe,
+        "has_links": not is_loopback(settings.PUBLIC_URL),
+        "page": f"{settings.PUBLIC_URL}{reverse('report', args=[report.period])}" if has_page else "",
+    }
 
 
 def _bars(values: Sequence[float | None]) -> str:

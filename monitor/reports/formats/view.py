@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from monitor.alerts.evidence.words import link
 from monitor.archive.outcomes import outcome_words
 from monitor.archive.queries.throughput.under_load import LatencyUnderLoad
 from monitor.reports.contents.changes import FALSE_SHARE
@@ -44,6 +45,7 @@ Line = tuple[str, ...]
 @dataclass(frozen=True, slots=True)
 class Event:
     title: str
+    link: str
     lasted: str
     paths: tuple[str, ...]
 
@@ -293,7 +295,8 @@ def _event(incident: IncidentReport, report: Report, numbers: Numbers) -> Event:
         lasted = f"Since {opened}, still open after {length}"
     else:
         lasted = f"{opened} to {short_moment(incident.closed_at, report)} ({length})"
-    return Event(incident.title[:1].upper() + incident.title[1:], lasted, incident.paths)
+    title = incident.title[:1].upper() + incident.title[1:]
+    return Event(title, link(incident.incident_id), lasted, incident.paths)
 
 
 def _no_incidents(report: Report) -> str:

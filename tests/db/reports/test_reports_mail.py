@@ -14,11 +14,12 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError, transaction
 from django.test import Client
 
+from monitor.alerts.models import Incident
 from monitor.archive.models import BurstDay, BurstHour
 from monitor.environment import mail_server
 from monitor.reports import sending, subscribers
 from monitor.reports.contents.report import ReportScope
-from monitor.reports.models import Delivery, Subscriber
+from monitor.reports.models import Delivery, Subscriber, WeeklyReport
 from monitor.reports.periods import Week
 from monitor.reports.sending import FIRST_RETRY_S, MAX_ATTEMPTS, send_due
 from monitor.reports.subscribers import Subscription, SubscriptionError, subscribe
@@ -249,6 +250,35 @@ def test_the_mail_is_complete_without_pictures_and_styles(mesh, inbox):
     assert "100 of" not in html  # the counts are on the page
     assert len(html.encode()) < 200_000
     assert lacks(body(mail, "plain"), "0 of 1 path (0%)", "less than 0.1% loss") == []
+
+
+@pytest.mark.parametrize("has_address", [True, False])
+def test_a_mail_links_to_the_page_and_its_incidents(mesh, inbox, settings, has_address):
+    if not has_address:
+        settings.PUBLIC_URL = "http://127.0.0.1:8000"
+    WeeklyReport.objects.create(week="2026-W47", written_at=NOW)
+    at = WEEK.since + timedelta(days=2)
+    incident = Incident.objects.create(
+        rule="loss", cause="slac", severity="warning", opened_at=at, closed_at=at, summary="", title="slac lost 2%"
+    )
+    subscribe(subscription(), BEFORE_IT)
+    send_due(MONDAY_7)
+    (mail,) = inbox.mails
+
+    for path in ("/reports/2026-W47", f"/incidents/{incident.pk}/"):
+        url = f"{settings.PUBLIC_URL}{path}"
+        assert (f'href="{url}"' in body(mail, "html")) == has_address
+        assert (url in body(mail, "plain").split()) == has_address
+
+
+@pytest.mark.parametrize("scope", [ReportScope(), ReportScope("site", "cern")])
+def test_a_mail_has_no_link_to_a_report_that_is_not_stored(mesh, inbox, scope):
+    if scope.kind == "site":
+        WeeklyReport.objects.create(week="2026-W47", written_at=NOW)
+    subscribe(subscription(scope=scope), BEFORE_IT)
+    send_due(MONDAY_7)
+
+    assert "/reports/" not in body(inbox.mails[0], "html") + body(inbox.mails[0], "plain")
 
 
 def test_a_pdf_is_attached_for_subscribers_of_pdf(mesh, inbox):

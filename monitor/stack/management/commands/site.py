@@ -9,7 +9,6 @@ from argparse import ArgumentParser
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -20,7 +19,7 @@ from monitor.accounts.models import token_digest
 from monitor.agents.enrolment import LIFETIME, issue_code, withdraw_codes
 from monitor.agents.models import AgentToken, issue_token
 from monitor.database_errors import reported_to_user
-from monitor.environment import LOOPBACK_HOSTS
+from monitor.environment import LOOPBACK_HOSTS, is_loopback
 from monitor.mesh.models import Site
 from monitor.mesh.renaming import current_names
 from monitor.stack.site_listing import as_text, site_rows
@@ -96,7 +95,7 @@ class Command(BaseCommand):
         code = issue_code(site.pk, timezone.now(), lifetime=timedelta(hours=hours), replaces_tokens=replaces_tokens)
         centre = url or _own_url()
         self.stdout.write(f"{_agent_command()} join {centre} {code}")
-        if any(map(_is_loopback, centre.split(","))):
+        if any(map(is_loopback, centre.split(","))):
             self.stderr.write(f"{centre} leads to this machine only: set SOUNDINGS_PUBLIC_URL, or give --url")
         self.stderr.write(f"run this at {site.name}; the code works once, valid for {hours} hours")
 
@@ -151,7 +150,7 @@ def _site_named(name: str) -> Site:
 
 def _own_url() -> str:
     """SOUNDINGS_PUBLIC_URL, else our first public host name, else `manage.py up`'s URL."""
-    if not _is_loopback(settings.PUBLIC_URL):
+    if not is_loopback(settings.PUBLIC_URL):
         return str(settings.PUBLIC_URL)
     names = [name for name in settings.ALLOWED_HOSTS if name not in LOOPBACK_HOSTS and not name.startswith(("*", "."))]
     return f"https://{names[0]}" if names else settings.PUBLIC_URL
@@ -160,10 +159,6 @@ def _own_url() -> str:
 def _agent_command() -> str:
     # Agent command as here: by the installed program or from a clone.
     return INSTALLED_AS if is_installed() else "python -m probes site"
-
-
-def _is_loopback(url: str) -> bool:
-    return (urlsplit(url).hostname or "") in {name.strip("[]") for name in LOOPBACK_HOSTS}
 
 
 def _issue(site: Site) -> str:
