@@ -127,8 +127,10 @@ def precedes_data(report: Report) -> bool:
 
 def no_data_words(period: Period, data_since: datetime | None) -> str:
     if data_since is None:
-        return f"no data in {period}, and none in any other week yet"
-    return f"no data in {period}; data begin {data_since.astimezone(period.zone):%Y-%m-%d %H:%M} {period.zone.key}"
+        return f"no data in {period.words}, and none in any other week yet"
+    return (
+        f"no data in {period.words}; data begin {data_since.astimezone(period.zone):%Y-%m-%d %H:%M} {period.zone.key}"
+    )
 
 
 def as_bytes(report: Report, numbers: Numbers, suffix: str) -> bytes:

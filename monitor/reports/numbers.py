@@ -12,8 +12,8 @@ from monitor.analysis import figures
 MARKS = {"en": (",", "."), "de": (".", ","), "fr": ("\N{NARROW NO-BREAK SPACE}", ","), "ch": ("’", ".")}
 
 LEAST_CHANGE = 0.001
-# A mark within a number.
-_MARK = re.compile(r"(?<=\d)[.,](?=\d)")
+# Not a part of an address such as 192.0.2.1.
+_NUMBER = re.compile(r"(?<![\d.,])\d+(?:,\d{3})*(?:\.\d+)?(?![.,]?\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,4 +74,5 @@ class Numbers:
         if self.language == "en":
             return text
         group, point = MARKS[self.language]
-        return _MARK.sub(lambda mark: {",": group, ".": point}[mark[0]], text)
+        marks = str.maketrans({",": group, ".": point})
+        return _NUMBER.sub(lambda number: number[0].translate(marks), text)

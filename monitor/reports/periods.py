@@ -105,6 +105,11 @@ class Period:
         return f"{self.first}_{self.last}" if self.week is None else str(self.week)
 
     @property
+    def words(self) -> str:
+        """`2026-W47`, `2026-11-16` or `2026-11-01 to 2026-11-30`."""
+        return str(self.first) if self.days == 1 else str(self).replace("_", " to ")
+
+    @property
     def last(self) -> date:
         return self.first + timedelta(days=self.days - 1)
 

@@ -38,7 +38,7 @@ def report_of(scope: ReportScope, period: Period, now: datetime, numbers: Number
 
 
 def compose(material: Material, numbers: Numbers) -> Report:
-    """Compute the report; `numbers` is the number format of the summary's sentences."""
+    """Compute the report; `numbers` is the format of its sentences and titles."""
     everything = sorted((_path(material, path_id) for path_id in material.paths), key=_by_name)
     paths = tuple(path for path in everything if path.packet_bytes is not None)
     path_changes = changes.find(
@@ -62,7 +62,7 @@ def compose(material: Material, numbers: Numbers) -> Report:
         throughput_only=tuple(path for path in everything if path.packet_bytes is None),
         changes=path_changes,
         pauses=material.pauses,
-        incidents=tuple(_incident(incident, material.now) for incident in material.incidents),
+        incidents=tuple(_incident(incident, material.now, numbers) for incident in material.incidents),
         routes=routes_report(material),
         advice=throughput.advice(everything, limits),
         scores=throughput.scores(everything, limits, throughput.calibrated(everything, material.days_of_tests)),
@@ -175,11 +175,11 @@ def _median(values: Iterable[float | None]) -> float | None:
     return statistics.median(present) if present else None
 
 
-def _incident(incident: Incident, now: datetime) -> IncidentReport:
+def _incident(incident: Incident, now: datetime, numbers: Numbers) -> IncidentReport:
     paths, seconds = tuple(dict.fromkeys(str(row.path) for row in incident.paths.all())), words.lasted_s(incident, now)
     return IncidentReport(
         incident_id=incident.pk,
-        title=words.headline(incident),
+        title=numbers.figures_of(words.headline(incident)),
         damage=(gravest.worst_ratio(incident) * len(paths) * seconds, *gravest.damage(incident)),
         opened_at=words.since(incident),
         closed_at=words.until(incident),

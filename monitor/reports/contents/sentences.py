@@ -169,12 +169,11 @@ def _incidents(report: Report, numbers: Numbers) -> Sentence | None:
         words = "No incidents at other times." if report.pauses else "No incidents."
         return Sentence("incidents", words, {"incidents": 0})
     worst = max(incidents, key=lambda incident: (incident.damage, incident.seconds))
-    told = numbers.figures_of(worst.title)
     touched = paths(len({name for incident in incidents for name in incident.paths}), numbers)
     words = (
-        f"One incident on {touched}: {told}."
+        f"One incident on {touched}: {worst.title}."
         if len(incidents) == 1
-        else f"{numbers.count(len(incidents))} incidents on {touched}, the worst: {told}."
+        else f"{numbers.count(len(incidents))} incidents on {touched}, the worst: {worst.title}."
     )
     return Sentence("incidents", words, {"incidents": len(incidents), "worst.seconds": worst.seconds})
 
@@ -225,7 +224,7 @@ def _routes(report: Report, numbers: Numbers) -> Sentence | None:
 def _congestion(report: Report, numbers: Numbers) -> Sentence | None:
     if not report.congestion:
         return None
-    named = "; ".join(f"{path.path} {path.words}" for path in report.congestion[:MOST_CHANGES])
+    named = "; ".join(f"{path.path} {numbers.figures_of(path.words)}" for path in report.congestion[:MOST_CHANGES])
     more = len(report.congestion) - MOST_CHANGES
     words = f"In the last 14 days, {named}" + (f"; and {paths(more, numbers)} more" if more > 0 else "")
     return Sentence("congestion", f"{words}.", {path.path: path.rise_ms for path in report.congestion})
@@ -304,7 +303,7 @@ def _full_links(report: Report, numbers: Numbers) -> Sentence | None:
     if not filling:
         return None
     filling.sort(key=lambda pair: (pair[1].forecast.weeks or 0, pair[0].name))
-    names = [f"{path.name} ({use.name}: {use.statement})" for path, use in filling]
+    names = [f"{path.name} ({use.name}: {numbers.figures_of(use.statement)})" for path, use in filling]
     words = f"Links that are full within a quarter: {listed(names, numbers)}"
     return Sentence("full links", words, {"links": len(filling), "first_weeks": filling[0][1].forecast.weeks or 0})
 

@@ -42,7 +42,7 @@ SIGN_WORDS = "● 0.1% loss or more, ○ undetermined (too few packets), – no 
 def row(path: PathReport, report: Report, numbers: Numbers) -> Row:
     return Row(
         name=path.name,
-        note=_note(path, report),
+        note=_note(path, report, numbers),
         sign=SIGNS[path.goal],
         loss=_loss(path, report, numbers),
         rtt=_rtt(path, numbers),
@@ -57,10 +57,10 @@ def row(path: PathReport, report: Report, numbers: Numbers) -> Row:
     )
 
 
-def _note(path: PathReport, report: Report) -> str:
+def _note(path: PathReport, report: Report, numbers: Numbers) -> str:
     notes = []
     if len(report.packet_sizes) > 1 and path.packet_bytes is not None:
-        notes.append(f"{path.packet_bytes} bytes")
+        notes.append(f"{numbers.count(path.packet_bytes)} bytes")
     if path.retired_at is not None and path.retired_at < report.until:
         notes.append(f"retired {path.retired_at.astimezone(report.period.zone):%Y-%m-%d}")
     return ", ".join(notes)

@@ -59,13 +59,14 @@ def html(report: Report, numbers: Numbers, unsubscribe: str, *, has_attachment: 
     rows = [
         (row, _bars(row.loss_days), _bars(row.rtt_days_ms)) for _, row in sorted(most, key=lambda pair: pair[0].name)
     ]
+    left_out = len(report.paths) - len(rows)
     context = {
         "view": view,
         "rows": rows,
         "heads": HEADS,
         "styles": STYLES,
         **_links(report, unsubscribe),
-        "left_out": len(report.paths) - len(rows),
+        "left_out": numbers.count(left_out) if left_out else "",
         "has_attachment": has_attachment,
     }
     return "\n".join(line for line in render_to_string("reports/mail.html", context).splitlines() if line.strip())

@@ -17,6 +17,11 @@ def promised_lines(report: Report, numbers: Numbers) -> tuple[tuple[str, ...], .
     ]
     services.sort(key=lambda named: ORDER.index(named[1].finding.verdict))
     return tuple(
-        (name, promise_words(service, numbers), verdict_words(service), evidence_words(service, numbers))
+        (
+            name,
+            numbers.figures_of(promise_words(service, Numbers())),
+            verdict_words(service),
+            numbers.figures_of(evidence_words(service, Numbers())),
+        )
         for name, service in services
     )

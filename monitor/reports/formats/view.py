@@ -54,6 +54,7 @@ class Event:
 class View:
     """All text of a report. Tables are rows of cells; an empty table is not shown."""
 
+    numbers: Numbers
     title: str
     name: str
     when: str
@@ -100,6 +101,7 @@ class View:
 def view_of(report: Report, numbers: Numbers) -> View:
     worst, best = _extremes(report.paths, numbers)
     return View(
+        numbers=numbers,
         title=report.title,
         name=_name(report),
         when=_period_text(report),
@@ -107,7 +109,7 @@ def view_of(report: Report, numbers: Numbers) -> View:
         written=_moment(report.written_at, report.period.zone),
         sentences=report.sentences,
         state=_state(report, numbers),
-        state_heads=("", "this period", the_time_before(report), f"a year before ({report.period.year_before})"),
+        state_heads=("", "this period", the_time_before(report), f"a year before ({report.period.year_before.words})"),
         changes=tuple(_change(change, numbers) for change in (*report.changes.worse, *report.changes.better)),
         changes_note=_changes_note(report, numbers),
         worst=worst,
@@ -134,7 +136,7 @@ def view_of(report: Report, numbers: Numbers) -> View:
         throughput_only=tuple((path.name, measured(path, numbers)) for path in report.throughput_only),
         signs=SIGN_WORDS,
         zone=report.period.zone.key,
-        sizes=" and ".join(str(size) for size in report.packet_sizes),
+        sizes=" and ".join(numbers.count(size) for size in report.packet_sizes),
         handshakes=tuple(
             f"{path.name} ({path.measured_by})" for path in report.paths if path.measured_by not in (None, "ping")
         ),
@@ -142,7 +144,7 @@ def view_of(report: Report, numbers: Numbers) -> View:
 
 
 def _name(report: Report) -> str:
-    return f"week {report.period.week}" if report.period.week is not None else str(report.period).replace("_", " to ")
+    return report.period.words if report.period.week is None else f"week {report.period.week}"
 
 
 def _period_text(report: Report) -> str:
@@ -313,7 +315,7 @@ def _verdicts(report: Report, numbers: Numbers) -> tuple[Line, ...]:
     lines = []
     for name, number in counts.most_common():
         path, verdict = next((path, candidate) for path, candidate in told if candidate.verdict == name)
-        lines.append((name, numbers.count(number), f"{path.name}: {verdict.sentence}"))
+        lines.append((name, numbers.count(number), f"{path.name}: {numbers.figures_of(verdict.sentence)}"))
     return tuple(lines)
 
 

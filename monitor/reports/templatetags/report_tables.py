@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from django import template
 
 from monitor.analysis.figures import EXCLUDED_PACKETS
+from monitor.reports.numbers import Numbers
 
 register = template.Library()
 
@@ -13,6 +14,12 @@ register = template.Library()
 def with_heads(line: Sequence[str], heads: Sequence[str]) -> list[tuple[str, str]]:
     """Pair the cells of a row with column heads, which narrow screens show."""
     return list(zip(line, heads, strict=False)) if heads else [(cell, "") for cell in line]
+
+
+@register.filter
+def figures_of(text: str, numbers: Numbers) -> str:
+    """Localize the figures of a template's own text."""
+    return numbers.figures_of(text)
 
 
 @register.simple_tag

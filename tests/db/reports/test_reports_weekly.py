@@ -901,6 +901,24 @@ def test_numbers_are_in_the_readers_language(paths):
     assert row.loss.note.startswith("1.008 of 100.800;")
 
 
+def test_titles_verdicts_and_notes_are_in_the_readers_language(paths):
+    make_hours(paths["slac → cern"], WEEK.since)
+    make_throughput(
+        paths["slac → cern"], WEEK.since, 2.5e6, verdict="window-limited", sentence="window-limited at 2.5 Mbit/s",
+        diagnosis={"evidence": []},
+    )  # fmt: skip
+    Incident.objects.create(
+        rule="loss", cause="slac", severity="warning", opened_at=WEEK.since, closed_at=WEEK.since + timedelta(hours=1),
+        summary="", title="slac lost 2.5%",
+    )  # fmt: skip
+
+    text = str(Text(page.render(report(numbers=Numbers("de")), Numbers("de"))))
+
+    assert text.count("lost 2,5%") == 2  # in the summary and below
+    assert lacks(text, "window-limited at 2,5 Mbit/s", "1.000 bytes", "under 0,1% excellent", "(1.460 bytes") == []
+    assert "2.5" not in text
+
+
 def test_each_sentence_can_be_traced_to_figures(paths):
     make_hours(paths["slac → cern"], WEEK.since)
 

@@ -105,3 +105,11 @@ def test_every_moment_lies_in_its_week(moment, zone):
 def test_an_invalid_week_is_reported(text, complaint):
     with pytest.raises(ValueError, match=complaint):
         Week.parse(text)
+
+
+def test_a_period_is_written_by_its_dates():
+    day, month = date(2026, 11, 28), Period.between(date(2026, 11, 1), date(2026, 11, 30), ETC)
+
+    assert [Period.between(day, day, ETC).words, month.words] == ["2026-11-28", "2026-11-01 to 2026-11-30"]
+    assert Period.between(day, day, ETC).year_before.words == "2025-11-29"
+    assert Period.of_week(Week(2026, 47), ETC).words == "2026-W47"

@@ -63,3 +63,9 @@ def test_the_marks_of_a_sentence_are_not_those_of_its_figures():
     text = "slac loss 2.1% since then, up to 1,140 ms, no more."
 
     assert Numbers("de").figures_of(text) == "slac loss 2,1% since then, up to 1.140 ms, no more."
+
+
+def test_an_address_in_a_text_stays_as_it_is():
+    text = "192.0.2.1 – 10.0.0.2 lost 2.5% of 1,200,500 packets, 10.5 s."
+
+    assert Numbers("de").figures_of(text) == "192.0.2.1 – 10.0.0.2 lost 2,5% of 1.200.500 packets, 10,5 s."

@@ -266,5 +266,5 @@ def _period(now: datetime, *, week: Week | None, first: date | None, last: date 
     else:
         period = Period.of_week(Week.containing(now, zone).before if week is None else week, zone)
     if period.since > now:
-        raise CommandError(f"{period} begins {period.first} in {zone.key}; choose a period that has begun")
+        raise CommandError(f"{period.words} begins {period.first} in {zone.key}; choose a period that has begun")
     return period
