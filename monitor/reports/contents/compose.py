@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from monitor.alerts.evidence import words
 from monitor.alerts.incidents import gravest
 from monitor.alerts.models import Incident
+from monitor.analysis.sentence_times import in_zone
 from monitor.archive.queries.for_reports import PathDay
 from monitor.archive.queries.paths import PathSummary
 from monitor.archive.queries.throughput.series import PathThroughput
@@ -62,7 +63,7 @@ def compose(material: Material, numbers: Numbers) -> Report:
         throughput_only=tuple(path for path in everything if path.packet_bytes is None),
         changes=path_changes,
         pauses=material.pauses,
-        incidents=tuple(_incident(incident, material.now, numbers) for incident in material.incidents),
+        incidents=tuple(_incident(incident, material, numbers) for incident in material.incidents),
         routes=routes_report(material),
         advice=throughput.advice(everything, limits),
         scores=throughput.scores(everything, limits, throughput.calibrated(everything, material.days_of_tests)),
@@ -175,11 +176,12 @@ def _median(values: Iterable[float | None]) -> float | None:
     return statistics.median(present) if present else None
 
 
-def _incident(incident: Incident, now: datetime, numbers: Numbers) -> IncidentReport:
-    paths, seconds = tuple(dict.fromkeys(str(row.path) for row in incident.paths.all())), words.lasted_s(incident, now)
+def _incident(incident: Incident, material: Material, numbers: Numbers) -> IncidentReport:
+    paths = tuple(dict.fromkeys(str(row.path) for row in incident.paths.all()))
+    seconds = words.lasted_s(incident, material.now)
     return IncidentReport(
         incident_id=incident.pk,
-        title=numbers.figures_of(words.headline(incident)),
+        title=numbers.figures_of(in_zone(words.headline(incident), material.period.zone, material.now)),
         damage=(gravest.worst_ratio(incident) * len(paths) * seconds, *gravest.damage(incident)),
         opened_at=words.since(incident),
         closed_at=words.until(incident),

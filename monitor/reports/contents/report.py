@@ -194,7 +194,7 @@ class IncidentReport:
     """An incident that was open in the period."""
 
     incident_id: int
-    title: str  # as on its page, in the numbers of the report
+    title: str  # as on its page, in the zone and numbers of the report
     damage: tuple[float, int, int, float]  # sort key: loss × paths × time; without loss severity, rule and figure
     opened_at: datetime  # onset
     closed_at: datetime | None

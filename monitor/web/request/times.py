@@ -5,39 +5,22 @@ Times name their zone, which `monitor.web.request.preferences` sets. Addresses, 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from monitor.analysis import figures
+from monitor.analysis.sentence_times import SentencePart, parts_in_zone, zone_label
 
 NEVER = "never"
-_DAY, _CLOCK = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d(?::\d\d)?"
-# A time or span in a sentence, or a time of the last 24 hours in a title; with one zone.
-_SENTENCE_TIME = re.compile(
-    rf"{_DAY} {_CLOCK}(?: to (?:{_DAY} )?{_CLOCK})? UTC(?: \(95% CI (?:{_DAY} )?{_CLOCK}–(?:{_DAY} )?{_CLOCK})?"
-    r"|(?<!\S)\d\d:\d\d:\d\d UTC"
-)
-_MOMENT = re.compile(rf"(?:({_DAY}) )?({_CLOCK})")
 
 
 def age(at: datetime | None, now: datetime) -> str:
     """`12 s ago`."""
     return NEVER if at is None else f"{figures.duration(max(0.0, (now - at).total_seconds()))} ago"
-
-
-def zone_label(at: datetime) -> str:
-    """CEST; without abbreviation the offset, as UTC+5:45."""
-    name = at.tzname() or ""
-    if name.isalpha():
-        return name
-    minutes = round((at.utcoffset() or timedelta()).total_seconds() / 60)
-    hours, rest = divmod(abs(minutes), 60)
-    return f"UTC{'−' if minutes < 0 else '+'}{hours}{f':{rest:02d}' if rest else ''}"
 
 
 def _with_zone(at: datetime, pattern: str) -> str:
@@ -122,46 +105,5 @@ def distance(kilometres: float) -> str:
     return f"{kilometres:,.0f} km" if kilometres >= 10 else f"{kilometres:.1f} km"
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    text: str
-    at: datetime | None = None  # where it is a time
-
-
-def _parts(text: str) -> list[_Part]:
-    zone = timezone.get_current_timezone()
-    parts, done = [], 0
-    for match in _SENTENCE_TIME.finditer(text):
-        times = _times(match[0], zone)
-        if times:
-            parts += [_Part(text[done : match.start()]), *times]
-            done = match.end()
-    return [*parts, _Part(text[done:])]
-
-
-def _times(written: str, zone: tzinfo) -> list[_Part]:
-    """Convert a time or span; empty if invalid."""
-    # A day is repeated only as before, or where it changes.
-    parts: list[_Part] = []
-    done, day_utc, day_shown, label = 0, None, None, ""
-    for match in _MOMENT.finditer(written):
-        try:
-            day_utc = date.fromisoformat(match[1]) if match[1] else day_utc
-            at = _newest(match[2]) if day_utc is None else datetime.fromisoformat(f"{day_utc} {match[2]}Z")
-            local = at.astimezone(zone)
-        except (ValueError, OverflowError):
-            return []
-        parts.append(_Part(written[done : match.start()].replace("UTC", label)))
-        shown = f"{local:%H:%M:%S}" if len(match[2]) > len("12:00") else f"{local:%H:%M}"
-        if day_utc is not None and (match[1] or local.date() != day_shown):
-            shown = f"{local:%Y-%m-%d} {shown}"
-        parts.append(_Part(shown, at))
-        done, day_shown, label = match.end(), local.date(), zone_label(local)
-    return [*parts, _Part(written[done:].replace("UTC", label))]
-
-
-def _newest(clock: str) -> datetime:
-    """Newest moment with this UTC time of day that is not in the future."""
-    now = timezone.now()
-    at = datetime.combine(now.astimezone(UTC), time.fromisoformat(clock), UTC)
-    return at if at <= now else at - timedelta(days=1)
+def _parts(text: str) -> list[SentencePart]:
+    return parts_in_zone(text, timezone.get_current_timezone(), timezone.now())

@@ -363,6 +363,22 @@ def test_an_open_incident_has_its_title(paths):
     assert lacks(text_with("One incident"), title) == []
 
 
+def test_the_times_of_a_title_are_in_the_zone_of_the_report(paths):
+    """In winter Zurich is an hour ahead of UTC."""
+    at = WEEK.since + timedelta(days=1, hours=23, minutes=30)
+    Incident.objects.create(
+        rule="loss", cause="slac", severity="warning", opened_at=at, closed_at=at + timedelta(hours=1), summary="",
+        title="slac lost 2%, from 2026-11-17 23:30 to 2026-11-18 00:30 UTC",
+    )  # fmt: skip
+
+    text = text_of(Period.of_week(Week(2026, 47), ZURICH))
+
+    assert text.count("slac lost 2%, from 2026-11-18 00:30 to 2026-11-18 01:30 CET") == 1
+    assert text.count("Slac lost 2%, from 2026-11-18 00:30 to 2026-11-18 01:30 CET") == 1
+    assert "Wed 18 Nov 00:30 to Wed 18 Nov 01:30" in text
+    assert "23:30" not in text
+
+
 def test_an_empty_installation_has_a_report():
     text = text_with("Nothing was measured")
 

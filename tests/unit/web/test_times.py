@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.utils import timezone
 
+from monitor.analysis.sentence_times import zone_label
 from monitor.web.request import times
 
 SUMMER = datetime(2026, 7, 1, 22, 30, 15, tzinfo=UTC)
@@ -42,7 +43,7 @@ def test_times_are_in_the_chosen_zone_and_name_it(zurich):
     ],
 )
 def test_a_zone_without_a_name_is_its_offset(zone, label):
-    assert times.zone_label(SUMMER.astimezone(ZoneInfo(zone))) == label
+    assert zone_label(SUMMER.astimezone(ZoneInfo(zone))) == label
 
 
 @pytest.mark.parametrize(
