@@ -26,7 +26,6 @@ from monitor.reports.contents.report import (
     Report,
     ReportScope,
     ScopeFigures,
-    goal_of,
 )
 from monitor.reports.contents.routes import routes_report
 from monitor.reports.numbers import Numbers
@@ -161,7 +160,6 @@ def _state(summaries: Sequence[PathSummary | None], rates_bps: Sequence[float]) 
         available_ratio=1.0 - sum(summary.bursts_all_lost for summary in measured) / bursts if bursts else None,
         zero_loss_ratio=sum(summary.bursts_none_lost for summary in measured) / bursts if bursts else None,
         throughput_median_bps=_median(rates_bps),
-        goals={goal: number for goal, number in Counter(goal_of(summary) for summary in summaries).items() if number},
     )
 
 

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from monitor.analysis.binomial import lower_bound
 from monitor.analysis.directions import DirectionLosses, LostDirection, loss_direction
-from monitor.analysis.loss import zero_loss_bound_ratio
 from monitor.archive.queries.for_reports import ResponseSummary, TransferVerdict
 from monitor.archive.queries.paths import PathSummary
 from monitor.archive.queries.throughput.aggregates import AggregateSummary
@@ -23,9 +21,6 @@ from monitor.overview.links.use import LinkUse
 from monitor.overview.promised_service import PromisedService
 from monitor.reports.periods import Period
 
-# The goal for every path: less loss than this.
-GOAL_LOSS_RATIO = 0.001
-
 
 @dataclass(frozen=True, slots=True)
 class ReportScope:
@@ -34,15 +29,6 @@ class ReportScope:
 
     def __str__(self) -> str:
         return "mesh" if self.kind == "mesh" else f"{self.kind} {self.name}"
-
-
-class Goal(StrEnum):
-    """Whether a path met the goal of less than 0.1% loss."""
-
-    MET = "met"
-    MISSED = "missed"
-    UNDETERMINED = "undetermined"
-    NO_DATA = "no data"
 
 
 class ServiceTarget(StrEnum):
@@ -123,22 +109,13 @@ class PathReport:
         return 0 if self.summary is None else self.summary.bursts_measured
 
     @property
-    def throughput_bps(self) -> float | None:
-        return None if self.throughput is None else self.throughput.throughput_median_bps
+    def is_below_level(self) -> bool:
+        """Whether it missed a target of its service level."""
+        return not all(target.is_kept for target in self.targets)
 
     @property
-    def goal(self) -> Goal:
-        return goal_of(self.summary)
-
-
-def goal_of(summary: PathSummary | None) -> Goal:
-    """Compare the loss with the goal; too few packets can only miss it, by the lower 95% bound."""
-    if summary is None or summary.loss_ratio is None:
-        return Goal.NO_DATA
-    if zero_loss_bound_ratio(summary.sent) >= GOAL_LOSS_RATIO:
-        is_missed = summary.lost > 0 and lower_bound(summary.lost, summary.sent) >= GOAL_LOSS_RATIO
-        return Goal.MISSED if is_missed else Goal.UNDETERMINED
-    return Goal.MET if summary.loss_ratio < GOAL_LOSS_RATIO else Goal.MISSED
+    def throughput_bps(self) -> float | None:
+        return None if self.throughput is None else self.throughput.throughput_median_bps
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +131,6 @@ class ScopeFigures:
     available_ratio: float | None
     zero_loss_ratio: float | None
     throughput_median_bps: float | None
-    goals: Mapping[Goal, int]
 
 
 class ComparedFigure(StrEnum):

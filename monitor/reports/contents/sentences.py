@@ -10,11 +10,9 @@ from monitor.archive.upkeep.freshness import EvaluationPause
 from monitor.reports.contents.report import (
     ComparedFigure,
     FigureChange,
-    Goal,
     Improvement,
     PathReport,
     Report,
-    ScopeFigures,
     Sentence,
 )
 from monitor.reports.contents.times import pause_words
@@ -56,39 +54,6 @@ def _empty(report: Report, numbers: Numbers) -> Sentence | None:
     else:
         words += f"; the first data are of {report.data_since.astimezone(report.period.zone):%Y-%m-%d %H:%M}"
     return Sentence("nothing", f"{words}.", {"measured": 0, "data_since": report.data_since})
-
-
-def _goal(report: Report, numbers: Numbers) -> Sentence | None:
-    met, judged = met_of(report.state)
-    measured, undetermined = report.state.measured, report.state.measured - judged
-    was_met, was_judged = met_of(report.before)
-    if not measured:
-        return None
-    words = ""
-    if undetermined:
-        words = (
-            f"Undetermined, too few packets to tell whether loss was below 0.1%: {numbers.count(undetermined)} of "
-            f"{paths(measured, numbers)}. "
-        )
-    if judged:
-        words += f"{numbers.count(met)} of {'the other ' if undetermined else ''}{paths(judged, numbers)} "
-        words += f"({numbers.percent(met / judged)}) had less than 0.1% loss"
-        words += f", against {numbers.percent(was_met / was_judged)} {the_time_before(report)}." if was_judged else "."
-    figures = {
-        "goal.undetermined": undetermined,
-        "goal.met": met,
-        "goal.judged": judged,
-        "measured": measured,
-        "before.goal.met": was_met,
-        "before.goal.judged": was_judged,
-    }
-    return Sentence("goal", words.strip(), figures)
-
-
-def met_of(state: ScopeFigures) -> tuple[int, int]:
-    """The number of paths that met the goal, and the number that could be judged."""
-    met, missed = state.goals.get(Goal.MET, 0), state.goals.get(Goal.MISSED, 0)
-    return met, met + missed
 
 
 def the_time_before(report: Report) -> str:
@@ -234,7 +199,7 @@ def _levels(report: Report, numbers: Numbers) -> Sentence | None:
     judged = [path for path in report.paths if path.targets]
     if not judged:
         return None
-    missed = [path.name for path in judged if not all(target.is_kept for target in path.targets)]
+    missed = [path.name for path in judged if path.is_below_level]
     if not missed:
         words = (
             "The only path with a service level met it."
@@ -340,7 +305,6 @@ def advice_words(report: Report, numbers: Numbers) -> list[str]:
 
 RULES: tuple[Rule, ...] = (
     _empty,
-    _goal,
     _worse,
     _better,
     _steady,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from monitor.analysis import figures
 from monitor.analysis.loss import LossBand, loss_band, loss_bound_ratio
-from monitor.reports.contents.report import Goal, PathReport, Report
+from monitor.reports.contents.report import PathReport, Report
 from monitor.reports.numbers import LEAST_CHANGE, Numbers
 
 
@@ -35,15 +35,16 @@ class Row:
     rtt_days_ms: tuple[float | None, ...]
 
 
-SIGNS = {Goal.MET: "", Goal.MISSED: "●", Goal.UNDETERMINED: "○", Goal.NO_DATA: "–"}
-SIGN_WORDS = "● 0.1% loss or more, ○ undetermined (too few packets), – no data"
+def sign_words(report: Report) -> str:
+    has_levels = any(path.targets for path in report.paths)
+    return "● service level missed, – no data" if has_levels else "– no data"
 
 
 def row(path: PathReport, report: Report, numbers: Numbers) -> Row:
     return Row(
         name=path.name,
         note=_note(path, report, numbers),
-        sign=SIGNS[path.goal],
+        sign="–" if not path.sent else "●" if path.is_below_level else "",
         loss=_loss(path, report, numbers),
         rtt=_rtt(path, numbers),
         ipdv=_ipdv(path, numbers),

@@ -18,15 +18,14 @@ from monitor.reports.contents.report import (
     IncidentReport,
     PathReport,
     Report,
-    ScopeFigures,
     Sentence,
     ServiceTarget,
     TargetResult,
 )
-from monitor.reports.contents.sentences import advice_words, change_figures, met_of, the_time_before
+from monitor.reports.contents.sentences import advice_words, change_figures, the_time_before
 from monitor.reports.contents.sentences import paths as number_of_paths
 from monitor.reports.contents.times import pause_words, short_moment
-from monitor.reports.formats.cells import SIGN_WORDS, Row, TextCell, measured, row
+from monitor.reports.formats.cells import Row, TextCell, measured, row, sign_words
 from monitor.reports.formats.directions import direction_lines, directions_note
 from monitor.reports.formats.other_tests import aggregate_lines, response_lines
 from monitor.reports.formats.promised import promised_lines
@@ -134,7 +133,7 @@ def view_of(report: Report, numbers: Numbers) -> View:
         coverage=_coverage(report, numbers),
         rows=tuple(row(path, report, numbers) for path in report.paths),
         throughput_only=tuple((path.name, measured(path, numbers)) for path in report.throughput_only),
-        signs=SIGN_WORDS,
+        signs=sign_words(report),
         zone=report.period.zone.key,
         sizes=" and ".join(numbers.count(size) for size in report.packet_sizes),
         handshakes=tuple(
@@ -183,22 +182,12 @@ def _state(report: Report, numbers: Numbers) -> tuple[Line, ...]:
     return (
         ("paths measured", *(f"{numbers.count(state.measured)} of {numbers.count(state.paths)}" for state in states)),
         ("loss of all packets", *(numbers.loss(state.lost, state.sent) for state in states)),
-        ("paths below 0.1% loss", *(_goal(state, numbers) for state in states)),
         ("RTT, median of paths", *(numbers.milliseconds(state.rtt_median_ms) for state in states)),
         ("IPDV, median of paths", *(numbers.milliseconds(state.ipdv_median_ms) for state in states)),
         ("availability", *(numbers.percent(state.available_ratio) for state in states)),
         ("bursts without loss", *(numbers.percent(state.zero_loss_ratio) for state in states)),
         ("throughput, median of paths", *(numbers.bit_rate(state.throughput_median_bps) for state in states)),
     )
-
-
-def _goal(state: ScopeFigures, numbers: Numbers) -> str:
-    met, judged = met_of(state)
-    if not judged:
-        return "no data" if not state.measured else "undetermined"
-    undetermined = state.measured - judged
-    apart = f"; {numbers.count(undetermined)} undetermined" if undetermined else ""
-    return f"{numbers.percent(met / judged)} ({numbers.count(met)} of {numbers.count(judged)} paths{apart})"
 
 
 def _change(change: FigureChange, numbers: Numbers) -> Line:

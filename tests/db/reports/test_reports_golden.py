@@ -14,6 +14,7 @@ from monitor.reports.contents.compose import report_of
 from monitor.reports.contents.report import ReportScope
 from monitor.reports.contents.sentences import RULES
 from monitor.reports.formats import mail, page, pdf
+from monitor.reports.numbers import Numbers
 from tests.db.module_rows import module_rows
 from tests.db.report_golden import PLANTED, make_golden
 from tests.db.report_rows import ENGLISH, NOW, WEEK, Text
@@ -65,6 +66,14 @@ def test_the_page_equals_the_golden_file(report, tmp_path):
     actual.write_text(page_text)
 
     assert page_text.splitlines() == GOLDEN.read_text().splitlines(), f"the text is now in {actual}"
+
+
+def test_all_figures_are_in_the_readers_form(report):
+    german = Numbers("de")
+    text = str(Text(page.render(report_of(ReportScope(), WEEK, NOW, german), german)))
+
+    assert len(re.findall(r"\d,\d+%", text)) > 50
+    assert re.findall(r"\d\.\d{1,2}\b", text) == []
 
 
 def test_the_pdfs_text_has_every_section_and_every_path(report, report_pdf):

@@ -23,7 +23,7 @@ from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.archive.upkeep.samples import take as take_sample
 from monitor.mesh.models import Group, Measurement, Mesh, Site, Slot, Test
 from monitor.reports.contents.compose import report_of
-from monitor.reports.contents.report import Goal, ReportScope, ServiceTarget
+from monitor.reports.contents.report import ReportScope, ServiceTarget
 from monitor.reports.files import due_report, next_report_at, report_path, write_report, written_reports
 from monitor.reports.formats import mail, page
 from monitor.reports.formats.cells import row
@@ -650,36 +650,23 @@ def test_the_state_is_compared_with_last_week_and_a_year_before(paths):
         (100_800, 504),
         (100_800, 252),
     ]
-    assert weekly.state.goals == {Goal.MISSED: 1, Goal.NO_DATA: 1}
 
 
-def test_the_goal_is_undetermined_with_too_few_packets(paths):
-    hour(paths["slac → cern"], WEEK.since, 600, 600, 20.0).save()
-    make_hours(paths["cern → slac"], WEEK.since)
+def test_a_report_has_no_goal_that_nobody_set(paths):
+    make_hours(paths["slac → cern"], WEEK.since, lost=1008)
 
-    weekly = report()
-    assert weekly.state.goals == {Goal.UNDETERMINED: 1, Goal.MET: 1}
-    goal = next(sentence for sentence in weekly.sentences if sentence.rule == "goal")
-    counts = ("goal.undetermined", "goal.met", "goal.judged", "measured")
-    assert [goal.figures[count] for count in counts] == [1, 1, 1, 2]
-    assert goal.text.startswith("Undetermined, too few packets")
+    assert "0.1%" not in text_of().partition("Method")[0]
+    assert [line(name).sign for name in ("slac → cern", "cern → slac")] == ["", "–"]
 
 
-def test_paths_with_few_packets_are_not_lossy_for_a_packet():
-    """A day of few packets: of 300, one lost has the exact lower bound 0.017%, two 0.12%, none the upper bound 1%."""
-    day = Period.between(WEEK.first, WEEK.first, UTC)
-    names = ["anl", "cern", "desy", "fnal", "slac"]
-    for number, path in enumerate(make_mesh(names, WEEK.since - timedelta(days=100)).values()):
-        lost = 2 if number == 0 else 1 if number < 8 else 0
-        hour(path, WEEK.since, 300, 300 - lost, 20.0).save()
+def test_a_path_below_its_service_level_has_a_sign(paths):
+    Mesh.objects.update(service_levels={"loss_ratio": 0.02})
+    make_hours(paths["slac → cern"], WEEK.since, lost=600)
+    for number in range(168):
+        hour(paths["cern → slac"], WEEK.since + timedelta(hours=number), 600, 580, 20.0).save()
 
-    weekly = report(day)
-
-    assert weekly.state.goals == {Goal.UNDETERMINED: 19, Goal.MISSED: 1}
-    goal = sentences(weekly)["goal"]
-    assert lacks(goal, "Undetermined", "too few packets", "below 0.1%", " 19 of 20 paths") == []
-    assert lacks(goal, " 19 of 20 paths", " 0 of ", " 1 path ", "(0%)", "less than 0.1%") == []
-    assert "0% (0 of 1 paths; 19 undetermined)" in text_of(day)
+    assert [line(name).sign for name in ("slac → cern", "cern → slac")] == ["", "●"]
+    assert "● service level missed" in text_of()
 
 
 def test_a_period_without_data_has_the_time_of_the_first_data(paths):
