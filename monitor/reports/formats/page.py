@@ -12,8 +12,8 @@ from monitor.reports.numbers import Numbers
 SPARKLINE_WIDTH, SPARKLINE_HEIGHT = 84, 14
 
 HEADS = {
-    "changes": ("", "path", "figure", "eight weeks before", "this period", "p", "p, corrected"),
-    "levels": ("target", "met on", ""),
+    "changes": ("change", "path", "figure", "eight weeks before", "this period", "p", "p, corrected"),
+    "levels": ("target", "met on", "share"),
     "budgets": ("path", "figure", "target", "actual", "error budget used"),
     "promised": ("path", "promised", "result", "evidence"),
     "extremes": ("path", "loss", "RTT"),
@@ -31,7 +31,7 @@ HEADS = {
     "aggregates": ("test", "shape", "sum, median", "least to most", "fairness (Jain), median", "complete runs"),
     "directions": ("path", "loss forward", "loss reverse", "lost"),
     "routes": ("path", "changed", "effect", "route"),
-    "coverage": ("test", "outcome", "count", ""),
+    "coverage": ("test", "outcome", "count", "share"),
 }
 
 

@@ -108,7 +108,12 @@ def view_of(report: Report, numbers: Numbers) -> View:
         written=_moment(report.written_at, report.period.zone),
         sentences=report.sentences,
         state=_state(report, numbers),
-        state_heads=("", "this period", the_time_before(report), f"a year before ({report.period.year_before.words})"),
+        state_heads=(
+            "figure",
+            "this period",
+            the_time_before(report),
+            f"a year before ({report.period.year_before.words})",
+        ),
         changes=tuple(_change(change, numbers) for change in (*report.changes.worse, *report.changes.better)),
         changes_note=_changes_note(report, numbers),
         worst=worst,

@@ -3,6 +3,7 @@ it."""
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from contextlib import nullcontext
@@ -12,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from django.core.management import CommandError, call_command
+from pypdf import PdfReader
 
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.models import Burst, BurstHour, DirtyHour
@@ -25,7 +27,7 @@ from monitor.mesh.models import Group, Measurement, Mesh, Site, Slot, Test
 from monitor.reports.contents.compose import report_of
 from monitor.reports.contents.report import ReportScope, ServiceTarget
 from monitor.reports.files import due_report, next_report_at, report_path, write_report, written_reports
-from monitor.reports.formats import mail, page
+from monitor.reports.formats import mail, page, pdf
 from monitor.reports.formats.cells import row
 from monitor.reports.formats.view import view_of
 from monitor.reports.management.commands import report as report_command
@@ -420,6 +422,27 @@ def test_two_tests_have_both_rates_and_no_median(paths):
         make_throughput(paths["slac → cern"], WEEK.since + timedelta(hours=hours), rate_bps)
 
     assert line("slac → cern").measured.value == "1.05 Mbit/s to 28.9 Mbit/s"
+
+
+def test_each_figure_of_the_pdf_is_below_its_heading(paths):
+    """The longest values: the range of two tests, and a count of bursts without a plan."""
+    make_hours(paths["slac → cern"], WEEK.since)
+    make_hours(paths["cern → slac"], WEEK.since)
+    Measurement.objects.filter(path=paths["cern → slac"]).get().periods.all().delete()
+    for hours, rate_bps in enumerate((28.9e6, 1.05e6)):
+        make_throughput(paths["slac → cern"], WEEK.since + timedelta(hours=hours), rate_bps)
+
+    text = PdfReader(io.BytesIO(pdf.render(report(), ENGLISH))).pages[-1].extract_text()
+    heads, unplanned, tested = text.partition("Paths\n")[2].partition("Method\n")[0].splitlines()[1:]
+
+    assert re.search(r"coverage +loss per day +RTT per day$", heads)
+    for head, cell, shown in (
+        ("TCP, measured", "1.05 Mbit/s to 28.9 Mbit/s", tested),
+        ("coverage", "100%", tested),
+        ("coverage", "10,080 bursts", unplanned),
+        ("RTT, median", "159.9 ms", unplanned),
+    ):
+        assert shown.rindex(cell) + len(cell) == heads.index(head) + len(head)
 
 
 def test_failed_tests_are_no_result_and_not_zero(paths):
