@@ -15,8 +15,6 @@ from monitor.mesh.queries import MeasuredPath, alerts, intervals_s, measured_pat
 
 @dataclass(frozen=True, slots=True)
 class RuleScope:
-    """The paths in use, and the settings of each rule by path."""
-
     pinged: dict[int, MeasuredPath]
     tested: dict[int, MeasuredPath]
     settings: dict[str, Mapping[int, RuleSettings]]

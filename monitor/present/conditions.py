@@ -1,5 +1,4 @@
-"""What a path is like now: dead, flapping, bad, normal, … `conditions` alone decides, by the first of its rules that
-holds."""
+"""What a path is like now: `conditions` alone decides, by the first of its rules that holds."""
 
 from __future__ import annotations
 

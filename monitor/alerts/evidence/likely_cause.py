@@ -71,7 +71,6 @@ def likely_cause(facts: Facts | None, rules: Sequence[str], cause: str) -> Likel
 
 
 def flapping(stated: LikelyCause, cause: str, *, is_over: bool) -> LikelyCause:
-    """The cause of several outages in a row."""
     flaps, goes = ("Flapped", "went and came") if is_over else ("Flaps", "goes and comes")
     return replace(
         stated,

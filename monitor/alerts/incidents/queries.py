@@ -64,7 +64,7 @@ def open_incidents() -> list[Incident]:
 
 
 def lasting_and_over(incidents: Iterable[Incident]) -> tuple[set[int], set[int]]:
-    """The paths of incidents that go on, and those of others, which are over."""
+    """The paths of incidents that go on, and of others."""
     paths: dict[bool, set[int]] = {True: set(), False: set()}
     for incident in incidents:
         paths[incident.over_since is None] |= {row.path_id for row in incident.paths.all() if not row.is_over}
