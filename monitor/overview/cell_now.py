@@ -17,6 +17,9 @@ from monitor.present.conditions import Condition
 from monitor.present.read import PresentPath
 from monitor.present.track import AnySegment, Signal, Track
 
+# What is known at the end of an outage, whose packets count no more.
+FIRST_REPLY = LostPackets(1.0, 0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class CellNow:
@@ -138,7 +141,9 @@ def with_levels(
 
 
 def _loss_level(path: PathFigures, now: AnySegment | None) -> LostPackets | None:
-    return now.lost if path.sent and isinstance(now, LossSegment) and now.lost.sent else None
+    if not path.sent or not isinstance(now, LossSegment):
+        return None
+    return now.lost if now.lost.sent else FIRST_REPLY
 
 
 def _proven(levels: Sequence[LostPackets | None], conditions: Sequence[Condition | None]) -> list[float]:

@@ -20,7 +20,7 @@ from monitor.present.loss_tracks import LossTracks, TrackLimits
 from monitor.present.models import PathTrack
 from monitor.present.track import Signal, Track
 from monitor.present.watched import watched_paths, watched_ways
-from monitor.present.written import AWAY_S, Written, is_longer_than_shown, write
+from monitor.present.written import AWAY_S, LEVEL_S, Written, is_longer_than_shown, write
 
 NO_MEDIANS = Medians(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
 
@@ -111,7 +111,11 @@ class Follower:
         decided = delay_conditions(segments.states == LONGER, delays.is_found, delays.newest_s, delays.every_s, now_s)
         is_calm = (decided == Condition.NORMAL) & is_longer_than_shown(segments.since_s, delays.every_s, now_s)
         is_calm |= ~np.isfinite(delays.newest_s)
-        due = self._written_delays.take(decided, segments.changes, delays.newest_s, is_calm, delays.path_ids, now_s)
+        # The end of a trouble has no packets yet; a page shows the first ones at once.
+        is_fresh = (segments.states != LONGER) & (now_s - segments.since_s < LEVEL_S)
+        due = self._written_delays.take(
+            decided, segments.changes, delays.newest_s, is_calm, is_fresh, delays.path_ids, now_s
+        )
         due = due[np.isfinite(delays.newest_s[due])]
         every = zip(due.tolist(), segments.segments(due), strict=True)
         return [

@@ -24,7 +24,7 @@ from monitor.present.followed_loss import ALL_SIZES, FollowedLoss
 from monitor.present.models import PathTrack
 from monitor.present.track import Signal, Track, newest_of
 from monitor.present.watched import WatchedPath
-from monitor.present.written import AWAY_S, Written, is_longer_than_shown
+from monitor.present.written import AWAY_S, LEVEL_S, Written, is_longer_than_shown
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -152,15 +152,18 @@ class LossTracks:
                     self._compared[row] = EXCLUDED
                 else:
                     decided[row] = Condition.AWAITED
-        changes = self._tell_by_size(decided)
-        is_calm = (decided < Condition.OWN_TESTS) & (segments.states == CLEAN) & ~segments.may_be_above
-        is_calm &= is_longer_than_shown(segments.since_s, self._every_s, now_s)
-        due = self._written.take(decided, changes, newest_s, is_calm, self._path_ids, now_s)
+        told = self._tell_by_size(decided)
+        changes = np.where(told == np.arange(len(told)), segments.changes, -1 - segments.changes[told])
+        is_clean, since_s = (segments.states == CLEAN)[told], segments.since_s[told]
+        is_calm = (decided < Condition.OWN_TESTS) & is_clean & ~segments.may_be_above[told]
+        is_calm &= is_longer_than_shown(since_s, self._every_s, now_s)
+        is_fresh = is_clean & (now_s - since_s < LEVEL_S)
+        due = self._written.take(decided, changes, newest_s, is_calm, is_fresh, self._path_ids, now_s)
         return [self._track(row, Condition(decided[row])) for row in due.tolist()]
 
     def _tell_by_size(self, decided: Codes) -> Ints:
-        """Let a size tell its path's loss where others exclude it; returns how often each track changed."""
-        is_bad, changes = decided >= Condition.SUSPECT, self._followed.segments.changes.copy()
+        """Let a size tell its path's loss where others exclude it; returns the row that tells each."""
+        is_bad, told = decided >= Condition.SUSPECT, np.arange(len(self.keys))
         in_trouble = self._own[self._is_part & is_bad].tolist() if self._sizes else []
         for whole in {*in_trouble, *self._teller}:
             rows, own = self._sizes[whole], decided[whole]
@@ -176,8 +179,8 @@ class LossTracks:
             if (teller := self._teller.get(whole)) is not None:
                 is_told = is_bad[teller] or self._followed.segments.states[teller] == CLEAN
                 decided[whole] = decided[teller] if is_told and own not in UNKNOWN else own
-                changes[whole] = -1 - changes[teller]  # never equal to its own
-        return changes
+                told[whole] = teller
+        return told
 
     def _end_by_size(self, whole: int) -> None:
         # Once all its packets show the end too, or a later loss, a path tells its loss by itself again.

@@ -51,13 +51,20 @@ class Written:
         self._was_calm = np.zeros(tracks, dtype=np.bool_)
 
     def take(
-        self, conditions: Codes, changes: Ints, newest_s: Floats, is_calm: Bools, spread: Ints, now_s: float
+        self,
+        conditions: Codes,
+        changes: Ints,
+        newest_s: Floats,
+        is_calm: Bools,
+        is_fresh: Bools,
+        spread: Ints,
+        now_s: float,
     ) -> Ints:
-        """Select and note the tracks to write now: changed ones, later those with newer bursts, calm ones spread by
-        `spread`."""
+        """Select and note the tracks to write now: changed ones, those with newer bursts if `is_fresh` or later, calm
+        ones spread by `spread`."""
         is_same = (conditions == self.conditions) & (changes == self.changes) & (is_calm == self._was_calm)
         is_same &= (newest_s == self.newest_s) | ~np.isin(conditions, UNKNOWN)  # told as of the newest burst
-        is_next = (now_s // LEVEL_S > self.at_s // LEVEL_S) & (newest_s > self.newest_s)
+        is_next = (newest_s > self.newest_s) & (is_fresh | (now_s // LEVEL_S > self.at_s // LEVEL_S))
         is_due = np.where(is_calm, now_s - self.at_s >= AWAY_S * (0.5 + spread % 32 / 64.0), is_next)
         rows = np.flatnonzero(~is_same | is_due)
         self.conditions[rows], self.changes[rows] = conditions[rows], changes[rows]

@@ -52,7 +52,8 @@ def _banner_marks(page: Mapping[str, Any], pair: Pair, truth: Truth, at: float) 
         read = read_clause(text.removeprefix("Being checked: "), at, {site for pair in truth.pairs for site in pair})
         if checked and read.kind in BAD | {Kind.OVER}:
             read = replace(read, pairs=frozenset({pair}))
-        yield statement_mark(read, truth, at, [pair])
+        # The title of an incident may be of a site: it is of all its paths.
+        yield statement_mark(read, truth, at, [pair] if checked else None)
 
 
 def _headline_loss(now: str) -> Interval | None:

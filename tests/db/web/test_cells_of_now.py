@@ -261,6 +261,20 @@ def test_a_loss_of_large_packets_is_in_their_cell_alone(get, paths):
     assert api_cell(get, paths[NAME], "?period=now&size=1000")["value"] == 1.0
 
 
+def test_a_cell_has_no_loss_as_soon_as_its_outage_has_ended(get, paths):
+    """Of the packets shown a third were lost; the newest burst is the first with replies, which ends the outage."""
+    for name, path in paths.items():
+        plant(path, -1800, 0, lambda s, name=name: 10 * (name == NAME and -210 <= s < -10))
+    roll_up_raw(NOW)
+    follow()
+
+    style, text, sentence = cell(get(), paths[NAME])
+
+    assert (style.split()[0], text) == ("none-lost", "✓0")
+    assert lacks(sentence, "no loss", "answers again since 12:29:5", "dead from 12:26:") == []
+    assert api_cell(get, paths[NAME])["value"] == 0.0
+
+
 def test_a_longer_rtt_is_that_of_now(get, paths):
     """The window of ten minutes has the RTT of before; large packets take 15 ms more."""
     for name, path in paths.items():

@@ -6,13 +6,14 @@ from monitor.present.conditions import Condition
 from monitor.present.written import AWAY_S, LEVEL_S, Written, is_longer_than_shown
 
 
-def written_at(condition, *, is_calm, until_s, changes_at_s=()):
+def written_at(condition, *, is_calm, until_s, changes_at_s=(), fresh_until_s=0.0):
     """The looks, one each ten seconds with a newer burst, at which a track is written."""
     written, looks = Written(1), []
     for now_s in np.arange(0.0, until_s, 10.0).tolist():
         changes = np.array([sum(at_s <= now_s for at_s in changes_at_s)])
         newest_s, calm = np.array([now_s - 5.0]), np.array([is_calm])
-        if len(written.take(np.array([condition], dtype=np.int8), changes, newest_s, calm, np.array([0]), now_s)):
+        code, fresh = np.array([condition], dtype=np.int8), np.array([now_s < fresh_until_s])
+        if len(written.take(code, changes, newest_s, calm, fresh, np.array([0]), now_s)):
             looks.append(now_s)
     return looks
 
@@ -21,6 +22,13 @@ def test_the_level_of_a_trouble_is_told_anew_once_a_minute():
     looks = written_at(Condition.BAD, is_calm=False, until_s=600.0)
 
     assert looks == np.arange(0.0, 600.0, LEVEL_S).tolist()
+
+
+def test_the_first_minute_after_an_end_is_told_burst_by_burst():
+    """The segment begins without packets: those of an outage count no more."""
+    looks = written_at(Condition.NORMAL, is_calm=False, until_s=200.0, fresh_until_s=60.0)
+
+    assert looks == [*np.arange(0.0, 70.0, 10.0).tolist(), 120.0, 180.0]
 
 
 def test_a_change_is_told_at_once_and_with_it_the_level():
