@@ -6,7 +6,7 @@ import re
 
 from tests.lab_truth.cells import wilson
 from tests.lab_truth.marks import Mark, Marked
-from tests.lab_truth.statement_marks import LOSS
+from tests.lab_truth.statement_marks import CYCLE_S, LOSS
 from tests.lab_truth.statements import PERCENT, Interval, read_percent
 from tests.lab_truth.truth import Pair, Phase, Truth
 
@@ -40,7 +40,9 @@ def loss_mark(
     begin = lasting if since is None or phase is Phase.ENDED else since
     low, high = truth.loss_range(pair, begin, at, packet_bytes)
     reason = f"{told}: true {low:.3g} to {high:.3g} of {packet_bytes} B"
-    usual, of_now = truth.loss_range(pair, -1.0, -1.0, packet_bytes)[1], truth.loss_range(pair, at, at, packet_bytes)
+    usual = truth.loss_range(pair, -1.0, -1.0, packet_bytes)[1]
+    # Of a path that flaps the newest packets may be from before an outage.
+    of_now = truth.loss_range(pair, at - 2.0 * CYCLE_S, at, packet_bytes)
     is_impaired = of_now[0] > usual and truth.is_impaired(pair, at)
     if phase is Phase.PROVED and is_impaired and figure.low == 0.0:
         return Marked(Mark.FALSE, reason)

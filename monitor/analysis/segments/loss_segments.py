@@ -200,7 +200,8 @@ class LossSegments:
         above = self.filter.above(np.nan_to_num(self.limits[rows], nan=1.0), rows, may_be_clean=True)
         self.may_be_above[rows] = above > OUTSIDE
         above = np.where(self.is_found[rows], above, np.minimum(above, 1.0 - clean))
-        self.is_above[rows] = np.where(self.is_above[rows], above >= TOLD_UNTIL, above >= TOLD_FROM)
+        is_told = self.is_above[rows] | ((states == CLEAN) & may_be_dead)
+        self.is_above[rows] = np.where(is_told, self.is_above[rows] & (above >= TOLD_UNTIL), above >= TOLD_FROM)
 
     def _are_outages(self, rows: Rows) -> Bools:
         """Whether the newest entirely lost bursts are an outage."""

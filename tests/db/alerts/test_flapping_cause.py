@@ -42,3 +42,14 @@ def test_one_outage_does_not_flap():
 
     assert told
     assert all(sentence.startswith("Interrupted between desy and ornl") for sentence in told), told
+
+
+@pytest.mark.parametrize("offset_s", [0.0, 3.0, 6.0])
+def test_no_begin_of_an_outage_is_told_as_a_loss(offset_s):
+    """An outage of 20 s each 40 s: the packets without a reply so far are those of an outage."""
+    faults = [Planted(between("desy", "ornl"), 40.0 * n + offset_s, 20.0, lost_ratio=1.0) for n in range(7)]
+    _, rows = plant(faults, 280.0, 3, **RULES)
+    titles = [incident.title for *_, lasting in look_at(rows, range(20, 280, 10)) for incident in lasting.values()]
+
+    assert titles
+    assert [title for title in titles if "loses" in title] == []
