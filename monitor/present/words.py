@@ -143,7 +143,8 @@ def _flaps(tracks: Sequence[Track], at: datetime | None) -> str:
     lasted_s = sorted(end_s - begin_s for begin_s, end_s in track.outages)
     begun_s = _first_outage_s(track)
     number, since = len(lasted_s) + is_dead, "" if begun_s is None else moment(begun_s, at)
-    about = f" of about {figures.duration(lasted_s[len(lasted_s) // 2])}" if lasted_s else ""
+    # To 10 s: with each outage the middle one differs by a second.
+    about = f" of about {figures.duration(round(lasted_s[len(lasted_s) // 2], -1))}" if lasted_s else ""
     return f"flaps: {number} outages{about} since {since}, {'dead' if is_dead else 'answers'} now"
 
 

@@ -113,7 +113,7 @@ def test_an_outage_after_a_loss_has_its_own_begin():
 
 def test_a_path_that_flaps_is_told_with_its_outages():
     begin_s = since(42, 26).at_s
-    outages = tuple((begin_s + 40.0 * number, begin_s + 40.0 * number + 20.0) for number in range(3))
+    outages = tuple((begin_s + 40.0 * number, begin_s + 40.0 * number + 22.0) for number in range(3))
     path = of_loss(Condition.FLAPS, lossy(DEAD, since(44, 26), 10, 10), outages=outages)
 
     assert (
