@@ -54,7 +54,7 @@ def test_each_path_has_the_highest_condition_of_its_tracks(mesh):
 def test_loss_and_onset_are_of_paths_in_trouble(mesh):
     scraped = scrape()
 
-    assert scraped[LOSS] == {mesh.slac_cern.pk: 0.05, mesh.slac_anl.pk: 1.0}
+    assert scraped[LOSS] == {mesh.slac_cern.pk: 0.1, mesh.slac_anl.pk: 1.0}
     assert scraped[ONSET] == {mesh.slac_cern.pk: AT_S + 60, mesh.slac_anl.pk: AT_S + 300}
 
 
@@ -75,7 +75,7 @@ def test_a_path_with_several_signals_has_a_sample(mesh):
     scraped = scrape()
 
     assert scraped[CONDITION] == {mesh.slac_cern.pk: 5, mesh.slac_anl.pk: 5, mesh.cern_slac.pk: 4}
-    assert scraped[LOSS] == {mesh.slac_cern.pk: 0.05, mesh.cern_slac.pk: 0.0}
+    assert scraped[LOSS] == {mesh.slac_cern.pk: 0.1, mesh.cern_slac.pk: 0.0}
     assert scraped[ONSET] == {mesh.slac_cern.pk: AT_S + 60, mesh.cern_slac.pk: AT_S + 900}
 
 

@@ -18,6 +18,7 @@ from monitor.mesh.document.service_levels import ServiceLevel
 from monitor.mesh.models import Test
 from monitor.overview.links.use import link_uses
 from monitor.reports.contents.sentences import _full_links
+from monitor.reports.numbers import Numbers
 from probes.contract import Outcome
 from probes.interface.spec import InterfaceRun
 from tests.db.mesh_of_three import NOW, batch, delivered, make_mesh
@@ -255,9 +256,9 @@ def test_the_report_names_links_that_fill_within_a_quarter(mesh, filling):
     use = {link.path_id: link for link in link_uses(None, {}, timezone.now())}
     path = SimpleNamespace(name="slac → anl", links=(use[filling],))
     steady = SimpleNamespace(name="slac → cern", links=(use[mesh.slac_cern.pk],))
-    sentence = _full_links(SimpleNamespace(paths=(path, steady), throughput_only=()), None)
+    sentence = _full_links(SimpleNamespace(paths=(path, steady), throughput_only=()), Numbers())
 
     assert sentence.figures["links"] == 1
     assert "slac → anl (eth0: full in about" in sentence.text
     assert "cern" not in sentence.text
-    assert _full_links(SimpleNamespace(paths=(steady,), throughput_only=()), None) is None
+    assert _full_links(SimpleNamespace(paths=(steady,), throughput_only=()), Numbers()) is None
