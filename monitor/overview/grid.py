@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from monitor.alerts.incidents import quiet
-from monitor.alerts.incidents.queries import lasting_incidents
+from monitor.alerts.incidents.queries import lasting_incidents, paths_in
 from monitor.alerts.models import Incident, QuietPeriod
 from monitor.archive.periods import cover
 from monitor.archive.queries import recent
@@ -363,16 +363,7 @@ def _planned_fields(
     in_maintenance: set[int],
     presents: Mapping[int, PresentPath],
 ) -> list[KnownFields]:
-    troubled = {
-        entry.path_id: incident.pk for incident in incidents for entry in incident.paths.all() if not entry.is_over
-    }
-    by_ends = {(f"{path.source.name} → {path.destination.name}", path.family): path.path_id for path in paths}
-    for incident in incidents:
-        # Round trips of a single path may show the loss of the other direction, which the incident names.
-        for family in {row.path.family for row in incident.paths.all()}:
-            named = by_ends.get((incident.toward, family))
-            if named is not None:
-                troubled.setdefault(named, incident.pk)
+    troubled = {path_id: incident.pk for path_id, incident in paths_in(incidents)}
     return [
         (
             *(path.path_id, path.source.name, path.destination.name, path.family),

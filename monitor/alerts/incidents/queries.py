@@ -66,9 +66,27 @@ def open_incidents() -> list[Incident]:
 def lasting_and_over(incidents: Iterable[Incident]) -> tuple[set[int], set[int]]:
     """The paths of incidents that go on, and of others."""
     paths: dict[bool, set[int]] = {True: set(), False: set()}
-    for incident in incidents:
-        paths[incident.over_since is None] |= {row.path_id for row in incident.paths.all() if not row.is_over}
+    for path_id, incident in paths_in(incidents):
+        paths[incident.over_since is None].add(path_id)
     return paths[True], paths[False] - paths[True]
+
+
+def paths_in(incidents: Iterable[Incident]) -> list[tuple[int, Incident]]:
+    """Each path of open incidents with its incident: a query if any names a direction."""
+    own = [(row.path_id, incident) for incident in incidents for row in incident.paths.all() if not row.is_over]
+    # Round trips of a single path may show the loss of the other direction, which the incident names.
+    named = {
+        (*incident.toward.split(" → "), row.path.family): incident
+        for incident in incidents
+        for row in incident.paths.all()
+        if " → " in incident.toward and not row.is_over
+    }
+    sources, destinations = {source for source, _, _ in named}, {destination for _, destination, _ in named}
+    rows = Path.objects.filter(
+        retired_at=None, source__site__name__in=sources, destination__site__name__in=destinations
+    ).values_list("source__site__name", "destination__site__name", "family", "pk")
+    others = [(path_id, named[tuple(ends)]) for *ends, path_id in rows if tuple(ends) in named] if named else []
+    return own + [(path_id, incident) for path_id, incident in others if path_id not in dict(own)]
 
 
 def paths_without_condition() -> set[int]:

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from monitor.alerts.incidents.queries import lasting_and_over, open_incidents
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.models import ReceivedBatch, RefusedResult
 from monitor.mesh.models import Group, Measurement, Mesh, Path, Site
@@ -109,6 +110,8 @@ def test_the_direction_that_loses_has_the_sign_too(page, paths):
 
     assert [cell(html, paths[ends])[0] for ends in (("slac", "cern"), ("cern", "slac"))] == ["loss-2 incident"] * 2
     assert "paths with open incidents" in html
+    # The sentence counts the same paths.
+    assert lasting_and_over(open_incidents()) == ({paths["slac", "cern"].pk, paths["cern", "slac"].pk}, set())
 
 
 def test_only_an_open_incident_has_a_sign(page, paths):
