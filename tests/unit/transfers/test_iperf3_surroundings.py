@@ -367,7 +367,8 @@ def test_counters_are_those_that_ss_shows(address, from_port):
         assert (row.sent_bytes, row.segment_bytes) == (50_000, int(shown["mss"]))
         assert (row.acknowledged_bytes, row.cwnd_segments) == (int(shown["bytes_acked"]), int(shown["cwnd"]))
         assert row.rtt_min_ms == pytest.approx(float(shown["minrtt"]))
-        assert row.age_s <= int(shown["lastrcv"]) / 1000
+        # It leaves out a time of less than a millisecond.
+        assert row.age_s <= int(shown.get("lastrcv", "0")) / 1000
 
 
 def test_a_kernel_without_all_counters_gives_none():
