@@ -15,9 +15,9 @@ from monitor.alerts.detect.rules.finding import Effect, RuleFinding, Trouble
 from monitor.alerts.detect.shares import Bools, Share, Shares
 from monitor.alerts.detect.silence import paths_without_newer_data
 from monitor.alerts.detect.snapshot import Key, Snapshot
-from monitor.alerts.incidents import queries
 from monitor.alerts.incidents.own_track import is_bad_now, is_normal_again
 from monitor.alerts.models import Incident
+from monitor.present.read import paths_without_condition
 
 # Incidents of an evaluation with packets since their onset read: a storm has thousands.
 MOST_INCIDENTS = 20
@@ -76,7 +76,7 @@ class OtherPaths:
 
     @cached_property
     def _without_condition(self) -> Bools:
-        return self._mask(queries.paths_without_condition() & self._snapshot.rows.keys())
+        return self._mask(paths_without_condition() & self._snapshot.rows.keys())
 
     @cached_property
     def _incidents(self) -> dict[Key, Incident]:

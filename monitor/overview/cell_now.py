@@ -17,7 +17,7 @@ from monitor.present.conditions import Condition
 from monitor.present.read import PresentPath
 from monitor.present.track import AnySegment, Signal, Track
 
-# What is known at the end of an outage, whose packets count no more.
+# At the end of an outage only its first reply is known: earlier packets count no more.
 FIRST_REPLY = LostPackets(1.0, 0.0)
 
 

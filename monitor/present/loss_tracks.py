@@ -71,7 +71,7 @@ class LossTracks:
         self._looked = np.full(len(self.keys), -1, dtype=np.int64)
         # Sums of parts since another of their path was lossy; EXCLUDED once they exclude its loss.
         self._compared: dict[int, Floats] = {}
-        # The sizes of each path, and the one that tells the loss of its path, by row.
+        # By row of a path: the rows of its sizes, and of the size whose loss is the path's.
         self._sizes: dict[int, list[int]] = defaultdict(list)
         for row in [] if way else np.flatnonzero(self._is_part).tolist():
             self._sizes[int(self._own[row])].append(row)
@@ -188,11 +188,14 @@ class LossTracks:
         if segments.states[teller] != CLEAN:
             return
         if segments.states[whole] == CLEAN:
-            *earlier, newest = of_size(segments.segments(teller), self.keys[teller][1])
+            *earlier, newest = self._told_by(teller)
             segments.retell(whole, earlier, newest.since)
             del self._teller[whole]
         elif segments.since_s[whole] > segments.since_s[teller]:
             del self._teller[whole]
+
+    def _told_by(self, teller: int) -> tuple[LossSegment, ...]:
+        return of_size(self._followed.segments.segments(teller), self.keys[teller][1])
 
     def look_back(self, now: datetime) -> None:
         """Date new losses exactly, by bursts of both paths between two hosts, or of a way: at most one query."""
@@ -301,7 +304,7 @@ class LossTracks:
         path_id, size = self.keys[row]
         newest_s, segments = float(self._followed.newest_s[row]), self._followed.segments
         teller = self._teller.get(row, row)
-        told = segments.segments(teller) if teller == row else of_size(segments.segments(teller), self.keys[teller][1])
+        told = segments.segments(row) if teller == row else self._told_by(teller)
         may_be_above = condition == Condition.NORMAL and segments.may_be_above[teller]
         return Track(
             path_id,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import connection
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, Max, OuterRef
 
 from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.analysis.segments.segment import Moment
@@ -92,6 +92,12 @@ def suspected_losses() -> set[int]:
     """The paths with a loss in trouble: a query."""
     rows = PathTrack.objects.filter(signal=Signal.LOSS, condition__range=TROUBLE)
     return set(rows.values_list("path_id", flat=True))
+
+
+def paths_without_condition() -> set[int]:
+    """The paths with too few packets, or without newer results that count: a query."""
+    worst = PathTrack.objects.values_list("path_id").annotate(worst=Max("condition")).order_by()
+    return {path_id for path_id, _ in worst.filter(worst__range=(Condition.AWAITED, Condition.OVERDUE))}
 
 
 def path_names(source: str | None = None, *, most: int) -> list[tuple[str, str, str, str, int]]:

@@ -89,7 +89,7 @@ def suggestion(word: str, candidates: Iterable[str], otherwise: str = "") -> str
 
 
 def closest_match(word: str, candidates: Iterable[str]) -> str:
-    """The candidate that is closest to `word`, in any case; empty if none is close."""
+    """The closest candidate to `word`, ignoring case; empty if none is close."""
     folded = {candidate.casefold(): candidate for candidate in sorted(candidates)}
     close = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)
     return folded[close[0]] if close else ""

@@ -8,14 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from tests.lab_truth.cells import LEAST_MS, SHARE_OF_POINT
-from tests.lab_truth.hovers import AS_OF
+from tests.lab_truth.hovers import AS_OF, SHOWN_S
 from tests.lab_truth.loss_figures import loss_mark, read_loss
 from tests.lab_truth.marks import Mark, Marked
 from tests.lab_truth.statement_marks import statement_mark
 from tests.lab_truth.statements import BAD, SINCE, Interval, Kind, moment, read_clause
 from tests.lab_truth.truth import ACTIVE, DELAYS, Pair, Phase, Truth
 
-WINDOW_S = 600.0
 LOSS_FIGURE = re.compile(r"\bloss (?P<loss>.*?)(?:, median RTT|$)|\b(?P<silent>no reply since|all lost)\b")
 RTT_FIGURE = re.compile(r"\bmedian RTT (?P<ms>\d[\d.,]*) ms")
 OF_SIZE = re.compile(r"^loss(?:, (?P<size>[\d,]+) B)?$")
@@ -78,7 +77,7 @@ def _rtt_marks(now: str, pair: Pair, truth: Truth, at: float) -> Iterator[Marked
         return
     value, phase = float(found["ms"].replace(",", "")), truth.phase(pair, at, DELAYS)
     within = max(LEAST_MS, SHARE_OF_POINT[Kind.RTT] * value)
-    since = truth.level_since(pair, at, DELAYS) if phase is Phase.PROVED else at - WINDOW_S
+    since = truth.level_since(pair, at, DELAYS) if phase is Phase.PROVED else at - SHOWN_S
     low, high = truth.rtt_range(pair, since, at)
     if not Interval(value - within, value + within).meets(low, high):
         yield Marked(Mark.LATE if phase is Phase.ENDED else Mark.UNCLEAR, f"{now}: true {low:.4g} to {high:.4g} ms")

@@ -106,7 +106,7 @@ class Shares:
     def others(
         self, path_ids: Collection[int], unclear: Bools | None = None, overdue: Bools | None = None
     ) -> list[Share]:
-        """The shares of all other paths, of those at common sites even if there is none; empty if none is measured."""
+        """The shares of the other paths at common sites and elsewhere; empty if no other path is measured."""
         own = self._rows_of(path_ids)
         if not own:
             return []
@@ -130,8 +130,8 @@ class Shares:
                 other = "other " if (is_here & self._known)[own].any() else ""
                 shares.append(share(f"{other}paths {way} {self._sites[site]}", beside & is_here))
                 elsewhere = elsewhere & ~is_here
-        shares.append(share(ELSEWHERE if common else "other paths", elsewhere))
-        return [share for share in shares if share.known or share.where not in (ELSEWHERE, "other paths")]
+        rest = share(ELSEWHERE if common else "other paths", elsewhere)
+        return [*shares, rest] if rest.known else shares
 
     def _rows_of(self, path_ids: Iterable[int]) -> list[int]:
         return [self._rows[path_id] for path_id in path_ids if path_id in self._rows]

@@ -66,7 +66,7 @@ def since(incident: Incident) -> datetime:
 
 
 def over_words(number: int, over: int) -> str:
-    """`, 1 of them over`, `, both over` after a number of open incidents; empty if none is over."""
+    """Words after a count of open incidents: `, 1 of them over`, `, both over`; empty if none is."""
     if not over:
         return ""
     if over < number:

@@ -27,8 +27,6 @@ from django.db.models.functions import Coalesce, Greatest
 
 from monitor.alerts.models import UNTOLD, HistoryEvent, Incident, IncidentPath, IncidentTurn
 from monitor.mesh.models import Path
-from monitor.present.conditions import Condition
-from monitor.present.models import PathTrack
 
 SHORTEST_REFRESH = timedelta(minutes=2)
 # Evidence of an open incident is renewed when its age has doubled, and at least as often as this.
@@ -81,18 +79,13 @@ def paths_in(incidents: Iterable[Incident]) -> list[tuple[int, Incident]]:
         for row in incident.paths.all()
         if " → " in incident.toward and not row.is_over
     }
-    sources, destinations = {source for source, _, _ in named}, {destination for _, destination, _ in named}
-    rows = Path.objects.filter(
-        retired_at=None, source__site__name__in=sources, destination__site__name__in=destinations
-    ).values_list("source__site__name", "destination__site__name", "family", "pk")
-    others = [(path_id, named[tuple(ends)]) for *ends, path_id in rows if tuple(ends) in named] if named else []
-    return own + [(path_id, incident) for path_id, incident in others if path_id not in dict(own)]
-
-
-def paths_without_condition() -> set[int]:
-    """The paths with too few packets, or without newer results that count."""
-    worst = PathTrack.objects.values_list("path_id").annotate(worst=Max("condition")).order_by()
-    return {path_id for path_id, _ in worst.filter(worst__range=(Condition.AWAITED, Condition.OVERDUE))}
+    if not named:
+        return own
+    ends, own_ids = ("source__site__name", "destination__site__name"), {path_id for path_id, _ in own}
+    sources, destinations, _ = map(set, zip(*named, strict=True))
+    rows = Path.objects.filter(retired_at=None, **{f"{ends[0]}__in": sources, f"{ends[1]}__in": destinations})
+    others = [(path_id, named.get(tuple(key))) for path_id, *key in rows.values_list("pk", *ends, "family")]
+    return own + [(path_id, of) for path_id, of in others if of is not None and path_id not in own_ids]
 
 
 def lasting_incidents() -> list[Incident]:

@@ -46,7 +46,7 @@ def test_a_calm_track_is_written_within_the_time_after_which_a_process_begins_an
 
 
 def test_an_overdue_track_is_written_with_each_newer_burst():
-    """It is told as of its newest burst: late ones arrive while it is overdue."""
+    """Pages name the time of its newest burst, and late bursts arrive while it is overdue."""
     assert written_at(Condition.OVERDUE, is_calm=False, until_s=60.0) == np.arange(0.0, 60.0, 10.0).tolist()
 
 

@@ -171,10 +171,10 @@ def has_incident(grid: Grid, path: PathFigures) -> bool:
 
 def is_over(grid: Grid, path: PathFigures) -> bool:
     """Whether a path is normal again after a recent trouble."""
-    present, since = path.present, grid.until - NOW_LENGTH
+    present, since = path.present, grid.since if grid.is_now else grid.until - NOW_LENGTH
     if present is None or present.condition not in CALM:
         return False
-    return any(end_of(track, min(since, grid.since) if grid.is_now else since) is not None for track in present.tracks)
+    return any(end_of(track, since) is not None for track in present.tracks)
 
 
 def cell_text(grid: Grid, path: PathFigures) -> str:
@@ -222,7 +222,7 @@ def _loss(grid: Grid, path: PathFigures) -> str:
 
 def _interval(grid: Grid, path: PathFigures) -> str:
     track = grid.track_of(path)
-    # After an end few packets exclude little; the end is told.
+    # Just after an end the interval is wide; the cell tells the end instead.
     if track is None or track.interval is None or grid.ended_at(path) is not None:
         return ""
     return figures.percent_interval(*track.interval)
@@ -235,14 +235,11 @@ def _now(grid: Grid, path: PathFigures) -> LossSegment | None:
 
 def sentence(grid: Grid, path: PathFigures) -> str:
     """A cell in words: its present, the counts of the time shown, and STAMP's directions."""
+    incident = "incident over, waiting to close" if is_over(grid, path) else "incident open"
     tags = [
         *(["IPv6"] if path.family == 6 else []),
         *([] if path.measured_by is None else [f"by {path.measured_by}"]),
-        *(
-            []
-            if path.incident_id is None
-            else ["incident over, waiting to close" if is_over(grid, path) else "incident open"]
-        ),
+        *([] if path.incident_id is None else [incident]),
         *(["in maintenance"] if _is_set_aside(grid, path) else []),
     ]
     on_demand = [] if path.tests_on_demand is None else [not_counted(path.tests_on_demand)]

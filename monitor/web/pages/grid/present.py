@@ -77,27 +77,18 @@ def _rows(path_now: PathNow, loss: PathFigures, rtt: PathFigures) -> list[Presen
 
 def _losses(path_now: PathNow) -> list[PresentRow]:
     """The loss of all packets and of each size; now only of sizes that differ."""
-    of_path = None if path_now.present is None else path_now.present.track(Signal.LOSS)
-    of_hour, is_by_size = path_now.of_hour, of_path is not None and of_path.packet_bytes_lost > 0
-    sent, received = (sum(getattr(of, name) for of in of_hour) for name in ("sent", "received"))
-    rows = (
-        []
-        if is_by_size or not of_hour
-        else [PresentRow("loss", _loss_now(path_now, of_path), figures.loss_evidence(sent, received))]
-    )
-    if len(of_hour) > 1:
-        tracks = [
-            path_now.present.track(Signal.LOSS, of.packet_bytes) if is_by_size and path_now.present else None
-            for of in of_hour
-        ]
-        rows += [
-            PresentRow(
-                f"loss, {figures.count(of.packet_bytes)} B",
-                "" if track is None else _loss_now(path_now, track),
-                figures.loss_evidence(of.sent, of.received),
-            )
-            for of, track in zip(of_hour, tracks, strict=True)
-        ]
+    present, of_hour = path_now.present, path_now.of_hour
+    of_path = None if present is None else present.track(Signal.LOSS)
+    is_by_size = of_path is not None and of_path.packet_bytes_lost > 0
+    rows = []
+    if of_hour and not is_by_size:
+        sent, received = sum(of.sent for of in of_hour), sum(of.received for of in of_hour)
+        rows.append(PresentRow("loss", _loss_now(path_now, of_path), figures.loss_evidence(sent, received)))
+    for of in of_hour if len(of_hour) > 1 else ():
+        own = present.track(Signal.LOSS, of.packet_bytes) if is_by_size and present is not None else None
+        now = "" if own is None else _loss_now(path_now, own)
+        name = f"loss, {figures.count(of.packet_bytes)} B"
+        rows.append(PresentRow(name, now, figures.loss_evidence(of.sent, of.received)))
     return rows
 
 
