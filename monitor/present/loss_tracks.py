@@ -15,7 +15,7 @@ from monitor.analysis.segments.chain_sums import LOST_AFTER_LOST, LOST_AFTER_REC
 from monitor.analysis.segments.loss_filter import lost_of_stretch
 from monitor.analysis.segments.loss_onset import onset_of_loss
 from monitor.analysis.segments.loss_segments import LossSegment
-from monitor.analysis.segments.segment import Moment
+from monitor.analysis.segments.segment import TOLD_UNTIL, Moment
 from monitor.analysis.segments.stretches import CLEAN, DEAD, LOSSY
 from monitor.archive.queries.present.lost_order import COUNTS, LostOrder, lost_one_way, lost_order
 from monitor.present.conditions import UNKNOWN, Codes, Condition, TrackFacts, conditions, flaps_within_s
@@ -36,7 +36,7 @@ LONG = timedelta(hours=6)
 EXCLUDED = np.zeros(0)
 # Onsets looked back upon at once, each 15 to 150 ms; others keep the filter's until the next.
 LOOKED_BACK = 20
-# Probability from which a loss is more than usual.
+# Probability from which a loss is more than usual, down to TOLD_UNTIL.
 UNUSUAL = 0.9
 
 
@@ -67,6 +67,7 @@ class LossTracks:
         self._every_s = np.array([path.pings.every_s for path in of_tracks])
         self._started_s = np.array([path.started_s for path in of_tracks])
         self._written, self._undated = Written(len(self.keys)), set[int]()
+        self._is_unusual = np.zeros(len(self.keys), dtype=np.bool_)
         # How often a track had changed when its onset was last looked for.
         self._looked = np.full(len(self.keys), -1, dtype=np.int64)
         # Sums of parts since another of their path was lossy; EXCLUDED once they exclude its loss.
@@ -99,6 +100,8 @@ class LossTracks:
         normal = {(row.path_id, row.packet_bytes) for row in stored if row.condition == Condition.NORMAL}
         self._compared = {row: EXCLUDED for row, key in enumerate(self.keys) if key in normal}
         rows = self._followed.tracks
+        suspect = {(row.path_id, row.packet_bytes) for row in stored if row.condition == Condition.SUSPECT}
+        self._is_unusual[[rows[key] for key in suspect & rows.keys()]] = True
         told = {(row.path_id, row.track.packet_bytes_lost) for row in stored if not row.packet_bytes and not self.way}
         self._teller = {rows[key[0], ALL_SIZES]: rows[key] for key in told & rows.keys() if key[1]}
 
@@ -283,7 +286,9 @@ class LossTracks:
             outages[row] = sum(now_s - end_s <= within_s for _, end_s in ended)
         lossy = np.flatnonzero(segments.states == LOSSY)
         usual = [limits.usual.get(self.keys[row][0], 0.0) for row in lossy.tolist()]
-        is_unusual[lossy] = segments.filter.above(np.array(usual), lossy) >= UNUSUAL
+        least = np.where(self._is_unusual[lossy], TOLD_UNTIL, UNUSUAL)
+        is_unusual[lossy] = segments.filter.above(np.array(usual), lossy) >= least
+        self._is_unusual = is_unusual
         return TrackFacts(
             every_s=self._every_s,
             started_s=self._started_s,

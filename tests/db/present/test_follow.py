@@ -178,6 +178,20 @@ def test_bursts_that_arrive_in_batches_give_the_same_tracks(late):
     assert track.newest_s == (HOUR + timedelta(minutes=10)).timestamp()
 
 
+@pytest.mark.parametrize("begins_anew", [False, True])
+def test_a_suspected_loss_is_suspected_until_its_packets_speak_against_it(begins_anew):
+    mesh, follower, seen = pinged_mesh(), Follower(), []
+    usual = TrackLimits({mesh.slac_cern.pk: 0.3}, {mesh.slac_cern.pk: 0.05})
+    deliver(mesh, 1, range(8), (20.0,) * 10, 1)
+    for minute, lost in enumerate((3, 2, 2, 1, 0, 1, 0, 1, 0, 0), start=8):  # 90% at one look and 87% at the next
+        deliver(mesh, 10 * minute, [minute], (20.0,) * (10 - lost) + (None,) * lost, minute - 6)
+        follower = Follower() if begins_anew and minute == 12 else follower
+        follower.follow(HOUR + timedelta(minutes=minute, seconds=30), usual)
+        seen.append(PathTrack.objects.get(path=mesh.slac_cern, signal=Signal.LOSS, packet_bytes=0).condition)
+
+    assert seen == [Condition.NORMAL] * 2 + [Condition.SUSPECT] * 8
+
+
 def test_a_longer_rtt_is_told_and_over():
     paths, rows = plant([Planted(between("cern", "slac"), 0.0, 300.0, delay_ms=60.0)], 700.0)
     rules = scope_now()
