@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from itertools import chain
 
 import numpy as np
 
@@ -61,11 +62,9 @@ class Follower:
         for tracks, of in zip(self._losses, decided, strict=True):
             parts[bool(tracks.way)] |= tracks.lost_parts(of)
         lossy = [
-            track
-            for tracks, of in zip(self._losses, decided, strict=True)
-            for track in tracks.changed(now, of, parts[bool(tracks.way)])
+            tracks.changed(now, of, parts[bool(tracks.way)]) for tracks, of in zip(self._losses, decided, strict=True)
         ]
-        write([*lossy, *self._rtts(now)])
+        write(chain(*lossy, self._rtts(now)))
         _write_found(limits.found)
 
     def _set_hourly(self, hour: datetime) -> None:

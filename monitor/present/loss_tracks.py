@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -24,7 +24,7 @@ from monitor.present.followed_loss import ALL_SIZES, FollowedLoss
 from monitor.present.models import PathTrack
 from monitor.present.track import Signal, Track, newest_of
 from monitor.present.watched import WatchedPath
-from monitor.present.written import AWAY_S, LEVEL_S, Written, is_longer_than_shown
+from monitor.present.written import AWAY_S, LEVEL_S, MOST_AT_ONCE, Written, is_longer_than_shown
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -96,7 +96,9 @@ class LossTracks:
         }  # fmt: skip
         just_after_s = 1e-4  # stored times are rounded to microseconds
         since_s = [newest_s[key] + just_after_s if key in newest_s else anew_s[key] for key in path_ids]
-        self._followed.follow(self._bursts(path_ids, since_s, now), at_once=True)
+        for first in range(0, len(path_ids), MOST_AT_ONCE):
+            of = slice(first, first + MOST_AT_ONCE)
+            self._followed.follow(self._bursts(path_ids[of], since_s[of], now), at_once=True)
         normal = {(row.path_id, row.packet_bytes) for row in stored if row.condition == Condition.NORMAL}
         self._compared = {row: EXCLUDED for row, key in enumerate(self.keys) if key in normal}
         rows = self._followed.tracks
@@ -138,7 +140,7 @@ class LossTracks:
             lost[path_id] = min(own, lost.get(path_id, own), key=lambda of: of.interval)
         return lost
 
-    def changed(self, now: datetime, decided: Codes, lost: Mapping[int, LostPackets]) -> list[Track]:
+    def changed(self, now: datetime, decided: Codes, lost: Mapping[int, LostPackets]) -> Iterator[Track]:
         """The tracks to write now. Other parts of a path in `lost` are normal once packets since then exclude that
         loss."""
         segments, newest_s, now_s = self._followed.segments, self._followed.newest_s, now.timestamp()
@@ -162,7 +164,7 @@ class LossTracks:
         is_calm &= is_longer_than_shown(since_s, self._every_s, now_s)
         is_fresh = is_clean & (now_s - since_s < LEVEL_S)
         due = self._written.take(decided, changes, newest_s, is_calm, is_fresh, self._path_ids, now_s)
-        return [self._track(row, Condition(decided[row])) for row in due.tolist()]
+        return (self._track(row, Condition(decided[row])) for row in due.tolist())
 
     def _tell_by_size(self, decided: Codes) -> Ints:
         """Let a size tell its path's loss where others exclude it; returns the row that tells each."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import islice
 
 import msgspec
 import numpy as np
@@ -37,7 +38,7 @@ Bools = NDArray[np.bool_]
 AWAY_S = 300.0
 # Each burst changes the level of a track, which is stored once in this time.
 LEVEL_S = 60.0
-# Rows of a statement: at the start of a process all tracks are written.
+# Paths read, and tracks written, by a statement: at the start of a process, all of them.
 MOST_AT_ONCE = 1000
 
 
@@ -79,16 +80,15 @@ def is_longer_than_shown(since_s: Floats, every_s: Floats, now_s: float) -> Bool
 
 def write(tracks: Iterable[Track]) -> None:
     """Store tracks by columns; through the model it takes four times as long."""
-    rows = [
+    rows = (
         (of.path_id, int(of.signal), of.way, of.packet_bytes, int(of.condition),
          of.newest_s if math.isfinite(of.newest_s) else None, _json(segments_as_json(of.segments)), _json(of.outages),
          None if of.interval is None else _json(of.interval))
         for of in tracks
-    ]  # fmt: skip
+    )  # fmt: skip
     with connection.cursor() as cursor:
-        for first in range(0, len(rows), MOST_AT_ONCE):
-            columns = zip(*rows[first : first + MOST_AT_ONCE], strict=True)
-            cursor.execute(_WRITE, [list(column) for column in columns])
+        while at_once := list(islice(rows, MOST_AT_ONCE)):
+            cursor.execute(_WRITE, [list(column) for column in zip(*at_once, strict=True)])
 
 
 def _json(value: object) -> str:
