@@ -48,11 +48,10 @@ def personal(request: HttpRequest) -> dict[str, Any]:
 
 def set_cookies(response: HttpResponse, chosen: Preferences) -> None:
     for name, value in ((THEME_COOKIE, chosen.theme.value), (ZONE_COOKIE, chosen.time_zone)):
-        response.set_cookie(
-            name,
-            value,
-            max_age=COOKIE_AGE_S,
-            secure=settings.SESSION_COOKIE_SECURE,
-            httponly=True,
-            samesite="Lax",
-        )
+        set_cookie(response, name, value)
+
+
+def set_cookie(response: HttpResponse, name: str, value: str) -> None:
+    response.set_cookie(
+        name, value, max_age=COOKIE_AGE_S, secure=settings.SESSION_COOKIE_SECURE, httponly=True, samesite="Lax"
+    )

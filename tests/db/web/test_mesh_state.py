@@ -199,8 +199,6 @@ def test_incidents_that_are_over_are_drawn_calm_and_counted_apart(client, clock,
     status_view.forget()
 
     red, mark = ("count-incident", "trouble") if goes_on else ("", "calm")
-    on_grid = "4 paths with open incidents, 2 of them over" if goes_on else "2 paths with open incidents, both over"
-    assert style_of(client, "/", on_grid) == (red or "count-over")
     on_list = "2 unacknowledged, 1 of them over" if goes_on else "1 unacknowledged, over"
     assert style_of(client, "/incidents/", on_list) == red
     on_status = "2 open incidents, 1 of them over" if goes_on else "1 open incident, over: no"

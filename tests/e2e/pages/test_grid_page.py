@@ -53,6 +53,32 @@ def test_compact_cells_refresh_and_keep_the_focus(browser, served, paths):
     assert page.said == []
 
 
+@pytest.mark.parametrize("screen", ["desktop", "dark", "phone"])
+def test_the_view_opens_keeps_what_is_chosen_and_closes(browser, served, paths, screen):
+    page = open_page(browser, served, screen)
+    if screen == "phone":
+        page.click("#fold-choices summary")
+    page.click("#legend summary")
+    shot(page, f"grid-legend-{screen}")
+    page.click("#view summary")
+    assert page.locator("#legend").get_attribute("open") is None, "one menu is open at a time"
+    refreshed(page)
+    shot(page, f"grid-view-{screen}")
+    wrong = wrong_for_readers(page)
+    page.locator("#view a", has_text="problems").click()
+    page.goto(served)
+
+    assert page.url.endswith("/?paths=problems")
+    if screen == "phone":
+        page.click("#fold-choices summary")
+    assert page.locator("#view summary").inner_text() == "View: problems"
+    page.click("#view summary")
+    page.keyboard.press("Escape")
+    assert page.locator("#view").get_attribute("open") is None
+    assert wrong == []
+    assert page.said == []
+
+
 @pytest.mark.parametrize("screen", ["desktop", "dark"])
 def test_a_drawn_grid_tells_its_cells_and_opens_a_path(browser, served, paths, monkeypatch, screen):
     monkeypatch.setattr(contents, "DRAWN_FROM_CELLS", 1000)

@@ -1,16 +1,14 @@
-"""Words around grid and map: legend, counts, period."""
+"""Words around grid and map: legend, period."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from monitor.alerts.evidence.words import over_words
-from monitor.alerts.incidents.queries import lasting_and_over
 from monitor.analysis import figures
 from monitor.archive.queries.metrics import Metric
 from monitor.overview.grid import NOW_LENGTH, Grid, GridPeriod
 from monitor.overview.measures import MetricFormat
-from monitor.overview.path_figures import FigureState
 from monitor.web.pages.grid.cells import (
     BOUND_STYLE,
     CHECK_SIGN,
@@ -23,6 +21,9 @@ from monitor.web.pages.grid.cells import (
     STALE_SIGN,
     STALE_STYLE,
     TOO_FEW,
+    cell_style,
+    cell_text,
+    signs,
 )
 
 COLOURS_OF_LOSS = "Colours: the number in trouble, else the loss that is proven, its lower 95% bound:"
@@ -40,14 +41,12 @@ class LegendEntry:
     meaning: str
 
 
+# Entries with these are those of a sign or a text, not of a style.
+SAMPLES = {
+    *(INCIDENT_SIGN, CHECK_SIGN, FLAPS_SIGN, ENDED_SIGN, TOO_FEW, STALE_SIGN, OWN_TEST_SIGN, OUTAGE_SIGN),
+    MAINTENANCE_SIGN,
+}
 CHECKED = LegendEntry("check", CHECK_SIGN, "in trouble, being checked: no incident open so far")
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    style: str
-    number: int
-    meaning: str
 
 
 def period_words(grid: Grid) -> str:
@@ -110,22 +109,10 @@ def _outage_entries(grid: Grid) -> list[LegendEntry]:
     return [LegendEntry("outage", OUTAGE_SIGN, "100% loss for a time: at least one burst without any reply")]
 
 
-def counts(grid: Grid) -> list[Count]:
-    """States without a path are left out."""
-    states = [path.state for path in grid.figures]
-    troubled = [path.path_id for path in grid.figures if path.incident_id is not None]
-    over = len(lasting_and_over(grid.open_incidents)[1].intersection(troubled))
-    with_incidents = "path with open incidents" if len(troubled) == 1 else "paths with open incidents"
-    entries = [
-        Count("paths", len(states), "path" if len(states) == 1 else "paths"),
-        Count("total-loss", states.count(FigureState.TOTAL_LOSS), "all lost"),
-        Count("not-measured", states.count(FigureState.NOT_MEASURED), "not measured"),
-        Count("no-data", states.count(FigureState.NO_DATA), "without data"),
-        Count(
-            "incident" if len(troubled) > over else "over",
-            len(troubled),
-            f"{with_incidents}{over_words(len(troubled), over)}",
-        ),
-        Count("maintenance", sum(path.in_maintenance for path in grid.figures), "in maintenance"),
-    ]
-    return [entries[0], *(count for count in entries[1:] if count.number > 0)]
+def shown_entries(entries: Sequence[LegendEntry], grid: Grid, measure: MetricFormat) -> list[LegendEntry]:
+    """The entries that a cell of the grid has, and the sentences."""
+    seen, styles = set[str](), {""}
+    for path in grid.figures:
+        seen.update([cell_text(grid, path)], (sign for _, sign in signs(grid, path)))
+        styles.add(cell_style(grid, measure, path))
+    return [entry for entry in entries if (entry.sample in seen if entry.sample in SAMPLES else entry.style in styles)]

@@ -1,18 +1,19 @@
 "use strict";
-/* The header of every page. The menu "More" is a <details>, which opens and closes without a script; here Escape closes
-   it and gives the focus back, and so does a click or the focus elsewhere. */
+/* Menus are <details>, which open and close without a script; here Escape closes one and gives the focus back, and so does
+   a click or the focus elsewhere. */
 (() => {
-  const more = document.getElementById("more");
-  if (more === null) return;
+  const open = () => document.querySelectorAll("details:is(.more, .menu)[open]");
 
-  more.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || !more.open) return;
-    more.open = false;
-    more.querySelector("summary").focus();
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    for (const menu of open()) {
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    }
   });
   for (const kind of ["pointerdown", "focusin"]) {
     document.addEventListener(kind, (event) => {
-      if (more.open && !more.contains(event.target)) more.open = false;
+      for (const menu of open()) if (!menu.contains(event.target)) menu.open = false;
     });
   }
 })();
