@@ -3,10 +3,11 @@ without scripts and on paper, one screen, and what a screen reader gets."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.utils import timezone
+from playwright.sync_api import expect
 
 from monitor.archive.models import Burst, StoredInventory
 from monitor.archive.rollup.recompute import roll_up
@@ -141,6 +142,25 @@ def test_charts_are_as_wide_as_the_paper_while_printing(browser, served, path):
     page.wait_for_function(f"{width} === {before}")
 
     assert before > A4_PX
+    assert page.said == []
+
+
+def test_the_figures_are_of_the_step_under_the_pointer(browser, served, path):
+    page = open_page(browser, f"{served}/paths/{path.pk}/?period=hour")
+    page.wait_for_function(DRAWN)
+    loss = page.locator("#figures dt:text-is('loss') + dd")
+    of_period = page.locator("#figures").inner_text()
+    box = page.locator("[data-chart=rtt-spec] canvas").bounding_box()
+
+    page.mouse.move(box["x"] + 0.93 * box["width"], box["y"] + 0.3 * box["height"])  # in the incident: 2 of 10 lost
+    expect(loss).to_have_text("20%")
+    of_step = page.locator("#figures [data-step=t]").inner_text()
+    page.mouse.move(0, 0)
+    expect(loss).not_to_have_text("20%")
+
+    at = datetime.strptime(of_step, "%Y-%m-%d %H:%M").replace(tzinfo=UTC)
+    assert timedelta() < timezone.now() - at < 12 * MINUTE
+    assert page.locator("#figures").inner_text() == of_period
     assert page.said == []
 
 

@@ -116,6 +116,32 @@
     });
   }
 
+  /* The figures beside a chart, [data-steps-of], are of the step under the pointer, without one of the period. */
+  function follow(element, view) {
+    const locale = view.locale();
+    const textOf = {
+      t: (row) => locale.utcFormat("%Y-%m-%d %H:%M")(new Date(row.t)),
+      loss: (row) => row.loss.split(": ").at(-1),
+      median: (row) => `${locale.format(".4~g")(row.median)} ms`,
+      p95: (row) => `${locale.format(".4~g")(row.p95)} ms`,
+      test: (row) => view.data("tests").filter(({ t, ok }) => ok && t <= row.t2).at(-1)?.text.split(": ").at(-1) ?? "–",
+    };
+    let shown = null;
+    const show = (row) => {
+      if (row === shown) return;
+      shown = row;
+      const figures = document.querySelector(`[data-steps-of="${element.dataset.chart}"]`);
+      figures?.classList.toggle("of-step", row !== null);
+      for (const one of figures?.querySelectorAll("[data-step]") ?? []) {
+        const text = one.querySelector("dd") ?? one;
+        text.dataset.rest ??= text.textContent;
+        text.textContent = row === null ? text.dataset.rest : textOf[one.dataset.step](row);
+      }
+    };
+    view.addEventListener("mousemove", (_, item) => { show(item?.datum?.median === undefined ? null : item.datum); });
+    view.addEventListener("mouseout", () => { show(null); });
+  }
+
   let loading = null;
 
   function loadBundle() {
@@ -195,6 +221,7 @@
       element.classList.remove("failed");
       element.classList.toggle("drawn-dark", isDark());
       if ("zoom" in element.dataset) zoomable(element, view, offset);
+      if (document.querySelector(`[data-steps-of="${element.dataset.chart}"]`) !== null) follow(element, view);
     } catch (error) {
       place.className = "reason";
       element.classList.add("failed");
