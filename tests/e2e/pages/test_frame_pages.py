@@ -36,6 +36,28 @@ def test_the_keyboard_opens_and_closes_more(browser, served, paths):
     assert menu.get_attribute("open") is None, "a click elsewhere closes it"
 
 
+def test_a_letter_opens_its_page_and_a_question_mark_lists_them(browser, served, paths):
+    page = open_page(browser, served)
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keys")
+    assert keys.locator("p").all_inner_texts() == [
+        *("g Grid", "i Incidents", "s Sites", "t Throughput", "m Map", "r Reports", "/ Search", "? Keys")
+    ]
+    shot(page, "keys-desktop")
+    wrong = wrong_for_readers(page)
+    page.keyboard.press("Escape")
+    page.locator("#search input").fill("")
+    page.keyboard.type("i")
+    assert page.locator("#search input").input_value() == "i", "a letter is typed where one writes"
+    page.locator("h1").first.evaluate("() => document.activeElement.blur()")
+    page.keyboard.press("i")
+    page.wait_for_url("**/incidents/")
+
+    assert keys.count() == 0
+    assert wrong == []
+    assert page.said == []
+
+
 def test_the_theme_is_the_chosen_and_not_the_systems(browser, served, paths):
     page = open_page(browser, f"{served}/settings/", "dark")
     of_system = page.evaluate(GROUND)

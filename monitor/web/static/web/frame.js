@@ -17,3 +17,35 @@
     });
   }
 })();
+
+/* Keys: the first letter of a page in the header opens it, "?" lists them. "/" is the search's. */
+(() => {
+  const pages = [...document.querySelectorAll(".pages > a")].map((link) => [link.textContent[0].toLowerCase(), link]);
+  if (pages.length === 0) return;
+
+  function list() {
+    const dialog = document.createElement("dialog");
+    dialog.className = "keys";
+    dialog.setAttribute("aria-label", "Keys");
+    const texts = [...pages.map(([key, link]) => [key, link.textContent]), ["/", "Search"], ["?", "Keys"]];
+    const lines = texts.map(([key, text]) => {
+      const line = document.createElement("p");
+      const name = document.createElement("kbd");
+      name.textContent = key;
+      line.append(name, ` ${text}`);
+      return line;
+    });
+    dialog.append(...lines);
+    dialog.addEventListener("click", () => { dialog.close(); });
+    dialog.addEventListener("close", () => { dialog.remove(); });
+    document.body.append(dialog);
+    dialog.showModal();
+  }
+
+  document.addEventListener("keydown", (event) => {
+    const isTyping = event.target.isContentEditable || event.target.matches("input, textarea, select");
+    if (isTyping || event.altKey || event.ctrlKey || event.metaKey || document.querySelector("dialog[open]") !== null) return;
+    if (event.key === "?") list();
+    else pages.find(([key]) => key === event.key)?.[1].click();
+  });
+})();
