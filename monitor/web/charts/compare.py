@@ -12,7 +12,16 @@ import altair as alt
 
 from monitor.archive.queries.paths import Series, SeriesPoint
 from monitor.archive.queries.throughput.series import ThroughputPoint
-from monitor.web.charts.layout import AXIS_PX, HEIGHT_PX, LEAST_LOSS_SHOWN, LOSS_TICKS, filled, layout, time_axis, when
+from monitor.web.charts.layout import (
+    AXIS_PX,
+    HEIGHT_PX,
+    LEAST_LOSS_SHOWN,
+    LOSS_TICKS,
+    background_layer,
+    filled,
+    layout,
+    when,
+)
 from monitor.web.charts.marks import Row, Spec, TimeAxis
 from monitor.web.charts.series import loss_text, measured_rows, rounded, step_rows
 
@@ -97,7 +106,7 @@ def _value_row(metric: ComparedMetric, point: SeriesPoint) -> Row | None:
 @cache
 def _layout(metric: ComparedMetric) -> Spec:
     y = _axis(metric)
-    layers = [alt.Chart(alt.NamedData(name="incidents")).mark_rule(opacity=0).encode(x=time_axis())]
+    layers = background_layer()
     if metric is ComparedMetric.LOSS:
         reach = alt.Chart(alt.NamedData(name="path-0")).mark_rule(opacity=0)
         layers.append(reach.encode(y=alt.datum(LEAST_LOSS_SHOWN)))

@@ -25,6 +25,11 @@ def paths():
     return watched()
 
 
+def unfold(page):
+    for fold in page.locator("details.part").all():
+        fold.locator("summary").first.click()
+
+
 def now() -> datetime:
     return timezone.now().replace(microsecond=0)
 
@@ -89,6 +94,7 @@ def test_with_reduced_motion_nothing_moves(browser, served, paths):
 def test_selections_and_input_survive_a_refresh(browser, served, paths):
     incident = lossy(paths["slac → cern"], now())
     page = logged_in(browser, served, f"/incidents/{incident.pk}/")
+    unfold(page)
     page.fill("#id_text", "I am writing this")
     page.evaluate("() => getSelection().selectAllChildren(document.getElementById('ticket'))")
 
@@ -105,6 +111,7 @@ def test_the_ticket_is_copied(browser, served, paths):
     incident = lossy(paths["slac → cern"], now())
     page = open_page(browser, f"{served}/incidents/{incident.pk}/", permissions=["clipboard-read", "clipboard-write"])
 
+    unfold(page)
     page.click("[data-copy]")
     page.wait_for_function("() => document.getElementById('copied').textContent !== ''")
 
@@ -150,6 +157,7 @@ def test_times_in_a_sentence_show_the_local_time_too(browser, served, paths):
     IncidentTurn.objects.update(note="loss from 2026-07-01 12:00 UTC to 2026-07-01 12:05:30 UTC & on")
     page = open_page(browser, f"{served}/incidents/{incident.pk}/")
 
+    unfold(page)
     sentence = page.locator("#history .said").first
     titles = [element.get_attribute("title") for element in sentence.locator("time").all()]
 
@@ -207,6 +215,7 @@ def test_text_that_is_not_a_time_is_left_unchanged(browser, served, paths):
     IncidentTurn.objects.update(note="until 2026-07-01 25:00 UTC, not 2026-07-01 12:00 UTC")
     page = open_page(browser, f"{served}/incidents/{incident.pk}/")
 
+    unfold(page)
     times = page.locator("#history .said").first.locator("time").all_inner_texts()
 
     assert times == ["2026-07-01 12:00"]
@@ -232,6 +241,8 @@ def test_pages_fit_and_are_accessible(browser, served, paths, screen):
         "grid": "/",
     }.items():
         page.goto(served + address)
+        shot(page, f"{name}-folded-{screen}")
+        unfold(page)
         page.wait_for_function(
             "() => [...document.querySelectorAll('[data-chart]')].every((chart) => chart.querySelector('canvas'))"
         )

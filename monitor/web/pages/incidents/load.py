@@ -12,16 +12,20 @@ from monitor.alerts.evidence.facts import Direction, PeriodFigures
 from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.history import raised_text
 from monitor.alerts.incidents import listing, quiet
+from monitor.alerts.incidents.own_present import signal_of
 from monitor.alerts.models import Incident, IncidentState, QuietPeriod
 from monitor.analysis import figures as shown
 from monitor.archive.queries.paths import measured_packet_sizes
+from monitor.archive.queries.throughput.series import throughput_series
 from monitor.mesh.document.alert_rules import is_on_anywhere
 from monitor.mesh.models import Group, Measurement, Mesh, Path, Site
 from monitor.mesh.queries import alerts, groups_of_sites, place_of
 from monitor.overview.mesh_state import LARGE_FROM_PATHS
 from monitor.overview.wide.mesh_results import MeshResult
+from monitor.present.track import Signal
+from monitor.web.charts.compare import ComparedMetric, PathData, compare_chart
 from monitor.web.charts.marks import Absence, LabelledSpan, Spec, TimeAxis
-from monitor.web.charts.series import loss_chart, rtt_chart
+from monitor.web.charts.series import loss_chart, pool, rtt_chart
 from monitor.web.pages.path.chart_data import drawn_series
 from monitor.web.request import times
 
@@ -30,6 +34,12 @@ BEFORE_AND_AFTER = timedelta(minutes=30)
 LONGEST_SIDE = timedelta(days=2)
 POOL_STEPS = 32
 NOTHING = "–"
+# What the chart of both directions shows; of other signals the loss.
+METRICS = {
+    Signal.RTT: ComparedMetric.RTT,
+    Signal.JITTER: ComparedMetric.RTT,
+    Signal.RATE: ComparedMetric.THROUGHPUT,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +72,7 @@ class IncidentDirectionView:
     lines: tuple[ComparisonRow, ...]
     has_now: bool
     key: str
+    data: PathData
     rtt_chart: Spec
     loss_chart: Spec
 
@@ -94,6 +105,8 @@ class IncidentView:
     evidence: Evidence
     ticket: str
     shown: PathEvidence | None
+    metric: ComparedMetric
+    chart: Spec | None  # of both directions
     directions: tuple[IncidentDirectionView, ...]
     quiet: tuple[QuietPeriod, ...]
     is_silenced: bool
@@ -135,12 +148,19 @@ def load_incident(incident_id: int, path_id: int | None, now: datetime) -> Incid
     window = _window(incident, now)
     holding = _quiet_of(incident, now)
     paths = {row.path_id: row.path for row in incident.paths.all()}
+    metric = next(
+        (METRICS.get(signal_of(row), ComparedMetric.LOSS) for row in incident.paths.all() if row.rule == incident.rule),
+        ComparedMetric.LOSS,
+    )
+    views = tuple(_direction(direction, window, metric) for direction in directions)
     return IncidentView(
         incident=incident,
         evidence=gathered,
         ticket=ticket_text(incident, gathered),
         shown=chosen,
-        directions=tuple(_direction(direction, window) for direction in directions),
+        metric=metric,
+        chart=compare_chart(metric, [of.data for of in views], window) if views else None,
+        directions=views,
         quiet=tuple(quiet_time for quiet_time, _ in holding),
         is_silenced=set(paths) <= set().union(*(covered for _, covered in holding)),
         sites=tuple(sorted({end.site.name for path in paths.values() for end in (path.source, path.destination)})),
@@ -172,7 +192,7 @@ def _window(incident: Incident, now: datetime) -> TimeAxis:
     )
 
 
-def _direction(direction: Direction, window: TimeAxis) -> IncidentDirectionView:
+def _direction(direction: Direction, window: TimeAxis, metric: ComparedMetric) -> IncidentDirectionView:
     sizes = [
         figures.rtt_packet_bytes
         for figures in (direction.after, direction.before)
@@ -181,13 +201,18 @@ def _direction(direction: Direction, window: TimeAxis) -> IncidentDirectionView:
     size = sizes[0] if sizes else _smallest_packets(direction)
     series, own_tests = drawn_series(direction.path_id, size, window.since, window.until)
     step_s = int((window.until - window.since).total_seconds() / POOL_STEPS) // 60 * 60
+    bar_s = max(step_s, series.step_s)
+    tests = (
+        throughput_series(direction.path_id, window.since, window.until) if metric is ComparedMetric.THROUGHPUT else []
+    )
     return IncidentDirectionView(
         direction=direction,
         lines=tuple(_compared(direction)),
         has_now=direction.now is not None,
         key=f"d{direction.path_id}",
+        data=PathData(series=series, pooled=pool(series, bar_s), hours=series, tests=tests),
         rtt_chart=rtt_chart(series, window, own_tests),
-        loss_chart=loss_chart(series, window, max(step_s, series.step_s), own_tests),
+        loss_chart=loss_chart(series, window, bar_s, own_tests),
     )
 
 

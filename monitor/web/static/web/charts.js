@@ -295,7 +295,11 @@
     if (document.querySelector("[data-chart].failed") !== null) drawShown(false);
   });
   document.addEventListener("soundings:shown", () => { drawShown(false); });
+  document.addEventListener("toggle", () => { drawShown(false); }, true); /* a fold that opens */
   dark.addEventListener("change", () => { drawShown(true); });
+  addEventListener("beforeprint", () => {
+    for (const fold of document.querySelectorAll("details.part")) fold.open = true;
+  });
   addEventListener("beforeprint", () => drawn.forEach((view) => {
     const { left, right } = view.padding(); /* the canvas has both around the plot */
     view.width(PAPER_PX - left - right).runAsync();
