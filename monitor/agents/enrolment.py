@@ -65,7 +65,6 @@ def withdraw_codes(site_id: int, now: datetime) -> int:
 
 
 def code_digest(code: str) -> str:
-    """Digest of a code as typed."""
     # A code has 100 random bits, so a slow hash would add nothing.
     return token_digest(code.upper().replace("-", "").replace(" ", ""))
 

@@ -47,8 +47,6 @@ class TestOver(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class TrainArrivals(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Arrivals of a train or a part of it."""
-
     packets: bytes  # 32-bit packet numbers
     arrived_s: bytes  # 64-bit floats, s
     host_drops: int  # dropped by the receiver's socket since the test began

@@ -101,7 +101,6 @@ def _distinct(columns: Floats, parts: Sequence[Part]) -> tuple[list[int], list[l
 
 
 def _prior(groups: Sequence[Sequence[Part]], counts: Mapping[Level, int]) -> Floats:
-    """Sum of priors of each group; `counts` are all parts by level."""
     return np.array([sum(SHARES[part.level] / counts[part.level] for part in group) for group in groups])
 
 

@@ -51,8 +51,6 @@ class Cost:
 
 
 class Budgets:
-    """Usage of each budget."""
-
     def __init__(self, rules: Mapping[str, Mapping[str, float]]) -> None:
         self._rules = rules
         self._used: dict[tuple[Account, int], Cost] = defaultdict(lambda: Cost(0.0))

@@ -14,8 +14,6 @@ from probes.site.spool.database import SpoolError
 
 @dataclass(frozen=True, slots=True)
 class SpoolContents:
-    """Amounts in a spool."""
-
     queued: int  # not yet acknowledged
     set_aside: int  # in quarantine
     dropped: int  # ever

@@ -33,7 +33,6 @@ class RecentBursts:
     rtts_ms: Floats  # shape (bursts, packets), NaN where lost; no packets if not needed
 
     def newest(self, count: int) -> RecentBursts:
-        """The newest bursts, `count` at most."""
         return self.part(max(len(self.at_s) - count, 0), len(self.at_s))
 
     def part(self, first: int, end: int) -> RecentBursts:

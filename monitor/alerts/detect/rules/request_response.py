@@ -206,7 +206,6 @@ class RequestResponseLimit(_TransactionLatency):
 
 
 def newest_latency_ms(runs: ResponseRuns, path_id: int, figures: Mapping[str, Any]) -> float | None:
-    """The latency of a finding in its newest run, or None."""
     row = _row_of(runs, path_id, figures)
     return None if row is None else float(getattr(runs, figures["of"])[row, -1])
 

@@ -53,7 +53,6 @@ def cut_at_outage(bursts: BurstColumns, path_id: int, spacing: Spacing, began: B
 
 
 def _sent_before_outage(bursts: BurstColumns, spacing: Spacing, lost_s: float, began_s: float) -> Counts:
-    """Count each burst's packets sent before an outage."""
     # A packet that may be lost in it counts as such.
     number = np.arange(bursts.rtts_ms.shape[1])
     is_sent = number < bursts.sent[:, np.newaxis]

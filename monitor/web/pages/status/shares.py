@@ -34,8 +34,6 @@ EARLIER_NEW_FOR, EARLIER_SHOWN_FOR = timedelta(minutes=10), timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class StepShares:
-    """Shares by site and step."""
-
     incident: dict[Key, float] = field(default_factory=dict)
     measured: dict[Key, float] = field(default_factory=dict)
 
