@@ -10,8 +10,9 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Router, Schema
 
+from monitor.api.record_schemas import with_fields_of
 from monitor.archive.upkeep import freshness
-from monitor.archive.upkeep.freshness import RecurringWork
+from monitor.archive.upkeep.freshness import OverdueWork
 
 EVALUATED_HEADER = "X-Evaluated-At"
 SUMMARIES_HEADER = "X-Summaries-As-Of"
@@ -33,12 +34,9 @@ OF_SUMMARIES: dict[str, Any] = {
 router = Router(tags=["centre"])
 
 
+@with_fields_of(OverdueWork)
 class StaleOut(Schema):
     """Work that was last done too long ago, at `since`, and the consequence in words."""
-
-    work: RecurringWork
-    since: datetime
-    sentence: str
 
 
 class FreshnessOut(Schema):
@@ -62,4 +60,4 @@ def date_summaries(response: HttpResponse, lacks_since: datetime | None) -> None
 @router.get("/freshness", response=FreshnessOut, summary="When the centre last did its work, and which data is stale")
 def get_freshness(request: HttpRequest) -> dict[str, object]:
     times = freshness.load()
-    return {**asdict(times), "stale": [asdict(stale) for stale in times.stale_at(timezone.now())]}
+    return {**asdict(times), "stale": times.stale_at(timezone.now())}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import fields
 from typing import Any, TypeVar, get_type_hints
 
@@ -13,9 +13,11 @@ from pydantic import create_model
 SchemaT = TypeVar("SchemaT", bound=Schema)
 
 
-def with_fields_of(record: type, **in_json: Any) -> Callable[[type[SchemaT]], type[SchemaT]]:
-    """Give a schema all fields of a record, in order, none optional; `in_json` replaces types."""
-    required = required_fields(record, **in_json)
+def with_fields_of(
+    record: type, *, without: Collection[str] = (), **in_json: Any
+) -> Callable[[type[SchemaT]], type[SchemaT]]:
+    """Give a schema the fields of a record, in order, none optional; `in_json` replaces types."""
+    required = {name: of for name, of in required_fields(record, **in_json).items() if name not in without}
 
     def decorate(schema: type[SchemaT]) -> type[SchemaT]:
         return create_model(

@@ -10,16 +10,18 @@ from typing import Any
 
 from ninja import Schema
 
+from monitor.analysis.daily_congestion import RecurringHours
 from monitor.analysis.directions import DirectionLosses
 from monitor.api.record_schemas import with_fields_of
 from monitor.archive.queries.directions import DirectionPoint, RawDirection
 from monitor.archive.queries.metrics import Metric
+from monitor.archive.queries.operation.ledger import LedgerLine
 from monitor.archive.queries.paths import SeriesPoint
 from monitor.archive.queries.throughput.inventories import InventoryChange
 from monitor.archive.queries.throughput.series import ThroughputPoint
 from monitor.archive.queries.throughput.transfers import StoredTransfer
 from monitor.archive.queries.throughput.under_load import LatencyUnderLoad, LoadedPoint
-from monitor.overview.changes import PathChangeKind
+from monitor.overview.changes import PathChange
 from monitor.overview.grid import ComparedPeriod, GridPeriod
 from monitor.overview.path_figures import FigureState
 
@@ -218,28 +220,17 @@ class StampCycleOut(Schema):
     address of the packets."""
 
 
+@with_fields_of(PathChange)
 class ChangeOut(Schema):
     """A change of the plan of a path or of its route, in words."""
 
-    at: datetime
-    kind: PathChangeKind
-    text: str
 
-
+@with_fields_of(RecurringHours)
 class RecurringHoursOut(Schema):
     """Hours of the day, from `begin_h` to `end_h` (beyond 24 on the next day), in which the path is congested on
     `days_congested` of `days_measured` days; with 90% confidence the queue typically begins and ends within
     `begin_within_min` and `end_within_min` minutes of them, to either side. `rise_ms` is the median rise of the
     minimum RTT in them, `worst_weekday` the weekday with the largest, 0 for Monday, null if alike."""
-
-    begin_h: float
-    end_h: float
-    begin_within_min: float
-    end_within_min: float
-    days_congested: int
-    days_measured: int
-    rise_ms: float
-    worst_weekday: int | None
 
 
 class CongestionOut(Schema):
@@ -253,14 +244,10 @@ class CongestionOut(Schema):
     sentences: list[str]
 
 
+@with_fields_of(LedgerLine, without=("path_id",))
 class LedgerLineOut(Schema):
     """Planned measurements of a test with the same outcome. `missed` were not run, `awaited` are not reported yet,
     `unknown` were planned before the first report of the agent. `reason` says why they were missed or refused."""
-
-    test: str
-    outcome: str
-    reason: str | None
-    count: int
 
 
 class LedgerOut(Schema):

@@ -16,6 +16,7 @@ from pydantic import Field
 from monitor.analysis.sweeps.best_setting import BestSetting
 from monitor.analysis.sweeps.sweet_spot import SweepSetting, knees, lacking, sentences
 from monitor.api.parameters import ProblemOut, path_or_404
+from monitor.api.record_schemas import with_fields_of
 from monitor.archive.scheduled_settings import ScheduledSettings, scheduled_settings
 from monitor.archive.throughput_sweeps import Sweep, SweepCellResult, load, newest
 
@@ -31,38 +32,25 @@ class SweepLineOut(Schema):
     asked_at: datetime
 
 
-class SweepCellOut(Schema):
+class SettingOut(Schema):
+    congestion_control: str | None
+    mss_bytes: int | None
+    block_bytes: int | None
+    streams: int
+    window_bytes: float | None
+
+
+@with_fields_of(SweepCellResult, state=str | None, without=("setting",))
+class SweepCellOut(SettingOut):
     """A setting and its test. `state` is planned, running, awaited or ended, and null if not requested yet;
     `throughput_bps` is null unless the outcome is `measured`. `segment_bytes` is the payload of the segments that were
     sent, whatever MSS was requested."""
 
-    congestion_control: str | None
-    mss_bytes: int | None
-    block_bytes: int | None
-    streams: int
-    window_bytes: float | None
-    place: int
-    slot_id: int | None
-    state: str | None
-    outcome: str | None
-    detail: str | None
-    measured_at: datetime | None
-    throughput_bps: float | None
-    idle_rtt_ms: float | None
-    segment_bytes: int | None
-    verdict: str | None
-    sentence: str | None
 
-
-class KneeOut(Schema):
+class KneeOut(SettingOut):
     """For a congestion control, MSS and block size: the fewest streams, and of those the smallest window, within 10% of
     the best. `windows_over_bdp` is all their windows over the best rate times the RTT."""
 
-    congestion_control: str | None
-    mss_bytes: int | None
-    block_bytes: int | None
-    streams: int
-    window_bytes: float | None
     throughput_bps: float
     best_bps: float
     bdp_bytes: float | None
@@ -89,15 +77,10 @@ class SweepOut(Schema):
     lacking: str | None
 
 
-class SettingRateOut(Schema):
+class SettingRateOut(SettingOut):
     """A setting and its tests: the geometric mean of their rates with its 95% interval (null with a single test).
     `may_be_best`: it is not proven slower than the fastest."""
 
-    congestion_control: str | None
-    mss_bytes: int | None
-    block_bytes: int | None
-    streams: int
-    window_bytes: float | None
     tests: int
     mean_bps: float
     low_bps: float | None

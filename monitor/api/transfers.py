@@ -12,10 +12,14 @@ from ninja import Query, Router, Schema
 from ninja.errors import HttpError
 from pydantic import Field
 
-from monitor.analysis.tcp import ThroughputEstimate, wording
+from monitor.analysis.tcp import wording
+from monitor.analysis.tcp.corrections import PathPings
+from monitor.analysis.tcp.figures import LimitEstimate, ThroughputEstimate
+from monitor.analysis.tcp.forecasts import Forecast, ForecastScore
 from monitor.analysis.transfer import spread
 from monitor.api.freshness import OF_SUMMARIES, date_summaries
 from monitor.api.parameters import PacketBytes, ProblemOut, Range, path_or_404
+from monitor.api.record_schemas import with_fields_of
 from monitor.archive.queries.path_estimates import path_estimate
 from monitor.archive.queries.paths import measured_packet_sizes, path_summaries
 from monitor.archive.queries.tables import Tick
@@ -64,74 +68,44 @@ class SpreadOut(Schema):
     deviation_bps: float | None
 
 
+@with_fields_of(LimitEstimate, name=str, sign=str)
 class LimitOut(Schema):
     """A limit that is known, with its 80% interval; null is an end that is open."""
 
-    name: str
-    sign: str
-    throughput_bps: float
-    low_bps: float | None
-    high_bps: float | None
 
-
+@with_fields_of(
+    ThroughputEstimate,
+    sign=str | None,
+    binding=str | None,
+    limits=list[LimitOut],
+    not_known=list[str],
+    reno_index_sign=str | None,
+    without=("advice",),
+)
 class EstimateOut(Schema):
     """The minimum of the limits. `sign` is about, at most, or between `low_bps` and `high_bps`, where
     `throughput_bps` is null; it is null without a known limit."""
 
-    throughput_bps: float | None
-    sign: str | None
-    low_bps: float | None
-    high_bps: float | None
-    binding: str | None
-    limits: list[LimitOut]
-    not_known: list[str]
-    packets_to_tell: int | None
-    reno_index_bps: float | None
-    reno_index_sign: str | None
 
-
+@with_fields_of(PathPings, without=("is_since_change",))
 class PathStateOut(Schema):
     """The newest pings of half an hour, from `since` on, between which the loss has not changed: median RTT, counts,
     and the usual TTL of the replies. `since` is null of the summary of an hour."""
 
-    rtt_ms: float | None
-    lost: int
-    sent: int
-    ttl: int | None
-    since: datetime | None
 
-
+@with_fields_of(ForecastScore)
 class ForecastScoreOut(Schema):
     """Forecasts of the path's earlier tests: how many, within a factor of two of the test, with the test in the 80%
     interval, and the root mean square of the relative errors."""
 
-    forecasts: int
-    within_two: int
-    covered: int
-    rmsre: float
 
-
+@with_fields_of(Forecast, changes=list[str], then=PathStateOut, now=PathStateOut, score=ForecastScoreOut | None)
 class ForecastOut(Schema):
     """The forecast of a test at `until`, with its 80% interval: the median of `tests` tests from `oldest_at` to
     `newest_at`, without the `newer_left_out`, run on another loss or route than now; `uncorrected_bps`, corrected
     for the `changes` of the path since (loss, route). `newest_bps` is the newest of these tests, `others_bps` the
     median of the others, null without any. `then` are the pings before the newest of the tests, `now`
     those before `until`. `score` is null before the second test."""
-
-    throughput_bps: float
-    low_bps: float
-    high_bps: float
-    tests: int
-    oldest_at: datetime
-    newest_at: datetime
-    newer_left_out: int
-    newest_bps: float
-    others_bps: float | None
-    changes: list[str]
-    then: PathStateOut
-    now: PathStateOut
-    uncorrected_bps: float
-    score: ForecastScoreOut | None
 
 
 class CalibrationOut(Schema):
@@ -232,19 +206,15 @@ def get_estimate(
         "capacity_bps": made.transfer.capacity_bps,
         "congestion_control": made.sender,
         "streams": made.transfer.streams,
-        "forecast": None if made.forecast is None else asdict(made.forecast),
-        "estimate": _estimate(made.estimate),
-        "uncalibrated": None if made.uncalibrated is None else _estimate(made.uncalibrated),
+        "forecast": made.forecast,
+        "estimate": made.estimate,
+        "uncalibrated": made.uncalibrated,
         "calibration": None if made.calibration is None else _calibration(made.calibration),
     }
 
 
 def _record(record: RecordTransfer) -> dict[str, object]:
     return {**asdict(record.fastest), "distance_km": record.distance_km, "bit_metres_per_s": record.bit_metres_per_s}
-
-
-def _estimate(estimate: ThroughputEstimate) -> dict[str, Any]:
-    return asdict(estimate)
 
 
 def _calibration(learnt: PathCalibration) -> dict[str, Any]:

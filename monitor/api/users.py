@@ -233,9 +233,8 @@ def get_transfer(request: HttpRequest, path_id: int, at: Moment) -> dict[str, ob
     stored = transfer_of(path_id, at)
     if stored is None:
         raise HttpError(404, f"no throughput test of path {path_id} began at {at.isoformat()}; {TO_THE_MICROSECOND}")
-    changes = inventory_changes(path_id, at)
     transfer: dict[str, object] = msgspec.to_builtins(stored, builtin_types=(datetime,))
-    return {**transfer, "inventory_changes": [asdict(change) for change in changes]}
+    return {**transfer, "inventory_changes": inventory_changes(path_id, at)}
 
 
 @api.get(
@@ -268,7 +267,7 @@ def get_congestion(request: HttpRequest, response: HttpResponse, path_id: int) -
         "since": recurring.since,
         "until": recurring.until,
         "can_tell": recurring.congestion.can_tell,
-        "hours": [asdict(hours) for hours in recurring.congestion.hours],
+        "hours": recurring.congestion.hours,
         "sentences": recurring.sentences,
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated
 
@@ -14,8 +13,10 @@ from pydantic import Field
 from monitor.alerts.incidents.actions import find_scope
 from monitor.alerts.incidents.annotations import annotate, remove
 from monitor.alerts.models import Annotation
+from monitor.analysis.changes.before_after import Comparison
 from monitor.api.incidents import Line, Text, user_name
 from monitor.api.parameters import Moment, PacketBytes, ProblemOut, Range, path_or_404
+from monitor.api.record_schemas import with_fields_of
 from monitor.archive.queries.paths import measured_packet_sizes
 from monitor.overview.annotations.compared import compared_annotations
 from monitor.overview.grid import choose_packet_bytes
@@ -45,17 +46,10 @@ class AnnotationOut(Schema):
     removed_at: datetime | None
 
 
+@with_fields_of(Comparison, proof=str)
 class ComparisonOut(Schema):
     """A figure before and after: RTT in ms, loss as a ratio, throughput in bit/s. `low` to `high` is the 99% interval
     of the difference; `proof` is proven, not proven or cannot tell."""
-
-    figure: str
-    proof: str
-    before: float | None
-    after: float | None
-    low: float | None
-    high: float | None
-    words: str
 
 
 class ComparedAnnotationOut(AnnotationOut):
@@ -76,7 +70,7 @@ def get_annotations(
     now = timezone.now()
     packet_bytes = choose_packet_bytes(tuple(measured_packet_sizes()), size)
     return [
-        {**_out(noted.annotation), "comparisons": [asdict(compared) for compared in noted.comparisons]}
+        {**_out(noted.annotation), "comparisons": noted.comparisons}
         for noted in compared_annotations(path_id, packet_bytes, *between.resolve_at(now), now)
     ]
 

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from ninja import Schema
 
-from monitor.analysis.routes.differences import BlockKind
+from monitor.analysis.routes.differences import Block
 from monitor.api.record_schemas import with_fields_of
 from monitor.archive.queries.routes.periods import Passage, RouteChange, RoutePeriod, StoredRoute
 from monitor.archive.queries.routes.traces import MplsEntry, StoredTrace, TraceHop
@@ -60,24 +60,14 @@ class RouteOut(Schema):
     """A route of a path; `number` counts those of the path. `last_at` is its last trace."""
 
 
+@with_fields_of(Block, before=list[str | None], after=list[str | None])
 class BlockOut(Schema):
     """Consecutive hops of both routes, with the first and the last TTL on each side, null for an empty side."""
 
-    kind: BlockKind
-    before: list[str | None]
-    after: list[str | None]
-    before_ttls: tuple[int, int] | None
-    after_ttls: tuple[int, int] | None
 
-
+@with_fields_of(Block, before=list[int | None], after=list[int | None])
 class AsBlockOut(Schema):
     """Consecutive AS of both routes, null where unknown, with the first and the last TTL on each side."""
-
-    kind: BlockKind
-    before: list[int | None]
-    after: list[int | None]
-    before_ttls: tuple[int, int] | None
-    after_ttls: tuple[int, int] | None
 
 
 class RouteDiffOut(Schema):

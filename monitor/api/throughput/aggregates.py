@@ -20,6 +20,7 @@ from monitor.archive.queries.throughput.aggregates import (
     MOST_IN_CSV,
     AggregateResult,
     HarmedPath,
+    MemberResult,
     aggregate_result,
     aggregate_results,
     member_rows,
@@ -29,23 +30,11 @@ from monitor.overview.csv_text import csv_text
 router = Router()
 
 
+@with_fields_of(MemberResult, without=("slot_id",))
 class AggregateMemberOut(Schema):
     """A member. Its outcome is null until its agent reported, its rates are null unless measured: `common_bps` is of
     the time in which all measured members sent, `throughput_bps` of its whole test. `late_s` is from the begin of the
     first member to its own."""
-
-    path_id: int
-    source: str
-    destination: str
-    outcome: str | None
-    detail: str | None
-    began_at: datetime | None
-    late_s: float | None
-    duration_s: float | None
-    throughput_bps: float | None
-    common_bps: float | None
-    retransmits: int | None
-    rtt_mean_ms: float | None
 
 
 @with_fields_of(HarmedPath, harm=str)
@@ -124,8 +113,6 @@ def aggregate_out(result: AggregateResult) -> dict[str, Any]:
         "id": result.slot_id,
         "state": result.state.value,
         "sentence": result.sentence,
-        "members": [
-            {name: getattr(member, name) for name in AggregateMemberOut.model_fields} for member in result.members
-        ],
+        "members": [msgspec.structs.asdict(member) for member in result.members],
         "harm": [{**msgspec.structs.asdict(path), "harm": path.harm.value} for path in result.harm],
     }
