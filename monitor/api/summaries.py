@@ -20,11 +20,10 @@ from monitor.archive.queries import tables
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.operation import completeness
 from monitor.archive.queries.operation.deliveries import newest_refused
-from monitor.archive.queries.paths import measured_packet_sizes
 from monitor.archive.queries.tables import Grouping, TableCell, Tick
 from monitor.archive.upkeep import freshness
 from monitor.mesh.models import Family, Path, Site
-from monitor.overview.grid import choose_packet_bytes
+from monitor.overview.grid import measured_packet_bytes
 
 # Default number of ticks of a table.
 TABLE_TICKS = {Tick.HOUR: 24, Tick.DAY: 30, Tick.MONTH: 12, Tick.YEAR: 5}
@@ -125,7 +124,7 @@ def get_worst(
         raise HttpError(422, f"metric={metric}: of no packet size; /api/v1/grid and /api/v1/table have it")
     now = timezone.now()
     since, until = between.resolve_at(now)
-    packet_bytes = choose_packet_bytes(tuple(measured_packet_sizes()), size)
+    packet_bytes = measured_packet_bytes(size)
     date_summaries(response, freshness.lacks_since(Tick.HOUR, now))
     cells = tables.worst(metric, since, until, packet_bytes=packet_bytes, limit=limit)
     paths = Path.objects.with_hosts().in_bulk([cell.path_id for cell in cells])
@@ -162,7 +161,7 @@ def get_table(
     complaint = too_large(by, tick, until - since)
     if complaint is not None:
         raise HttpError(422, complaint)
-    packet_bytes = choose_packet_bytes(tuple(measured_packet_sizes()), size)
+    packet_bytes = measured_packet_bytes(size)
     cells = tables.table(by, metric, tick, since, until, packet_bytes, family=family, now=now)
     date_summaries(response, freshness.table_lacks_since(metric, tick, now))
     return {

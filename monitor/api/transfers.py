@@ -21,7 +21,7 @@ from monitor.api.freshness import OF_SUMMARIES, date_summaries
 from monitor.api.parameters import PacketBytes, ProblemOut, Range, path_or_404
 from monitor.api.record_schemas import with_fields_of
 from monitor.archive.queries.path_estimates import path_estimate
-from monitor.archive.queries.paths import measured_packet_sizes, path_summaries
+from monitor.archive.queries.paths import path_summaries
 from monitor.archive.queries.tables import Tick
 from monitor.archive.queries.throughput.calibrations import PathCalibration
 from monitor.archive.queries.throughput.forecasts import UnansweredPings
@@ -29,7 +29,7 @@ from monitor.archive.queries.throughput.record_transfers import RecordBy, Record
 from monitor.archive.queries.throughput.series import scheduled_bps, throughput_series
 from monitor.archive.upkeep.freshness import lacks_since
 from monitor.mesh.models import Family
-from monitor.overview.grid import choose_packet_bytes
+from monitor.overview.grid import measured_packet_bytes
 
 RECORDS_LENGTH = timedelta(days=30)
 
@@ -185,7 +185,7 @@ def get_estimate(
     now = timezone.now()
     since, until = between.resolve_at(now)
     date_summaries(response, lacks_since(Tick.HOUR, now))
-    packet_bytes = choose_packet_bytes(tuple(measured_packet_sizes()), size)
+    packet_bytes = measured_packet_bytes(size)
     summaries = path_summaries(since, until, packet_bytes=packet_bytes, path_ids=[path_id])
     tests = throughput_series(path_id, since, until)
     made = path_estimate(summaries[0] if summaries else None, tests, since, until)

@@ -60,7 +60,7 @@ from monitor.api.transfers import router as transfers_router
 from monitor.archive.queries.directions import RawDirection, direction_series, raw_directions
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.operation.ledger import count_planned, ledger_of_path
-from monitor.archive.queries.paths import measured_packet_sizes, path_series
+from monitor.archive.queries.paths import path_series
 from monitor.archive.queries.tables import Tick
 from monitor.archive.queries.throughput.inventories import inventory_changes
 from monitor.archive.queries.throughput.series import ThroughputPoint, throughput_series
@@ -72,7 +72,7 @@ from monitor.mesh.models import Path, Site
 from monitor.mesh.queries import measured_by
 from monitor.overview.cell_now import CellNow
 from monitor.overview.changes import PathChange, changes_of
-from monitor.overview.grid import ComparedPeriod, Grid, GridPeriod, choose_packet_bytes
+from monitor.overview.grid import ComparedPeriod, Grid, GridPeriod, measured_packet_bytes
 from monitor.overview.path_figures import PathFigures
 from monitor.overview.recurring_hours import path_congestion
 from monitor.overview.wide.sheets import GridSheet, load_grid_sheet
@@ -173,7 +173,7 @@ def get_series(
     now = timezone.now()
     since, until = between.resolve_at(now)
     date_summaries(response, series_lacks_since(since, until, now))
-    packet_bytes = choose_packet_bytes(tuple(measured_packet_sizes()), size)
+    packet_bytes = measured_packet_bytes(size)
     series = path_series(path_id, packet_bytes, since, until)
     return {
         **asdict(series),
@@ -247,7 +247,7 @@ def get_changes(
 ) -> list[PathChange]:
     path_or_404(path_id)
     since, until = between.resolve_at(timezone.now())
-    packet_bytes = choose_packet_bytes(tuple(measured_packet_sizes()), size)
+    packet_bytes = measured_packet_bytes(size)
     return changes_of(path_id, packet_bytes, since, until, incidents_of_path(path_id, since, until))
 
 

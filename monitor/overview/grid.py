@@ -265,6 +265,11 @@ def choose_packet_bytes(sizes: tuple[int, ...], wanted: int | None) -> int:
     return wanted
 
 
+def measured_packet_bytes(wanted: int | None = None) -> int:
+    """As `choose_packet_bytes`, of the sizes measured."""
+    return choose_packet_bytes(tuple(measured_packet_sizes()), wanted)
+
+
 def _sites(members: dict[str, set[int]]) -> list[GridSite]:
     first_group = {site_id: name for name in sorted(members, reverse=True) for site_id in members[name]}
     rows = Site.objects.in_use().values_list("id", "name", "title", "region")

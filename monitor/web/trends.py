@@ -16,9 +16,8 @@ from monitor.alerts.evidence.words import worst_finding
 from monitor.alerts.models import Incident
 from monitor.analysis import figures
 from monitor.archive.queries import trends
-from monitor.archive.queries.paths import measured_packet_sizes
 from monitor.archive.queries.trends import HourOfPath, HourOfSite, WantedPath
-from monitor.overview.grid import choose_packet_bytes
+from monitor.overview.grid import measured_packet_bytes
 from monitor.overview.wide.losses import SHARED_FROM_SITES
 from monitor.overview.wide.shared import SharedResults
 from monitor.reports.formats.sparklines import svg_path
@@ -111,7 +110,7 @@ _newest: SharedResults[datetime, list[HourOfSite]] = SharedResults(
 
 
 def _site_hours(since: datetime, now: datetime, until: datetime | None = None) -> list[HourOfSite]:
-    size = choose_packet_bytes(tuple(measured_packet_sizes()), None)
+    size = measured_packet_bytes()
     return trends.site_trends(since, until or _hours(now)[-1] + timedelta(hours=1), size)
 
 
@@ -146,7 +145,7 @@ def of_incidents(incidents: Sequence[Incident], now: datetime) -> dict[int, Tren
         for place, trend in _drawn(steps, "throughput", TESTS, figures.bit_rate).items():
             drawn[of_tests[place][0]] = trend
     if of_pings:
-        size = choose_packet_bytes(tuple(measured_packet_sizes()), None)
+        size = measured_packet_bytes()
         rows: dict[int, list[HourOfPath]] = defaultdict(list)
         for row in trends.path_trends([wanted for _, wanted in of_pings], size):
             rows[row.place].append(row)

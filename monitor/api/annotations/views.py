@@ -17,9 +17,8 @@ from monitor.analysis.changes.before_after import Comparison
 from monitor.api.incidents import Line, Text, user_name
 from monitor.api.parameters import Moment, PacketBytes, ProblemOut, Range, path_or_404
 from monitor.api.record_schemas import with_fields_of
-from monitor.archive.queries.paths import measured_packet_sizes
 from monitor.overview.annotations.compared import compared_annotations
-from monitor.overview.grid import choose_packet_bytes
+from monitor.overview.grid import measured_packet_bytes
 
 router = Router(tags=["annotations"])
 
@@ -68,7 +67,7 @@ def get_annotations(
 ) -> list[dict[str, object]]:
     path_or_404(path_id)
     now = timezone.now()
-    packet_bytes = choose_packet_bytes(tuple(measured_packet_sizes()), size)
+    packet_bytes = measured_packet_bytes(size)
     return [
         {**_out(noted.annotation), "comparisons": noted.comparisons}
         for noted in compared_annotations(path_id, packet_bytes, *between.resolve_at(now), now)

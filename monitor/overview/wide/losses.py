@@ -11,12 +11,11 @@ from datetime import datetime, timedelta
 from monitor.alerts.incidents.queries import lasting_incidents
 from monitor.alerts.models import Incident
 from monitor.archive.queries.metrics import Metric
-from monitor.archive.queries.paths import measured_packet_sizes
 from monitor.archive.queries.wide import ranking
 from monitor.archive.queries.wide.ranking import PlacePair, Ranking
 from monitor.archive.upkeep import freshness
 from monitor.mesh.models import KindName, Path
-from monitor.overview.grid import Grid, GridPeriod, choose_packet_bytes, load_grid
+from monitor.overview.grid import Grid, GridPeriod, load_grid, measured_packet_bytes
 from monitor.overview.path_figures import PathFigures, worst
 from monitor.overview.wide.places import SitePlaces
 from monitor.overview.wide.shared import SharedResults
@@ -98,7 +97,7 @@ def load_place_grid(
     def choose() -> _Chosen:
         if metric is Metric.THROUGHPUT:
             return _choose_by_tests(places, now)
-        size, is_judged = _size(packet_bytes), _is_judged(now)
+        size, is_judged = measured_packet_bytes(packet_bytes), _is_judged(now)
         pairs = ranking.place_pairs(places.number_of, _KINDS, _ranking(metric, size, now, is_judged=is_judged))
         grid = load_grid(
             metric, _period(metric), now, packet_bytes=size, path_ids=[pair.worst for pair in pairs], lasting=()
@@ -135,7 +134,7 @@ def load_path_list(
     troubled = _open_paths(lasting)
 
     def choose() -> _Chosen:
-        size, is_judged = _size(packet_bytes), _is_judged(now)
+        size, is_judged = measured_packet_bytes(packet_bytes), _is_judged(now)
         path_ids, total = ranking.worst_paths(
             places.number_of,
             _KINDS,
@@ -194,10 +193,6 @@ def _choose_by_tests(places: SitePlaces, now: datetime) -> _Chosen:
 
 def _is_judged(now: datetime) -> bool:
     return freshness.load().is_evaluated(now)
-
-
-def _size(wanted: int | None) -> int:
-    return choose_packet_bytes(tuple(measured_packet_sizes()), wanted)
 
 
 def _open_paths(lasting: Iterable[Incident]) -> dict[int, int]:

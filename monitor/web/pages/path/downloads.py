@@ -15,14 +15,14 @@ from monitor.api.freshness import date_summaries
 from monitor.archive.kinds import RESULT_KINDS
 from monitor.archive.queries.directions import DirectionPoint, RawDirection, direction_series, raw_directions
 from monitor.archive.queries.kind_series import kind_series
-from monitor.archive.queries.paths import RawBurst, SeriesPoint, measured_packet_sizes, path_series, raw_bursts
+from monitor.archive.queries.paths import RawBurst, SeriesPoint, path_series, raw_bursts
 from monitor.archive.queries.routes.periods import RoutePeriod, routes_between
 from monitor.archive.queries.throughput.series import ThroughputPoint, throughput_series
 from monitor.archive.upkeep.freshness import series_lacks_since
 from monitor.mesh.models import Path
 from monitor.overview.changes import PathChange, changes_of
 from monitor.overview.csv_text import csv_text, names_of, values_of
-from monitor.overview.grid import UnknownChoice, choose_packet_bytes
+from monitor.overview.grid import UnknownChoice, measured_packet_bytes
 from monitor.web.request import parameters
 from monitor.web.request.paths import path_or_404
 from monitor.web.request.window import shown_period
@@ -107,7 +107,7 @@ def routes_csv(request: HttpRequest, path_id: int) -> HttpResponse:
 
 def _size(request: HttpRequest) -> int:
     try:
-        return choose_packet_bytes(tuple(measured_packet_sizes()), parameters.number(request, "size"))
+        return measured_packet_bytes(parameters.number(request, "size"))
     except UnknownChoice as error:
         raise Http404(str(error)) from error
 

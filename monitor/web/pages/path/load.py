@@ -41,7 +41,7 @@ from monitor.mesh.document.entries import ON_DEMAND
 from monitor.mesh.models import Path
 from monitor.mesh.queries import measured_by
 from monitor.overview.changes import PathChange
-from monitor.overview.grid import UnknownChoice, choose_packet_bytes
+from monitor.overview.grid import UnknownChoice, choose_packet_bytes, measured_packet_bytes
 from monitor.overview.promised_service import evidence_words, promise_words, service_of_path, verdict_words
 from monitor.web.charts.sentences import loss_figure, loss_ground
 from monitor.web.labels import not_counted
@@ -187,7 +187,7 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
 def load_chart(path_id: int, shown: ShownPeriod, packet_bytes: int | None) -> ChartData:
     """Raises `Path.DoesNotExist` and `monitor.overview.grid.UnknownChoice`."""
     path = Path.objects.only("id").get(id=path_id)
-    return load_chart_data(path.pk, choose_packet_bytes(tuple(measured_packet_sizes()), packet_bytes), shown)
+    return load_chart_data(path.pk, measured_packet_bytes(packet_bytes), shown)
 
 
 def _newest_at(series: Series, until: datetime) -> datetime | None:
