@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import msgspec
-
-from probes.contract import Deadline, ProbeError
+from probes.contract import ProbeError
+from probes.packets.answered_peers import permitted_keys
 from probes.packets.egress import ANY, Egress
-from probes.packets.resolve import RESOLVE_S, resolve
 from probes.peers import Peers
 from probes.request_response.limits import RequestResponseLimits
 from probes.request_response.server import BlockServer, open_listener
@@ -88,16 +85,7 @@ class AnsweringService:
         self.problem = next((problem for problem in problems if problem is not None), None)
 
     def _peers_of(self, plan: AnsweringPlan) -> dict[Egress, Peers]:
-        answers = resolve([(peer.address, peer.family) for peer in plan.peers], Deadline(RESOLVE_S))
-        keys: dict[Egress, dict[str, str | None]] = defaultdict(dict)
-        for peer in plan.peers:
-            answer = answers[peer.address, peer.family]
-            rule = str(answer) if isinstance(answer, ProbeError) else self._forbids(answer[0])
-            if isinstance(answer, ProbeError) or rule is not None:
-                logger.warning("request-response server: %s is not answered: %s", peer.address, rule)
-            else:
-                egress = ANY if isinstance(peer.egress, msgspec.UnsetType) else peer.egress
-                keys[egress][answer[0].partition("%")[0]] = peer.key
+        keys = permitted_keys(plan.peers, self._forbids, "request-response server")
         networks = self._limits.peers if self._limits.serve else ()
         return {egress: Peers(keys.get(egress, {}), networks if egress == ANY else ()) for egress in {ANY, *keys}}
 

@@ -10,7 +10,8 @@ from msgspec import Meta
 
 from probes.bounds import Amount, Count, Moment, ShortText, SmallCount, Text
 from probes.contract import Outcome
-from probes.packets.egress import Egress, PacketTarget
+from probes.packets.answered_peers import AnsweredPeer
+from probes.packets.egress import PacketTarget
 from probes.peers import SharedKey
 
 REQUEST_RESPONSE_PORT = 4821
@@ -64,15 +65,6 @@ class RequestResponseTask(msgspec.Struct, frozen=True, kw_only=True):
     test: str
     every_s: int
     spec: RequestResponseSpec
-
-
-class AnsweredPeer(msgspec.Struct, frozen=True, kw_only=True):
-    """A host that the server answers."""
-
-    address: str
-    family: Literal[4, 6] = 4
-    key: SharedKey | None = None
-    egress: Egress | msgspec.UnsetType = msgspec.UNSET  # of our host to which it connects
 
 
 class AnsweringPlan(msgspec.Struct, frozen=True, kw_only=True):

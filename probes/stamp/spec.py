@@ -23,7 +23,8 @@ from probes.bounds import (
     Text,
 )
 from probes.contract import Outcome
-from probes.packets.egress import Egress, PacketTarget
+from probes.packets.answered_peers import AnsweredPeer
+from probes.packets.egress import PacketTarget
 from probes.packets.spec import JITTER_RATIO, Burst, Pattern, Stamp
 from probes.peers import SharedKey
 
@@ -82,19 +83,10 @@ class StampTask(msgspec.Struct, frozen=True, kw_only=True):
     spec: StampSpec
 
 
-class StampPeer(msgspec.Struct, frozen=True, kw_only=True):
-    """A host that our reflector answers."""
-
-    address: str  # address or name
-    family: Literal[4, 6] = 4
-    key: SharedKey | None = None  # the pair's, with which its packets must be authenticated
-    egress: Egress | msgspec.UnsetType = msgspec.UNSET  # interface and namespace of its target; left out for any
-
-
 class ReflectorPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The reflector of a site, which its agent runs as long as its plan has peers: UDP `port` of all its addresses."""
 
-    peers: tuple[StampPeer, ...]
+    peers: tuple[AnsweredPeer, ...]
     port: Port = STAMP_PORT
 
 

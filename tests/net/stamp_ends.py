@@ -14,14 +14,14 @@ from probes.contract import Deadline
 from probes.stamp.limits import StampLimits
 from probes.stamp.probe import STAMP
 from probes.stamp.reflector.service import ReflectorService
-from probes.stamp.spec import ReflectorPlan, StampPeer, StampSpec, StampTarget
+from probes.stamp.spec import AnsweredPeer, ReflectorPlan, StampSpec, StampTarget
 
 PORT = 8620
 READY_S = 10.0
 
 
 def main(peer: str) -> None:
-    plan = ReflectorPlan(peers=(StampPeer(address=peer),), port=PORT)
+    plan = ReflectorPlan(peers=(AnsweredPeer(address=peer),), port=PORT)
     service = ReflectorService(lambda: plan, StampLimits(), lambda address: None, STAMP.arrivals)
     stop = threading.Event()
     thread = threading.Thread(target=service.run, args=(stop,))

@@ -21,7 +21,7 @@ from probes.packets.spec import Burst, PingSpec, PingTarget
 from probes.stamp.limits import StampLimits
 from probes.stamp.probe import measure as measure_stamp
 from probes.stamp.reflector.service import ReflectorService
-from probes.stamp.spec import ReflectorPlan, StampBurst, StampPeer, StampSpec, StampTarget
+from probes.stamp.spec import AnsweredPeer, ReflectorPlan, StampBurst, StampSpec, StampTarget
 from probes.tcp_ping.spec import TcpPingSpec, TcpPingTarget
 from tests.net.test_ping import run, wait_for_answer
 
@@ -210,7 +210,7 @@ def test_packets_leave_through_a_vrf(links, kind, family):
 
 
 @contextmanager
-def reflecting(*peers: StampPeer) -> Iterator[ReflectorService]:
+def reflecting(*peers: AnsweredPeer) -> Iterator[ReflectorService]:
     """The reflectors of an agent for these peers."""
     plan = ReflectorPlan(peers=peers, port=STAMP_UDP_PORT)
     service = ReflectorService(lambda: plan, StampLimits(), lambda address: None)
@@ -233,7 +233,7 @@ def stamp(egress: Egress, family: int, *, dscp: int = 0, source: str | None = No
 @families
 def test_stamp_leaves_by_the_interface_and_is_reflected_in_a_namespace(links, family):
     """The reflector answers the address of the second link alone; the route leads over the first."""
-    peer = StampPeer(address=near_address(family, 2), family=family, egress=Egress(namespace=links.far))
+    peer = AnsweredPeer(address=near_address(family, 2), family=family, egress=Egress(namespace=links.far))
     with reflecting(peer), counting(links) as counts:
         burst = stamp(Egress(namespace=links.near, interface="two"), family, dscp=EXPEDITED)
         by_route = stamp(Egress(namespace=links.near), family)
@@ -247,7 +247,9 @@ def test_stamp_leaves_by_the_interface_and_is_reflected_in_a_namespace(links, fa
 @families
 def test_reflectors_of_two_interfaces_answer_their_own_peers(links, family):
     peers = [
-        StampPeer(address=near_address(family, link), family=family, egress=Egress(namespace=links.far, interface=name))
+        AnsweredPeer(
+            address=near_address(family, link), family=family, egress=Egress(namespace=links.far, interface=name)
+        )
         for link, name in ((1, "one"), (2, "two"))
     ]
     with reflecting(*peers):
@@ -262,8 +264,10 @@ def test_reflectors_of_two_interfaces_answer_their_own_peers(links, family):
 @families
 def test_a_reflector_of_any_interface_answers_beside_that_of_an_interface(links, family):
     peers = (
-        StampPeer(address=near_address(family, 1), family=family, egress=Egress(namespace=links.far)),
-        StampPeer(address=near_address(family, 2), family=family, egress=Egress(namespace=links.far, interface="two")),
+        AnsweredPeer(address=near_address(family, 1), family=family, egress=Egress(namespace=links.far)),
+        AnsweredPeer(
+            address=near_address(family, 2), family=family, egress=Egress(namespace=links.far, interface="two")
+        ),
     )
     with reflecting(*peers):
         bursts = [stamp(Egress(namespace=links.near, interface=name), family) for name in ("one", "two")]

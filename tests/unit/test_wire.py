@@ -30,7 +30,6 @@ from probes.stamp.spec import (
     ReflectorPlan,
     StampBurst,
     StampDirection,
-    StampPeer,
     StampSpec,
     StampTarget,
     StampTask,
@@ -72,7 +71,7 @@ PLAN = Plan(
             spec=InterfaceSpec(targets=(InterfaceTarget(address="a", path_id=1),), router="r", interface="#1"),
         ),
     ),
-    stamp_reflector=ReflectorPlan(peers=(StampPeer(address="b", key="QUFBQUFBQUFBQUFBQUFBQQ=="),)),
+    stamp_reflector=ReflectorPlan(peers=(AnsweredPeer(address="b", key="QUFBQUFBQUFBQUFBQUFBQQ=="),)),
 )
 MISSED = {"target": "a", "address": None, "family": 4, "started_at": AT, "outcome": Outcome.MISSED}
 RESULTS = (

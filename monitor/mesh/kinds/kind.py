@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
+from django.utils.crypto import salted_hmac
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys
 from probes.contract import CycleTask, Kind
 from probes.hosts import literal
+from probes.packets.answered_peers import AnsweredPeer
 from probes.packets.egress import LARGEST_DSCP
 from probes.toml.keys import meaning
 from probes.toml.tables import Table
 
 if TYPE_CHECKING:
     from monitor.mesh.models import Slot, TraceRequest
-    from monitor.mesh.plan_rows import PlannedHost, PlannedMeasurement, PlannedSite
+    from monitor.mesh.plan_rows import PlannedHost, PlannedMeasurement, PlannedPath, PlannedSite
 
 DAY_S = 86_400
 # A row of a dozen numbers and its index.
@@ -183,3 +186,23 @@ def both_ends(slot: Slot) -> dict[str, Any]:
     source, destination = path.source, path.destination
     ends = {"address": destination.address_for(source), "source": source.address_for(destination)}
     return {**ends, "family": path.family}
+
+
+def answered_peers(measurements: Sequence[PlannedMeasurement], kind: str) -> tuple[AnsweredPeer, ...]:
+    """The hosts that measure towards a site, each address once for each egress."""
+    peers = {}
+    for row in measurements:
+        address, family = row.path.source.address_for(row.path.destination), row.path.family
+        own_host = row.path.destination
+        fields = {"address": address, "family": family, "key": pair_key(row.path, kind), **egress_of(own_host)}
+        place = address, family, own_host.namespace or "", own_host.interface or ""
+        peers[place] = msgspec.convert(fields, AnsweredPeer)
+    return tuple(peer for _, peer in sorted(peers.items()))
+
+
+def pair_key(path: PlannedPath, kind: str) -> str | None:
+    """Key derived from the centre's secret; None without a far agent."""
+    if not path.destination.site.has_agent:
+        return None
+    hosts = f"{path.source_id} {path.destination_id}"
+    return base64.b64encode(salted_hmac(f"soundings.{kind}.path", hosts, algorithm="sha256").digest()).decode()

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-from django.utils.crypto import salted_hmac
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import DAY_S, Length, ListeningPort, MeshKind, PacketDscp, egress_of, leaving, task_maker
+from monitor.mesh.kinds.kind import (
+    DAY_S,
+    Length,
+    ListeningPort,
+    MeshKind,
+    PacketDscp,
+    answered_peers,
+    leaving,
+    pair_key,
+    task_maker,
+)
 from probes.request_response.kind import KIND as REQUEST_RESPONSE
 from probes.request_response.spec import (
     BEYOND_COUNT,
@@ -19,7 +27,6 @@ from probes.request_response.spec import (
     LARGEST_RUN_BYTES,
     MOST_TRANSACTIONS,
     REQUEST_RESPONSE_PORT,
-    AnsweredPeer,
     AnsweringPlan,
     RequestResponseSpec,
     RequestResponseTask,
@@ -28,7 +35,7 @@ from probes.toml.keys import meaning
 from probes.toml.tables import Table
 
 if TYPE_CHECKING:
-    from monitor.mesh.plan_rows import PlannedMeasurement, PlannedPath
+    from monitor.mesh.plan_rows import PlannedMeasurement
 
 ROW_BYTES = 350
 LATENCY_BYTES = 4
@@ -84,24 +91,10 @@ def _check_table(table: Table) -> None:
 
 def answering_plan(measurements: Sequence[PlannedMeasurement]) -> AnsweringPlan | None:
     """Server of a site with an agent, for all such measurements towards it, or None."""
-    peers = {}
-    for row in measurements:
-        address, own_host = row.path.source.address_for(row.path.destination), row.path.destination
-        fields = {"address": address, "family": row.path.family, "key": _pair_key(row.path), **egress_of(own_host)}
-        place = address, row.path.family, own_host.namespace or "", own_host.interface or ""
-        peers[place] = msgspec.convert(fields, AnsweredPeer)
-    if not peers:
+    if not measurements:
         return None
     port = int(measurements[0].test.parameters["port"])
-    return AnsweringPlan(peers=tuple(peer for _, peer in sorted(peers.items())), port=port)
-
-
-def _pair_key(path: PlannedPath) -> str | None:
-    """Key derived from the centre's secret; None without a far agent."""
-    if not path.destination.site.has_agent:
-        return None
-    hosts = f"{path.source_id} {path.destination_id}"
-    return base64.b64encode(salted_hmac("soundings.request-response.path", hosts, algorithm="sha256").digest()).decode()
+    return AnsweringPlan(peers=answered_peers(measurements, REQUEST_RESPONSE.name), port=port)
 
 
 def _length(test: RequestResponseEntry) -> Length:
@@ -114,7 +107,7 @@ def _result_bytes(parameters: Mapping[str, Any]) -> int:
 
 
 def _target(row: PlannedMeasurement) -> dict[str, object]:
-    return {**leaving(row), "key": _pair_key(row.path)}
+    return {**leaving(row), "key": pair_key(row.path, REQUEST_RESPONSE.name)}
 
 
 KIND = MeshKind(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-from django.utils.crypto import salted_hmac
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
@@ -17,8 +15,10 @@ from monitor.mesh.kinds.kind import (
     ListeningPort,
     MeshKind,
     PacketDscp,
+    answered_peers,
     egress_of,
     ends,
+    pair_key,
     task_maker,
 )
 from monitor.mesh.kinds.ping import BURST_BYTES, RTT_BYTES
@@ -28,14 +28,13 @@ from probes.stamp.spec import (
     SMALLEST_PACKET_BYTES,
     STAMP_PORT,
     ReflectorPlan,
-    StampPeer,
     StampSpec,
     StampTask,
 )
 from probes.toml.keys import meaning
 
 if TYPE_CHECKING:
-    from monitor.mesh.plan_rows import PlannedMeasurement, PlannedPath
+    from monitor.mesh.plan_rows import PlannedMeasurement
 
 # Row of the figures of both directions, indexes included.
 ROW_BYTES = 420
@@ -80,24 +79,10 @@ class StampEntry(TestKeys, frozen=True, tag="stamp"):
 
 def reflector_plan(measurements: Sequence[PlannedMeasurement]) -> ReflectorPlan | None:
     """Reflector of a site with an agent, for all STAMP measurements towards it, or None."""
-    peers = {}
-    for row in measurements:
-        address, family = row.path.source.address_for(row.path.destination), row.path.family
-        own_host = row.path.destination
-        fields = {"address": address, "family": family, "key": _pair_key(row.path), **egress_of(own_host)}
-        peers[address, family, own_host.namespace or "", own_host.interface or ""] = msgspec.convert(fields, StampPeer)
-    if not peers:
+    if not measurements:
         return None
     port = int(measurements[0].test.parameters["port"])
-    return ReflectorPlan(peers=tuple(peer for _, peer in sorted(peers.items())), port=port)
-
-
-def _pair_key(path: PlannedPath) -> str | None:
-    """Key derived from the centre's secret; None without a far agent."""
-    if not path.destination.site.has_agent:
-        return None
-    hosts = f"{path.source_id} {path.destination_id}"
-    return base64.b64encode(salted_hmac("soundings.stamp.path", hosts, algorithm="sha256").digest()).decode()
+    return ReflectorPlan(peers=answered_peers(measurements, STAMP.name), port=port)
 
 
 def _length(test: StampEntry) -> Length:
@@ -116,7 +101,7 @@ def _target(row: PlannedMeasurement) -> dict[str, object]:
         **ends(row),
         **egress_of(row.path.source),
         "port": row.test.parameters["port"],
-        "key": _pair_key(row.path),
+        "key": pair_key(row.path, STAMP.name),
         "is_path_series": not row.is_beside_pings,
     }
 

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-import msgspec
-
-from probes.contract import Deadline, NoRoute, ProbeError
+from probes.contract import NoRoute, ProbeError
+from probes.packets.answered_peers import permitted_keys
 from probes.packets.egress import ANY, Egress
-from probes.packets.resolve import RESOLVE_S, resolve
 from probes.peers import Peers
 from probes.stamp.clocks import own_clock
 from probes.stamp.engine.channel import ReflectorChannel
@@ -149,7 +147,7 @@ class ReflectorService:
 
     def _take_up_peers(self, plan: ReflectorPlan) -> None:
         """Give reflectors their peers; that of `ANY` also gets the networks of limits.toml."""
-        keys = self._keys(plan)
+        keys = permitted_keys(plan.peers, self._forbids, "stamp reflector")
         for egress in {ANY, *keys, *self._makers}:
             networks = self._limits.peers if self._limits.reflect and egress == ANY else ()
             peers = Peers(keys.get(egress, {}), networks)
@@ -159,19 +157,6 @@ class ReflectorService:
                 maker = ReplyMaker(peers, self._rates, SenderSessions(self._limits.max_sessions))
                 maker.arrived = self._arrived
                 self._makers[egress] = maker
-
-    def _keys(self, plan: ReflectorPlan) -> dict[Egress, dict[str, str | None]]:
-        answers = resolve([(peer.address, peer.family) for peer in plan.peers], Deadline(RESOLVE_S))
-        keys: dict[Egress, dict[str, str | None]] = defaultdict(dict)
-        for peer in plan.peers:
-            answer = answers[peer.address, peer.family]
-            rule = str(answer) if isinstance(answer, ProbeError) else self._forbids(answer[0])
-            if isinstance(answer, ProbeError) or rule is not None:
-                logger.warning("stamp reflector: %s is not answered: %s", peer.address, rule)
-            else:
-                egress = ANY if isinstance(peer.egress, msgspec.UnsetType) else peer.egress
-                keys[egress][answer[0].partition("%")[0]] = peer.key
-        return keys
 
     def _begin(self, egress: Egress, port: int, shares_port: bool) -> str | None:
         try:

@@ -22,7 +22,7 @@ from probes.packets.egress import Egress
 from probes.packets.spec import PingSpec, PingTarget
 from probes.ping.spec import PingTask
 from probes.site.wire import Plan
-from probes.stamp.spec import ReflectorPlan, StampPeer
+from probes.stamp.spec import AnsweredPeer, ReflectorPlan
 from probes.transfers.spec import ThroughputSpec
 from tests.db.mesh.test_slots import document
 
@@ -194,10 +194,10 @@ def test_agents_share_a_key_and_other_reflectors_have_none():
 
     assert (slac.test, slac.every_s, slac.spec.packet_bytes) == ("oneway", 60, 200)
     assert plan_of("slac").stamp_reflector == ReflectorPlan(
-        peers=(StampPeer(address="198.51.100.10", family=4, key=keys[back]),), port=8620
+        peers=(AnsweredPeer(address="198.51.100.10", family=4, key=keys[back]),), port=8620
     )
     assert plan_of("cern").stamp_reflector == ReflectorPlan(
-        peers=(StampPeer(address="192.0.2.10", family=4, key=keys[there]),), port=8620
+        peers=(AnsweredPeer(address="192.0.2.10", family=4, key=keys[there]),), port=8620
     )
     assert len({keys[back], keys[there]}) == 2
     assert all(len(base64.b64decode(keys[number])) == 32 for number in (back, there))

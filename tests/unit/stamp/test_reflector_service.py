@@ -21,7 +21,7 @@ from probes.stamp.probe import STAMP
 from probes.stamp.reflector import service
 from probes.stamp.reflector.arrivals import PeerArrivals
 from probes.stamp.reflector.service import ReflectorService
-from probes.stamp.spec import ClockBound, ReflectorPlan, StampBurst, StampPeer, StampSpec, StampTarget, StampTask
+from probes.stamp.spec import AnsweredPeer, ClockBound, ReflectorPlan, StampBurst, StampSpec, StampTarget, StampTask
 
 KEY = "a2tra2tra2tra2tra2tra2tra2tra2tr"
 OTHER_KEY = "eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4"
@@ -50,7 +50,7 @@ class Agent:
 
     def peers(self, key: str | None = KEY) -> ReflectorPlan:
         return ReflectorPlan(
-            peers=(StampPeer(address="127.0.0.1", key=key), StampPeer(address="::1", family=6, key=key)),
+            peers=(AnsweredPeer(address="127.0.0.1", key=key), AnsweredPeer(address="::1", family=6, key=key)),
             port=self.port,
         )
 
@@ -206,7 +206,7 @@ def test_a_port_that_cannot_be_opened_is_told_and_tried_again(
 
 def test_a_missing_namespace_keeps_only_its_own_reflector_from_running(make_agent: Callable[..., Agent]) -> None:
     agent = make_agent()
-    elsewhere = StampPeer(address="192.0.2.1", key=KEY, egress=Egress(namespace="nonesuch"))
+    elsewhere = AnsweredPeer(address="192.0.2.1", key=KEY, egress=Egress(namespace="nonesuch"))
     agent.follow(msgspec.structs.replace(agent.peers(), peers=(*agent.peers().peers, elsewhere)))
 
     assert "no network namespace 'nonesuch'" in str(agent.service.problem)
@@ -234,7 +234,7 @@ def test_doctor_is_silent_without_stamp_tests() -> None:
 
 @pytest.mark.parametrize("is_taken", [False, True])
 def test_doctor_checks_the_port_of_the_plan(is_taken: bool) -> None:
-    plan = ReflectorPlan(peers=(StampPeer(address="192.0.2.1"),), port=free_port())
+    plan = ReflectorPlan(peers=(AnsweredPeer(address="192.0.2.1"),), port=free_port())
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         if is_taken:
             other.bind(("", plan.port))

@@ -9,7 +9,7 @@ import pytest
 
 from probes.contract import Outcome
 from probes.stamp.kind import KIND
-from probes.stamp.spec import StampBurst, StampDirection, StampPeer, StampSpec, StampTarget, StampTask
+from probes.stamp.spec import AnsweredPeer, StampBurst, StampDirection, StampSpec, StampTarget, StampTask
 
 BURST = StampBurst(
     target="far.example",
@@ -57,7 +57,7 @@ def test_the_burst_of_the_path_has_the_round_trips() -> None:
 
 @pytest.mark.parametrize("key", ["short", "not base64 at all, but long enough"])
 def test_a_key_is_base64_of_16_bytes_at_least(key: str) -> None:
-    for struct in (StampTarget, StampPeer):
+    for struct in (StampTarget, AnsweredPeer):
         with pytest.raises(msgspec.ValidationError):
             msgspec.convert({"address": "192.0.2.1", "key": key}, struct)
 
