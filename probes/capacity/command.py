@@ -1,21 +1,16 @@
-"""Run `python -m probes capacity HOST`.
-
-Exit status: 0 measured (even without an estimate), 1 could not be measured, 2 usage.
-"""
+"""Run `python -m probes capacity HOST`."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from datetime import UTC
-from typing import Any
 
-import msgspec
 from rich.console import Console
 
 from probes.capacity.probe import MAX_PACKETS, MIN_PACKET_BYTES, longest_s, measure, problems
 from probes.capacity.spec import CapacityRun, CapacitySpec
+from probes.commands.run_fields import run_fields
 from probes.commands.subcommands import option_problem
 from probes.contract import Deadline, Outcome
 from probes.hosts import host_argument
@@ -50,18 +45,12 @@ def run(args: argparse.Namespace) -> int:
         return 2
     if args.json:
         result = measure(spec, Deadline(longest_s(spec)))
-        print(json.dumps(as_json(result)))
+        print(json.dumps(run_fields(result)))
     else:
         with Console(stderr=True).status(f"measuring {args.host}, about 14 s"):
             result = measure(spec, Deadline(longest_s(spec)))
         print("\n".join(as_text(result)))
     return 0 if result.outcome is Outcome.MEASURED else 1
-
-
-def as_json(result: CapacityRun) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(result, builtin_types=())
-    del fields["kind"]
-    return fields | {"started_at": result.started_at.astimezone(UTC).isoformat().replace("+00:00", "Z")}
 
 
 def as_text(result: CapacityRun) -> list[str]:

@@ -1,33 +1,25 @@
-"""Run `python -m probes disk-to-disk send|receive|disk`.
-
-Exit status: 0 measured, 1 could not be measured, 2 usage.
-"""
+"""Run `python -m probes disk-to-disk send|receive|disk`."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable
-from datetime import UTC
-from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
-import msgspec
 from rich.console import Console
 
+from probes.commands.run_fields import run_fields
 from probes.commands.subcommands import add_subcommand
-from probes.contract import Deadline, Outcome, ProbeError
+from probes.contract import Deadline, Outcome
 from probes.disk_to_disk.disk import drop_page_cache, measure_read, measure_write
 from probes.disk_to_disk.probe import measure, receive
 from probes.disk_to_disk.scratch import scratch_file
 from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSpec, PermittedSpec, Tool, slot_length_s
-from probes.hosts import host_argument
 from probes.quantities import with_unit
 from probes.transfers.shared_key import UsageProblem, key_of
+from probes.transfers.two_ends import RECEIVED_TEXT, WAIT_S, add_end, run_end
 
-# Time to start the other end by hand.
-WAIT_S = 60.0
 EXIT_STATUS = "0 measured, 1 could not be measured, 2 usage"
 
 
@@ -38,18 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("send", "RECEIVER", "send a file to a host that runs `receive`, and print the result"),
         ("receive", "SENDER", "receive the file from a host that runs `send` with the same options"),
     ):
-        end = add_subcommand(ends, name, text, exit_status=EXIT_STATUS)
-        end.add_argument("host", type=host_argument, metavar=other, help="name or address of the other end")
-        end.add_argument(
-            "--here",
-            type=host_argument,
-            metavar="ADDRESS",
-            required=True,
-            help="this host's address, as seen from the other end",
-        )
-        end.add_argument(
-            "--key", type=Path, required=True, metavar="FILE", help="file with the shared key; - for stdin"
-        )
+        end = add_end(ends, name, other, text, exit_status=EXIT_STATUS)
         end.add_argument(
             "--tool", choices=get_args(Tool), default=default.tool,
             help=f"fetch compares checksums, iperf3 does not (default {default.tool})",
@@ -62,8 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--duration-s", type=int, default=default.duration_s, metavar="SECONDS",
             help=f"maximum duration of each of the two transfers (default {default.duration_s})",
         )  # fmt: skip
-        end.add_argument("--ipv6", action="store_true", help="resolve names to IPv6 (default IPv4)")
-        end.add_argument("--json", action="store_true", help="print a JSON object")
         _add_file(end)
     text = "measure the local write and read rate of a folder's disk"
     disk = add_subcommand(ends, "disk", text, exit_status=EXIT_STATUS)
@@ -80,21 +59,14 @@ def _add_file(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    run_end: dict[str, Callable[[argparse.Namespace], int]] = {"send": _send, "receive": _receive, "disk": _disk}
-    try:
-        return run_end[args.end](args)
-    except UsageProblem as error:
-        print(f"disk-to-disk: {error}", file=sys.stderr)
-        return 2
-    except ProbeError as error:
-        print(f"disk-to-disk: {error.outcome.value}: {error}", file=sys.stderr)
-        return 1
+    ends: dict[str, Callable[[argparse.Namespace], int]] = {"send": _send, "receive": _receive, "disk": _disk}
+    return run_end("disk-to-disk", ends[args.end], args)
 
 
 def _send(args: argparse.Namespace) -> int:
     permitted = _permitted_spec(args, args.here, args.host)
     result = measure(permitted, _deadline(args))
-    print(json.dumps(as_json(result)) if args.json else "\n".join(as_text(result)))
+    print(json.dumps(run_fields(result)) if args.json else "\n".join(as_text(result)))
     return 0 if result.outcome is Outcome.MEASURED else 1
 
 
@@ -102,7 +74,7 @@ def _receive(args: argparse.Namespace) -> int:
     permitted = _permitted_spec(args, args.host, args.here)
     with Console(stderr=True).status(f"receiving from {args.host}"):
         receive(permitted, _deadline(args))
-    print(json.dumps({"received": True}) if args.json else "received; the sender prints the result")
+    print(json.dumps({"received": True}) if args.json else RECEIVED_TEXT)
     return 0
 
 
@@ -148,12 +120,6 @@ def _check_size(file_bytes: int) -> None:
 
 def _deadline(args: argparse.Namespace) -> Deadline:
     return Deadline(slot_length_s(args.duration_s) + WAIT_S)
-
-
-def as_json(result: DiskToDiskRun) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(result, builtin_types=())
-    del fields["kind"]
-    return fields | {"started_at": result.started_at.astimezone(UTC).isoformat().replace("+00:00", "Z")}
 
 
 def as_text(result: DiskToDiskRun) -> list[str]:

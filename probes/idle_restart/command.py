@@ -1,7 +1,4 @@
-"""Run `python -m probes idle-restart HOST --port N`.
-
-Exit status: 0 measured, 1 not possible, 2 usage.
-"""
+"""Run `python -m probes idle-restart HOST --port N`."""
 
 from __future__ import annotations
 

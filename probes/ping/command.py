@@ -1,7 +1,4 @@
-"""Run `python -m probes ping HOST…`.
-
-Exit status: 0 measured (total loss included), 1 if any target could not be measured, 2 usage.
-"""
+"""Run `python -m probes ping HOST…`."""
 
 from __future__ import annotations
 

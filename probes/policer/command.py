@@ -1,30 +1,21 @@
-"""Run `python -m probes policer send|receive`.
-
-Exit status: 0 measured (even if undetermined), 1 could not be measured, 2 usage.
-"""
+"""Run `python -m probes policer send|receive`."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
-from datetime import UTC
-from pathlib import Path
-from typing import Any
 
 import msgspec
 from rich.console import Console
 
-from probes.commands.subcommands import add_subcommand
-from probes.contract import Deadline, Outcome, ProbeError
-from probes.hosts import host_argument
+from probes.commands.run_fields import run_fields
+from probes.contract import Deadline, Outcome
 from probes.policer.probe import TrainsEnd, measure
-from probes.policer.spec import PolicerRun, PolicerSpec, slot_length_s
+from probes.policer.spec import PolicerSpec, slot_length_s
 from probes.policer.wording import as_text
 from probes.transfers.shared_key import UsageProblem, key_of
+from probes.transfers.two_ends import RECEIVED_TEXT, WAIT_S, add_end, run_end
 
-# Time to start the other end by hand.
-WAIT_S = 60.0
 EXIT_STATUS = "0 measured (even if it cannot tell), 1 could not be measured, 2 usage"
 LEAST_PEAK_BPS, MOST_PEAK_BPS = 100_000, 1_000_000_000
 LEAST_TRAIN_BYTES, MOST_TRAIN_BYTES = 50_000, 100_000_000
@@ -37,21 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("send", "RECEIVER", "send trains to a host that runs `receive`, and print what limits them"),
         ("receive", "SENDER", "receive the trains of a host that runs `send` with the same key"),
     ):
-        end = add_subcommand(ends, name, text, exit_status=EXIT_STATUS)
-        end.add_argument("host", type=host_argument, metavar=other, help="name or address of the other end")
-        end.add_argument(
-            "--here",
-            type=host_argument,
-            metavar="ADDRESS",
-            required=True,
-            help="this host's address, as seen from the other end",
-        )
-        end.add_argument(
-            "--key", type=Path, required=True, metavar="FILE", help="file with the shared key; - for stdin"
-        )
+        end = add_end(ends, name, other, text, exit_status=EXIT_STATUS)
         end.add_argument("--port", type=int, default=default.port, help=f"TCP and UDP port (default {default.port})")
-        end.add_argument("--ipv6", action="store_true", help="resolve names to IPv6 (default IPv4)")
-        end.add_argument("--json", action="store_true", help="print a JSON object")
         if name == "send":
             end.add_argument(
                 "--peak-mbps", type=float, default=default.peak_bps / 1e6, metavar="MBPS",
@@ -64,14 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    try:
-        return _send(args) if args.end == "send" else _receive(args)
-    except UsageProblem as error:
-        print(f"policer: {error}", file=sys.stderr)
-        return 2
-    except ProbeError as error:
-        print(f"policer: {error.outcome.value}: {error}", file=sys.stderr)
-        return 1
+    return run_end("policer", _send if args.end == "send" else _receive, args)
 
 
 def _send(args: argparse.Namespace) -> int:
@@ -79,7 +50,7 @@ def _send(args: argparse.Namespace) -> int:
     spec = msgspec.structs.replace(spec, peak_bps=_peak_bps(args.peak_mbps), train_bytes=_train_bytes(args.train_bytes))
     with Console(stderr=True).status(f"measuring to {args.host}, up to {slot_length_s()} s"):
         result = measure(spec, Deadline(slot_length_s() + WAIT_S))
-    print(json.dumps(as_json(result)) if args.json else "\n".join(as_text(result)))
+    print(json.dumps(run_fields(result)) if args.json else "\n".join(as_text(result)))
     return 0 if result.outcome is Outcome.MEASURED else 1
 
 
@@ -87,7 +58,7 @@ def _receive(args: argparse.Namespace) -> int:
     spec = _spec(args, source=args.host, address=args.here)
     with Console(stderr=True).status(f"receiving from {args.host}"):
         TrainsEnd().serve(spec, Deadline(slot_length_s() + WAIT_S))
-    print(json.dumps({"received": True}) if args.json else "received; the sender prints the result")
+    print(json.dumps({"received": True}) if args.json else RECEIVED_TEXT)
     return 0
 
 
@@ -113,9 +84,3 @@ def _train_bytes(train_bytes: int) -> int:
     if not LEAST_TRAIN_BYTES <= train_bytes <= MOST_TRAIN_BYTES:
         raise UsageProblem(f"--train-bytes must be from {LEAST_TRAIN_BYTES:,} to {MOST_TRAIN_BYTES:,}")
     return train_bytes
-
-
-def as_json(result: PolicerRun) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(result, builtin_types=())
-    del fields["kind"]
-    return fields | {"started_at": result.started_at.astimezone(UTC).isoformat().replace("+00:00", "Z")}

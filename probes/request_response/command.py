@@ -1,7 +1,4 @@
-"""Run `python -m probes request-response HOST…`.
-
-Exit status: 0 measured (errors included), 1 if any host could not be measured, 2 usage.
-"""
+"""Run `python -m probes request-response HOST…`."""
 
 from __future__ import annotations
 
@@ -9,12 +6,12 @@ import argparse
 import json
 import sys
 import threading
-from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from probes.commands.run_fields import run_fields
 from probes.commands.subcommands import option_problem
 from probes.contract import Deadline, Outcome, ProbeError
 from probes.hosts import host_argument
@@ -119,11 +116,8 @@ def _measure(args: argparse.Namespace, key: str | None) -> int:
 
 
 def as_json(run: RequestResponseRun) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(run, builtin_types=())
-    del fields["kind"]
     figures = latency_figures(run.latencies_ms, run.request_bytes + run.response_bytes)
-    began = run.started_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    return fields | (msgspec.to_builtins(figures) if figures else {"transactions": 0}) | {"started_at": began}
+    return run_fields(run) | (msgspec.to_builtins(figures) if figures else {"transactions": 0})
 
 
 def as_text(run: RequestResponseRun) -> list[str]:

@@ -1,7 +1,4 @@
-"""Run `python -m probes stamp HOST…`.
-
-Exit status: 0 measured (total loss included), 1 if any host could not be measured, 2 usage.
-"""
+"""Run `python -m probes stamp HOST…`."""
 
 from __future__ import annotations
 

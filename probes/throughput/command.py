@@ -1,7 +1,4 @@
-"""Run `python -m probes throughput HOST`.
-
-Exit status: 0 measured, 1 could not be measured or captured, 2 usage.
-"""
+"""Run `python -m probes throughput HOST`."""
 
 from __future__ import annotations
 
@@ -16,6 +13,7 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
+from probes.commands.run_fields import run_fields
 from probes.contract import Deadline, Outcome, ProbeError
 from probes.hosts import host_argument
 from probes.quantities import with_unit
@@ -76,8 +74,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def as_json(result: ThroughputRun) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(result)
-    del fields["kind"]
+    fields = run_fields(result)
     fields.get("capture", {}).pop("pcap_zlib", None)
     return fields
 

@@ -1,20 +1,17 @@
-"""Run `python -m probes trace HOST…`.
-
-Exit status: 0 traced (whether or not a destination was reached), 1 a host could not be traced, 2 usage.
-"""
+"""Run `python -m probes trace HOST…`."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from datetime import UTC
 from typing import Any
 
 import msgspec
 from rich.console import Console
 from rich.live import Live
 
+from probes.commands.run_fields import run_fields
 from probes.commands.subcommands import option_problem
 from probes.contract import Deadline, Outcome
 from probes.hosts import host_argument
@@ -110,8 +107,7 @@ def _show(spec: TraceSpec, deadline: Deadline) -> tuple[TraceRun, ...]:
 
 
 def as_json(traced: TraceRun) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(traced, builtin_types=())
-    del fields["kind"]
+    fields = run_fields(traced)
     if traced.reason is TraceReason.SCHEDULED:
         fields["reason"] = TraceReason.ON_DEMAND.value
     hops = [
@@ -125,5 +121,4 @@ def as_json(traced: TraceRun) -> dict[str, Any]:
         }
         for hop in traced.hops
     ]
-    started_at = traced.started_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    return fields | {"started_at": started_at, "hops": hops}
+    return fields | {"hops": hops}

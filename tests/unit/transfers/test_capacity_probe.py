@@ -10,10 +10,11 @@ import msgspec
 import pytest
 
 from probes.__main__ import main
-from probes.capacity.command import as_json, as_text
+from probes.capacity.command import as_text
 from probes.capacity.echo_trains import LONG, PACKETS, shapes
 from probes.capacity.probe import MAX_PACKETS, problems
 from probes.capacity.spec import CapacityRun, CapacitySpec, CapacityVerdict
+from probes.commands.run_fields import run_fields
 from probes.contract import Outcome
 from probes.kinds import KINDS
 from tests.facts import lacks
@@ -126,7 +127,7 @@ def test_a_failed_measurement_has_its_outcome():
 
 
 def test_json_has_every_field_and_null_for_missing_values():
-    printed = json.loads(json.dumps(as_json(msgspec.structs.replace(RUN, capacity_bps=None))))
+    printed = json.loads(json.dumps(run_fields(msgspec.structs.replace(RUN, capacity_bps=None))))
 
     assert set(printed) == set(CapacityRun.__struct_fields__)
     assert (printed["capacity_bps"], printed["verdict"], printed["outcome"]) == (None, "measured", "measured")
