@@ -1,9 +1,7 @@
 """Write docs/reference from the code: keys of mesh.toml and limits.toml, variables, retention of tables, the API.
 
-`python -m scripts.reference` (`make reference`) writes the pages; with `--check` it writes nothing and exits with 1 if
-a page is out of date. Keys, types, bounds, defaults and descriptions are those of the structs by which the files are
-read (`probes.toml.keys`); the variables are in `monitor.environment`, the bounds of tables in
-`monitor.archive.retention_bounds`, the requests in the OpenAPI description of `monitor.api`.
+`python -m scripts.reference` (`make reference`) writes the pages; with `--check` it exits with 1 instead if one is out
+of date.
 """
 
 from __future__ import annotations

@@ -57,6 +57,9 @@ Id = Annotated[int, Field(ge=1, le=LARGEST_BIGINT)]
 Hosts = Annotated[list[str], Field(min_length=1, max_length=MOST_MEMBERS, description="names of hosts")]
 
 
+AskedBy = Annotated[str | None, Field(description="told to those who may operate")]
+
+
 class FlowIn(Schema, extra="forbid"):
     """The settings of a throughput test or of each member; defaults are those of a test in mesh.toml."""
 
@@ -118,7 +121,7 @@ class AggregateIn(FlowIn):
 
 
 class RequestedOut(Schema):
-    """What somebody asked for. `asked_by` is only told to those who may operate."""
+    """What somebody asked for."""
 
     @staticmethod
     def resolve_asked_by(requested: OnDemand | OnDemandAggregate | PingRequest, context: Any) -> str | None:
@@ -133,12 +136,12 @@ class OnDemandOut(RequestedOut):
     """A requested test. `state` is `planned`, `running`, `awaited` (done, its result pending)
     or `ended`; `outcome` and `detail` give its result, with the rule where `limits.toml` of a site does not permit it.
     Figures are null unless the outcome is `measured`; `measured_at` is the address of the test in full, under
-    /paths/{path_id}/throughput/. `asked_by` is only told to those who may operate."""
+    /paths/{path_id}/throughput/."""
 
     id: int
     path_id: int
     asked_at: datetime
-    asked_by: str | None
+    asked_by: AskedBy
     starts_at: datetime
     ends_at: datetime
     settings: dict[str, Any]
@@ -159,11 +162,11 @@ class MemberStateOut(Schema):
 
 class OnDemandAggregateOut(RequestedOut):
     """A requested test. `state` is `planned`, `running`, `awaited` (done, reports pending) or `ended`. `result` is null
-    until it is computed; it is provisional until `is_final`. `asked_by` is only told to those who may operate."""
+    until it is computed; it is provisional until `is_final`."""
 
     id: int
     asked_at: datetime
-    asked_by: str | None
+    asked_by: AskedBy
     starts_at: datetime
     ends_at: datetime
     settings: dict[str, Any]
@@ -218,13 +221,12 @@ class PingRunOut(Schema):
 
 
 class OnDemandPingsOut(RequestedOut):
-    """On-demand pings of a path: `runs` has the path, and the reverse path where the other end has an agent. `asked_by`
-    is only told to those who may operate."""
+    """On-demand pings of a path: `runs` has the path, and the reverse path where the other end has an agent."""
 
     id: int
     path_id: int
     asked_at: datetime
-    asked_by: str | None
+    asked_by: AskedBy
     runs: list[PingRunOut]
 
 
