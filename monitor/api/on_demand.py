@@ -18,7 +18,7 @@ from monitor.accounts.access import may_operate
 from monitor.api.limited_requests import ask_aggregate, ask_pings, ask_traces, cancel_aggregate
 from monitor.api.parameters import ProblemOut, path_or_404
 from monitor.api.record_schemas import with_fields_of
-from monitor.api.throughput.aggregates import AggregateOut, aggregate_out
+from monitor.api.throughput.aggregates import AggregateOut
 from monitor.archive.queries.throughput.on_demand import (
     MemberState,
     OnDemand,
@@ -132,27 +132,17 @@ class RequestedOut(Schema):
         return requested.parameters
 
 
+State = Literal["planned", "running", "awaited", "ended"]
+
+
+@with_fields_of(OnDemand, without=("parameters",), asked_by=AskedBy, state=State)
 class OnDemandOut(RequestedOut):
     """A requested test. `state` is `planned`, `running`, `awaited` (done, its result pending)
     or `ended`; `outcome` and `detail` give its result, with the rule where `limits.toml` of a site does not permit it.
     Figures are null unless the outcome is `measured`; `measured_at` is the address of the test in full, under
     /paths/{path_id}/throughput/."""
 
-    id: int
-    path_id: int
-    asked_at: datetime
-    asked_by: AskedBy
-    starts_at: datetime
-    ends_at: datetime
     settings: dict[str, Any]
-    state: Literal["planned", "running", "awaited", "ended"]
-    outcome: str | None
-    detail: str | None
-    measured_at: datetime | None
-    throughput_bps: float | None
-    average_bps: float | None
-    verdict: str | None
-    sentence: str | None
 
 
 @with_fields_of(MemberState)
@@ -160,23 +150,19 @@ class MemberStateOut(Schema):
     """A member. `outcome` is null until it is reported; a member without a report for ten minutes is `missed`."""
 
 
+@with_fields_of(
+    OnDemandAggregate,
+    without=("parameters",),
+    asked_by=AskedBy,
+    state=State,
+    members=list[MemberStateOut],
+    result=AggregateOut | None,
+)
 class OnDemandAggregateOut(RequestedOut):
     """A requested test. `state` is `planned`, `running`, `awaited` (done, reports pending) or `ended`. `result` is null
     until it is computed; it is provisional until `is_final`."""
 
-    id: int
-    asked_at: datetime
-    asked_by: AskedBy
-    starts_at: datetime
-    ends_at: datetime
     settings: dict[str, Any]
-    state: Literal["planned", "running", "awaited", "ended"]
-    members: list[MemberStateOut]
-    result: AggregateOut | None
-
-    @staticmethod
-    def resolve_result(test: OnDemandAggregate) -> dict[str, Any] | None:
-        return None if test.result is None else aggregate_out(test.result)
 
 
 class PingRunOut(Schema):

@@ -59,20 +59,12 @@ class KneeOut(SettingOut):
     sentences: list[str]
 
 
+@with_fields_of(Sweep, cells=list[SweepCellOut])
 class SweepOut(Schema):
     """A grid of throughput tests on a path. `rtt_ms` is the idle RTT; `lacking` says which cells have no rate,
     null where all have. `schedule` is the name of its [[sweep]] in mesh.toml, of which it is a round; `problem` says
     why the next test of that could not be requested."""
 
-    id: int
-    name: str
-    path_id: int
-    asked_at: datetime
-    asked_by: str
-    rtt_ms: float | None
-    schedule: str | None
-    problem: str | None
-    cells: list[SweepCellOut]
     knees: list[KneeOut]
     lacking: str | None
 
@@ -137,14 +129,7 @@ def get_sweep(request: HttpRequest, sweep_id: int) -> dict[str, Any]:
 
 def sweep_out(sweep: Sweep) -> dict[str, Any]:
     return {
-        "id": sweep.id,
-        "name": sweep.name,
-        "path_id": sweep.path_id,
-        "asked_at": sweep.asked_at,
-        "asked_by": sweep.asked_by,
-        "rtt_ms": sweep.rtt_ms,
-        "schedule": sweep.schedule,
-        "problem": sweep.problem,
+        **{field.name: getattr(sweep, field.name) for field in fields(sweep)},
         "cells": [_cell(cell) for cell in sweep.cells],
         "knees": [
             {

@@ -25,7 +25,7 @@ from monitor.archive.queries.paths import path_summaries
 from monitor.archive.queries.tables import Tick
 from monitor.archive.queries.throughput.calibrations import PathCalibration
 from monitor.archive.queries.throughput.forecasts import UnansweredPings
-from monitor.archive.queries.throughput.record_transfers import RecordBy, RecordTransfer, best_transfers
+from monitor.archive.queries.throughput.record_transfers import FastestTest, RecordBy, RecordTransfer, best_transfers
 from monitor.archive.queries.throughput.series import scheduled_bps, throughput_series
 from monitor.archive.upkeep.freshness import lacks_since
 from monitor.mesh.models import Family
@@ -36,22 +36,20 @@ RECORDS_LENGTH = timedelta(days=30)
 router = Router()
 
 
+@with_fields_of(
+    FastestTest,
+    without=(
+        "source_latitude_deg",
+        "source_longitude_deg",
+        "destination_latitude_deg",
+        "destination_longitude_deg",
+    ),
+)
 class RecordOut(Schema):
     """The fastest TCP test of a path. `bit_metres_per_s` is its rate times the great-circle distance of its ends."""
 
-    path_id: int
-    source: str
-    destination: str
-    family: int
-    at: datetime
-    test: str
-    throughput_bps: float
-    bit_metres_per_s: float
     distance_km: float
-    streams: int
-    congestion_control: str | None
-    duration_s: float | None
-    sentence: str | None
+    bit_metres_per_s: float
 
 
 class SpreadOut(Schema):

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from datetime import datetime
-from typing import Any
 
-import msgspec
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query, Router, Schema
@@ -43,28 +40,19 @@ class HarmedPathOut(Schema):
     that were not."""
 
 
+@with_fields_of(
+    AggregateResult, without=("slot_id",), state=str, members=list[AggregateMemberOut], harm=list[HarmedPathOut]
+)
 class AggregateOut(Schema):
     """A run of an aggregate test. `sum_bps` is null unless the state is `complete`; the sum of the members that
     measured is then `partial_sum_bps`. `fairness` is Jain's index of those."""
 
     id: int
-    test: str
-    shape: str
-    starts_at: datetime
-    ends_at: datetime
-    state: str
-    is_final: bool
     sentence: str
-    member_count: int
-    measured: int
-    sum_bps: float | None
-    partial_sum_bps: float | None
-    fairness: float | None
-    common_began_at: datetime | None
-    common_s: float | None
-    start_spread_s: float | None
-    members: list[AggregateMemberOut]
-    harm: list[HarmedPathOut]
+
+    @staticmethod
+    def resolve_id(result: AggregateResult) -> int:
+        return result.slot_id
 
 
 @router.get(
@@ -72,9 +60,8 @@ class AggregateOut(Schema):
     response={200: list[AggregateOut], 422: ProblemOut},
     summary="Aggregate tests of a period, newest first",
 )
-def list_aggregates(request: HttpRequest, between: Query[Range], limit: Limit = 100) -> list[dict[str, Any]]:
-    since, until = between.resolve_at(timezone.now())
-    return [aggregate_out(result) for result in aggregate_results(since, until, limit)]
+def list_aggregates(request: HttpRequest, between: Query[Range], limit: Limit = 100) -> list[AggregateResult]:
+    return aggregate_results(*between.resolve_at(timezone.now()), limit)
 
 
 @router.get(
@@ -92,11 +79,11 @@ def aggregates_csv(request: HttpRequest, between: Query[Range]) -> HttpResponse:
     response={200: AggregateOut, 404: ProblemOut, 422: ProblemOut},
     summary="An aggregate test: sum, each member, fairness, and the packets of other paths meanwhile",
 )
-def get_aggregate(request: HttpRequest, aggregate_id: int) -> dict[str, Any]:
+def get_aggregate(request: HttpRequest, aggregate_id: int) -> AggregateResult:
     result = aggregate_result(aggregate_id)
     if result is None:
         raise HttpError(404, f"there is no aggregate test {aggregate_id}; /api/v1/aggregates lists them")
-    return aggregate_out(result)
+    return result
 
 
 def members_csv(since: datetime, until: datetime) -> HttpResponse:
@@ -104,15 +91,3 @@ def members_csv(since: datetime, until: datetime) -> HttpResponse:
     answer = HttpResponse(csv_text(MEMBER_COLUMNS, rows), content_type="text/csv; charset=utf-8")
     answer["Content-Disposition"] = 'attachment; filename="aggregates.csv"'
     return answer
-
-
-def aggregate_out(result: AggregateResult) -> dict[str, Any]:
-    plain = {field.name: getattr(result, field.name) for field in fields(result) if field.name != "slot_id"}
-    return {
-        **plain,
-        "id": result.slot_id,
-        "state": result.state.value,
-        "sentence": result.sentence,
-        "members": [msgspec.structs.asdict(member) for member in result.members],
-        "harm": [{**msgspec.structs.asdict(path), "harm": path.harm.value} for path in result.harm],
-    }

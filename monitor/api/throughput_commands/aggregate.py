@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from monitor.analysis.aggregate import AggregateState
 from monitor.api.limited_requests import ask_aggregate
-from monitor.api.throughput.aggregates import aggregate_out
+from monitor.api.throughput.aggregates import AggregateOut
 from monitor.api.throughput_commands.aggregates import result_lines
 from monitor.archive.queries.throughput.on_demand import OnDemandAggregate, on_demand_aggregate, wait
 from monitor.mesh.kinds.throughput import ThroughputSettings, bits
@@ -102,5 +102,5 @@ def _plain(test: OnDemandAggregate) -> dict[str, Any]:
         "settings": test.parameters,
         "state": test.state,
         "members": [{name: getattr(member, name) for name in member.__slots__} for member in test.members],
-        "result": None if test.result is None else aggregate_out(test.result),
+        "result": None if test.result is None else AggregateOut.from_orm(test.result).dict(),
     }

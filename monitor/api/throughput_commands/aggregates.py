@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 
 from monitor.analysis import figures
-from monitor.api.throughput.aggregates import aggregate_out
+from monitor.api.throughput.aggregates import AggregateOut
 from monitor.archive.outcomes import outcome_words
 from monitor.archive.queries.throughput.aggregates import AggregateResult, HarmedPath, MemberResult, aggregate_results
 from probes.commands.subcommands import positive
@@ -38,7 +38,7 @@ def run(command: BaseCommand, options: dict[str, Any]) -> None:
     results = aggregate_results(now - timedelta(days=options["days"]), now, options["most"])
     for result in results:
         if options["as_json"]:
-            command.stdout.write(json.dumps(aggregate_out(result), default=str))
+            command.stdout.write(json.dumps(AggregateOut.from_orm(result).dict(), default=str))
         else:
             command.stdout.write("\n".join([*result_lines(result), ""]))
     if not results and not options["as_json"]:
