@@ -189,25 +189,5 @@ class StampBurst(
     @property
     def path_burst(self) -> Burst:
         """The round trips as a burst, for paths with this series."""
-        return Burst(
-            target=self.target,
-            address=self.address,
-            family=self.family,
-            packet_bytes=self.packet_bytes,
-            started_at=self.started_at,
-            outcome=self.outcome,
-            sent=self.sent,
-            received=self.received,
-            late=self.late,
-            duplicates=self.duplicates,
-            reordered=self.reordered,
-            rtts_ms=self.rtts_ms,
-            ttl=self.reverse.ttl,
-            stamp=self.stamp,
-            stamps_lost=self.stamps_lost,
-            clock_source=self.clock_source,
-            waited=self.waited,
-            source_address=self.source_address,
-            loaded_rtts_ms=self.loaded_rtts_ms,
-            detail=self.detail,
-        )
+        shared = {name: getattr(self, name) for name in Burst.__struct_fields__ if name in self.__struct_fields__}
+        return Burst(**shared, ttl=self.reverse.ttl)

@@ -188,6 +188,11 @@ def both_ends(slot: Slot) -> dict[str, Any]:
     return {**ends, "family": path.family}
 
 
+def keys_of_spec(test: TestKeys, spec: type[msgspec.Struct]) -> dict[str, object]:
+    """The keys of a test that are fields of its spec too, as its `parameters`."""
+    return {name: getattr(test, name) for name in spec.__struct_fields__ if name in test.__struct_fields__}
+
+
 def answered_peers(measurements: Sequence[PlannedMeasurement], kind: str) -> tuple[AnsweredPeer, ...]:
     """The hosts that measure towards a site, each address once for each egress."""
     peers = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
@@ -16,6 +15,7 @@ from monitor.mesh.kinds.kind import (
     MeshKind,
     PacketDscp,
     answered_peers,
+    keys_of_spec,
     leaving,
     pair_key,
     task_maker,
@@ -70,8 +70,7 @@ class RequestResponseEntry(TestKeys, frozen=True, tag="request-response"):
 
     @property
     def parameters(self) -> dict[str, object]:
-        fields: dict[str, object] = msgspec.structs.asdict(self)
-        return {name: fields[name] for name in RequestResponseSpec.__struct_fields__ if name != "targets"}
+        return keys_of_spec(self, RequestResponseSpec)
 
 
 def _check_table(table: Table) -> None:

@@ -18,6 +18,7 @@ from monitor.mesh.kinds.kind import (
     answered_peers,
     egress_of,
     ends,
+    keys_of_spec,
     pair_key,
     task_maker,
 )
@@ -66,15 +67,7 @@ class StampEntry(TestKeys, frozen=True, tag="stamp"):
 
     @property
     def parameters(self) -> dict[str, object]:
-        """Fields of `probes.stamp.spec.StampSpec` without targets, and the port."""
-        return {
-            "packet_bytes": self.packet_bytes,
-            "count": self.count,
-            "spacing_s": self.spacing_s,
-            "timeout_s": self.timeout_s,
-            "port": self.port,
-            "dscp": self.dscp,
-        }
+        return {**keys_of_spec(self, StampSpec), "port": self.port}
 
 
 def reflector_plan(measurements: Sequence[PlannedMeasurement]) -> ReflectorPlan | None:

@@ -9,7 +9,15 @@ import msgspec
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import DAY_S, Length, ListeningPort, MeshKind, literal_or_none, on_both_transports
+from monitor.mesh.kinds.kind import (
+    DAY_S,
+    Length,
+    ListeningPort,
+    MeshKind,
+    fields_of_slot,
+    literal_or_none,
+    on_both_transports,
+)
 from probes.throughput.kind import KIND as THROUGHPUT
 from probes.throughput.spec import ThroughputSlot
 from probes.toml.keys import Text, meaning
@@ -190,7 +198,7 @@ def is_reversed(path: Path, parameters: Mapping[str, Any]) -> bool:
 
 def throughput_slot(slot: Slot, site: PlannedSite, secrets: Mapping[str, str | None]) -> ThroughputSlot:
     """Slot of a throughput test: the source sends, and connects unless `is_reversed`."""
-    path, test = slot.measurement.path, slot.measurement.test
+    path = slot.measurement.path
     is_reverse = is_reversed(path, slot.parameters)
     client, server = (path.destination, path.source) if is_reverse else (path.source, path.destination)
     # The listening end compares the source with the address that it sees.
@@ -200,14 +208,9 @@ def throughput_slot(slot: Slot, site: PlannedSite, secrets: Mapping[str, str | N
     if not server.site.has_agent and server.iperf3_ports is not None:
         first, last = server.iperf3_ports
         parameters |= {"port": first, "last_port": last, "one_time_key": None, "peer_iperf3": None}
+    role = "client" if client.site_id == site.pk else "server"
     return ThroughputSlot(
-        slot_id=slot.pk,
-        path_id=path.pk,
-        test=test.name,
-        role="client" if client.site_id == site.pk else "server",
-        starts_at=slot.starts_at,
-        ends_at=slot.ends_at,
-        spec=msgspec.convert(parameters, ThroughputSpec),
+        **{**fields_of_slot(slot, site), "role": role}, spec=msgspec.convert(parameters, ThroughputSpec)
     )
 
 

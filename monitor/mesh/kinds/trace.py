@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, ends
+from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, ends, keys_of_spec
 from probes.toml.keys import meaning
 from probes.trace.kind import KIND as TRACE
 from probes.trace.spec import MOST_ATTEMPTS, MOST_HOPS, TraceSpec, TraceTask
@@ -50,14 +50,7 @@ class TraceEntry(TestKeys, frozen=True, tag="trace"):
 
     @property
     def parameters(self) -> dict[str, object]:
-        return {
-            "protocol": self.protocol,
-            "max_hops": self.max_hops,
-            "attempts": self.attempts,
-            "timeout_s": self.timeout_s,
-            "router_spacing_s": self.router_spacing_s,
-            "flows": self.flows,
-        }
+        return keys_of_spec(self, TraceSpec)
 
 
 def _length(test: TraceEntry) -> Length:
