@@ -10,8 +10,8 @@ from typing import Any
 
 from django.db import ProgrammingError, connections, transaction
 
-from monitor.stack.access import LIMITED
-
+# Role that the application takes while it answers a reader with limits (`monitor.accounts.read_limits`).
+LIMITED = "soundings_limited"
 IS_THERE = "SELECT FROM pg_roles WHERE rolname = %s"
 # The hypertables; all have a path_id.
 TIME_SERIES = (

@@ -1,7 +1,6 @@
 """Limits of a reader, enforced by PostgreSQL's row-level security and the views of `limited_role`.
 
-During a limited request the connection has the role `LIMITED` of `monitor.stack.access`; all else runs as the tables'
-owner, who sees all rows.
+During a limited request the connection has the role `LIMITED`; all else runs as the tables' owner, who sees all rows.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.db.models import Q
 
+from monitor.accounts.limited_role import LIMITED
 from monitor.accounts.models import ReadLimit, UserToken
 from monitor.accounts.roles import roles_of
-from monitor.stack.access import LIMITED
 
 LIMIT = """
 SELECT set_config('role', %s, false), set_config('search_path', 'limited, public', false),

@@ -15,12 +15,11 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 
+from monitor.accounts.limited_role import LIMITED
 from probes.private_files import replace_privately
 
 SUPERUSER = "postgres"
 APPLICATION = "soundings"
-# Role that the application takes while it answers a reader with limits (`monitor.accounts.read_limits`).
-LIMITED = "soundings_limited"
 RIGHTS = "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS"
 # Role that shows the application the data directory, for disk warnings, and the preloaded libraries.
 SEES_SETTINGS = "pg_read_all_settings"

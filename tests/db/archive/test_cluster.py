@@ -9,6 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from monitor.accounts.limited_role import LIMITED
 from monitor.stack import access, postgres
 from probes.supervision.socket_folders import socket_dir
 from probes.supervision.supervise import Supervisor
@@ -159,7 +160,7 @@ def test_the_applications_role_is_no_superuser(tmp_path):
         member = application.execute(
             "SELECT roleid::regrole::text FROM pg_auth_members WHERE member::regrole = %s::regrole", ["soundings"]
         )
-        assert sorted(member.fetchall()) == [("pg_read_all_settings",), (access.LIMITED,)]
+        assert sorted(member.fetchall()) == [("pg_read_all_settings",), (LIMITED,)]
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             application.execute("COPY (SELECT 1) TO PROGRAM 'cat'")
 
