@@ -41,105 +41,31 @@ def give_memory_back(**_: Any) -> None:
     freed_memory.give_back()
 
 
+# Each entry: its task, when it is due (a number is of seconds), and the seconds after which its message expires.
+SCHEDULE: dict[str, tuple[str, float | crontab, int]] = {
+    "roll up dirty hours": ("archive.roll_up", 10.0, 10),
+    "diagnose throughput tests": ("archive.diagnose", 5.0, 5),
+    "combine the members of aggregate tests": ("archive.settle_aggregates", 10.0, 10),
+    "summarize weeks of interfaces": ("archive.summarize_interfaces", 60.0, 50),
+    "note how the centre is": ("archive.sample", 60.0, 50),
+    "delete what is kept no longer": ("archive.delete_old", crontab(minute="40"), 3000),
+    "delete old records": ("archive.delete_records", crontab(minute="10", hour="3"), 3000),
+    "note how large each table is": ("archive.note_sizes", crontab(minute="30"), 1000),
+    "compress old bursts": ("archive.compress_old", crontab(minute="50", hour="2"), 3000),
+    "evaluate alert rules": ("alerts.evaluate", 10.0, 10),
+    "gather the evidence of incidents": ("alerts.gather", 10.0, 10),
+    "tell people of incidents": ("alerts.notify", 5.0, 5),
+    "look at late results": ("alerts.correct", 300.0, 300),
+    "note the routers on routes": ("routes.note_routers", 300.0, 300),
+    "resolve reverse names of routers": ("routes.resolve_names", 30.0, 30),
+    "request the summaries of other centres": ("centres.collect", 30.0, 30),
+    "plan throughput slots": ("mesh.plan_slots", 30.0, 30),
+    "request the tests of sweeps": ("archive.request_sweep_tests", 60.0, 50),
+    # The minute is that of monitor.reports.files.WRITTEN_AT_MINUTE.
+    "last week's report, where it is missing": ("reports.weekly", crontab(minute="15"), 3000),
+    "mail reports that are due": ("reports.send", crontab(minute="*/5"), 300),
+}
 app.conf.beat_schedule = {
-    "roll up dirty hours": {
-        "task": "archive.roll_up",
-        "schedule": 10.0,
-        "options": {"expires": 10},
-    },
-    "diagnose throughput tests": {
-        "task": "archive.diagnose",
-        "schedule": 5.0,
-        "options": {"expires": 5},
-    },
-    "combine the members of aggregate tests": {
-        "task": "archive.settle_aggregates",
-        "schedule": 10.0,
-        "options": {"expires": 10},
-    },
-    "summarize weeks of interfaces": {
-        "task": "archive.summarize_interfaces",
-        "schedule": 60.0,
-        "options": {"expires": 50},
-    },
-    "note how the centre is": {
-        "task": "archive.sample",
-        "schedule": 60.0,
-        "options": {"expires": 50},
-    },
-    "delete what is kept no longer": {
-        "task": "archive.delete_old",
-        "schedule": crontab(minute="40"),
-        "options": {"expires": 3000},
-    },
-    "delete old records": {
-        "task": "archive.delete_records",
-        "schedule": crontab(minute="10", hour="3"),
-        "options": {"expires": 3000},
-    },
-    "note how large each table is": {
-        "task": "archive.note_sizes",
-        "schedule": crontab(minute="30"),
-        "options": {"expires": 1000},
-    },
-    "compress old bursts": {
-        "task": "archive.compress_old",
-        "schedule": crontab(minute="50", hour="2"),
-        "options": {"expires": 3000},
-    },
-    "evaluate alert rules": {
-        "task": "alerts.evaluate",
-        "schedule": 10.0,
-        "options": {"expires": 10},
-    },
-    "gather the evidence of incidents": {
-        "task": "alerts.gather",
-        "schedule": 10.0,
-        "options": {"expires": 10},
-    },
-    "tell people of incidents": {
-        "task": "alerts.notify",
-        "schedule": 5.0,
-        "options": {"expires": 5},
-    },
-    "look at late results": {
-        "task": "alerts.correct",
-        "schedule": 300.0,
-        "options": {"expires": 300},
-    },
-    "note the routers on routes": {
-        "task": "routes.note_routers",
-        "schedule": 300.0,
-        "options": {"expires": 300},
-    },
-    "resolve reverse names of routers": {
-        "task": "routes.resolve_names",
-        "schedule": 30.0,
-        "options": {"expires": 30},
-    },
-    "request the summaries of other centres": {
-        "task": "centres.collect",
-        "schedule": 30.0,
-        "options": {"expires": 30},
-    },
-    "plan throughput slots": {
-        "task": "mesh.plan_slots",
-        "schedule": 30.0,
-        "options": {"expires": 30},
-    },
-    "request the tests of sweeps": {
-        "task": "archive.request_sweep_tests",
-        "schedule": 60.0,
-        "options": {"expires": 50},
-    },
-    "last week's report, where it is missing": {
-        "task": "reports.weekly",
-        "schedule": crontab(minute="15"),  # as monitor.reports.files.WRITTEN_AT_MINUTE
-        "options": {"expires": 3000},
-    },
-    "mail reports that are due": {
-        "task": "reports.send",
-        "schedule": crontab(minute="*/5"),
-        "options": {"expires": 300},
-    },
+    name: {"task": task, "schedule": due, "options": {"expires": expires_s}}
+    for name, (task, due, expires_s) in SCHEDULE.items()
 }
