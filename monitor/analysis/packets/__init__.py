@@ -1,29 +1,9 @@
 """TCP transfers from packet captures. `lost_between` compares the captures of both ends."""
 
-from monitor.analysis.packets.capture_file import CapturedPacket, CaptureError, read_capture
+from monitor.analysis.packets.capture_file import CaptureError, read_capture
 from monitor.analysis.packets.connections import TcpConnection, connections_of
 from monitor.analysis.packets.figures import CaptureFigures, captured_figures_of, figures_of
 from monitor.analysis.packets.kept import KeptPart
 from monitor.analysis.packets.losses import CaptureLosses, LostWhere, lost_between
 from monitor.analysis.packets.time_sequence import TimeSequence, time_sequence
 from monitor.analysis.packets.unread import Unread, no_data_reason, unread_sentences
-
-__all__ = [
-    "CaptureError",
-    "CaptureFigures",
-    "CaptureLosses",
-    "CapturedPacket",
-    "KeptPart",
-    "LostWhere",
-    "TcpConnection",
-    "TimeSequence",
-    "Unread",
-    "captured_figures_of",
-    "connections_of",
-    "figures_of",
-    "lost_between",
-    "no_data_reason",
-    "read_capture",
-    "time_sequence",
-    "unread_sentences",
-]
