@@ -138,7 +138,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "monitor.web.request.policy.PermissionsPolicy",
-    "monitor.web.request.transport.EncryptedTransport",
+    "monitor.web.request.agent_requests.EncryptedTransport",
     "monitor.web.request.readable.RejectUnreadable",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.middleware.gzip.GZipMiddleware",
@@ -229,7 +229,7 @@ CONTENT_SECURITY_POLICY = {
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
-SILENCED_SYSTEM_CHECKS = ["security.W008"]  # monitor.web.request.transport redirects, and knows loopback
+SILENCED_SYSTEM_CHECKS = ["security.W008"]  # monitor.web.request.agent_requests redirects, and knows loopback
 
 REDIS_URL = environment.read("SOUNDINGS_REDIS_URL", broker.local_url(DATA_DIR))
 # A Redis that is gone without closing its connections is given up within seconds.

@@ -1,5 +1,4 @@
-"""Authenticated connections of a disk-to-disk test (`probes.transfers.connections`): the sender's listener, and the
-receiver's connections to it."""
+"""Authenticated connections of a disk-to-disk test (`probes.transfers.connections`), and the messages on them."""
 
 from __future__ import annotations
 
@@ -8,14 +7,55 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+import msgspec
+
 from probes.contract import Deadline
 from probes.disk_to_disk.spec import DiskToDiskSpec
 from probes.packets.addresses import FAMILY
 from probes.packets.icmp.packet_filter import attach
 from probes.transfers.address import is_local, resolve_address
 from probes.transfers.connections import Listener, PortInUse, authenticate, connect
-from probes.transfers.control_connection import CONTROL, DATA, ControlConnection
+from probes.transfers.control_connection import CONTROL, DATA, ControlConnection, PeerFailure
 from probes.transfers.source_filter import source_program
+
+
+class Ready(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The receiver is ready, with the bytes and seconds of its local write."""
+
+    moved_bytes: int
+    seconds: float
+    takes_blocks: bool = False  # False for older receivers
+
+
+class TransferRequest(msgspec.Struct, frozen=True, kw_only=True, tag="Transfer"):
+    """Request to receive a transfer of at most `duration_s`."""
+
+    tool: str
+    streams: int
+    duration_s: int
+    file_bytes: int | None  # None for a transfer from memory
+    in_blocks: bool = False  # blocks instead of a fixed part for each stream (see `streams`)
+
+
+class StreamsOpen(msgspec.Struct, frozen=True, kw_only=True, tag="Open"):
+    """All streams are connected; start sending."""
+
+
+class TransferResult(msgspec.Struct, frozen=True, kw_only=True, tag="Arrived"):
+    """Received bytes per stream, and durations."""
+
+    stream_bytes: tuple[int, ...] = ()
+    moving_s: float = 0.0
+    syncing_s: float = 0.0  # of the final fsync
+    digest: str | None = None  # of the stored file
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The test is complete."""
+
+
+Message = Ready | PeerFailure | TransferRequest | StreamsOpen | TransferResult | End
+
 
 SENDER = "the sender"
 

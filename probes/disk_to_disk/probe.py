@@ -16,7 +16,17 @@ from typing import TypeVar
 
 from probes.contract import Deadline, NotPermitted, Outcome, ProbeError
 from probes.disk_to_disk import iperf3_transfer, streams
-from probes.disk_to_disk.connections import connect_control, connect_streams, listen
+from probes.disk_to_disk.connections import (
+    End,
+    Message,
+    Ready,
+    StreamsOpen,
+    TransferRequest,
+    TransferResult,
+    connect_control,
+    connect_streams,
+    listen,
+)
 from probes.disk_to_disk.disk import (
     ByteRate,
     background_flush,
@@ -25,7 +35,6 @@ from probes.disk_to_disk.disk import (
     measure_read,
     measure_write,
 )
-from probes.disk_to_disk.messages import End, Message, Ready, StreamsOpen, TransferRequest, TransferResult
 from probes.disk_to_disk.scratch import disk_failure, scratch_file
 from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSpec, PermittedSpec, not_measured
 from probes.transfers.address import resolve_address

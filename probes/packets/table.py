@@ -6,9 +6,11 @@ import ipaddress
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from datetime import UTC
 from typing import Any
 
-from probes.commands.run_fields import run_fields
+import msgspec
+
 from probes.contract import Outcome
 from probes.packets.burst import summary
 from probes.packets.spec import Burst
@@ -25,9 +27,35 @@ def width() -> int:
 
 
 def as_json(burst: Burst) -> dict[str, Any]:
-    fields = run_fields(burst)
-    del fields["loaded_rtts_ms"]
-    return fields | summary(burst)
+    derived = summary(burst)
+    return {
+        "target": burst.target,
+        "address": burst.address,
+        "family": burst.family,
+        "packet_bytes": burst.packet_bytes,
+        "started_at": burst.started_at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        "outcome": burst.outcome.value,
+        "sent": burst.sent,
+        "received": burst.received,
+        "late": burst.late,
+        "duplicates": burst.duplicates,
+        "reordered": burst.reordered,
+        "loss_ratio": derived["loss_ratio"],
+        "rtts_ms": list(burst.rtts_ms),
+        **{name: value for name, value in derived.items() if name != "loss_ratio"},
+        "ttl": burst.ttl,
+        "ttl_changes": burst.ttl_changes,
+        "errors": msgspec.to_builtins(burst.errors),
+        "path_mtu_bytes": burst.path_mtu_bytes,
+        "rate_limited": burst.rate_limited,
+        "flow": burst.flow,
+        "source_address": burst.source_address,
+        "stamp": burst.stamp,
+        "stamps_lost": burst.stamps_lost,
+        "clock_source": burst.clock_source,
+        "waited": burst.waited,
+        "detail": burst.detail,
+    }
 
 
 def loss_text(burst: Burst) -> str:

@@ -6,6 +6,7 @@ slots.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -15,18 +16,16 @@ import numpy as np
 from django.db import IntegrityError, connection, transaction
 
 from monitor.archive.ingest.binary_copy import Integers, Rows, copy_into, microseconds
-from monitor.archive.ingest.captures import store_captures
-from monitor.archive.ingest.inventories import digest_of, store_inventories
 from monitor.archive.ingest.jsonb import for_jsonb
 from monitor.archive.ingest.rows import row_of
 from monitor.archive.kinds.kind import ResultKind
-from monitor.archive.models import ThroughputTest, UndiagnosedTest
+from monitor.archive.models import StoredCapture, ThroughputTest, UndiagnosedTest
 from monitor.archive.statements import statement
 from monitor.mesh.schedule.endings import close_slot, note_served
 from monitor.prepared import array_text, run_prepared
 from probes.site.wire import Delivered
 from probes.transfers.hosts.spec import HostInventory
-from probes.transfers.spec import ServerReport, ThroughputRun
+from probes.transfers.spec import CapturedHeaders, ServerReport, ThroughputRun
 
 HOUR_US = 3_600_000_000
 # Key of the stored report of a listening end, for the inventory of its host.
@@ -166,3 +165,49 @@ def _throughput_test(delivered: Delivered, inventory_ids: Mapping[bytes, int]) -
     assert isinstance(run, ThroughputRun)
     end = "receiver_inventory_id" if run.reverse else "sender_inventory_id"
     return row_of(ThroughputTest, delivered, average_bps=run.throughput_bps, **{end: _inventory_id(run, inventory_ids)})
+
+
+def store_inventories(times: Mapping[bytes, tuple[HostInventory, datetime]]) -> dict[bytes, int]:
+    """Store inventories by digest, in digest order, so that deliveries do not deadlock; return identifiers."""
+    ids = {}
+    with connection.cursor() as cursor:
+        for digest in sorted(times):
+            inventory, at = times[digest]
+            text = msgspec.json.encode(for_jsonb(inventory)).decode()
+            cursor.execute(statement("store_inventory"), {"digest": digest, "inventory": text, "at": at})
+            (ids[digest],) = cursor.fetchone()
+    return ids
+
+
+def digest_of(inventory: HostInventory) -> bytes:
+    """SHA-256 of the inventory's JSON."""
+    return hashlib.sha256(msgspec.json.encode(inventory, order="deterministic")).digest()
+
+
+def store_captures(results: Sequence[Delivered]) -> None:
+    """Store captures; existing rows stay unchanged."""
+    rows = [row for delivered in results if (row := _row(delivered)) is not None]
+    if rows:
+        rows.sort(key=lambda row: (row.slot_id, row.role))
+        StoredCapture.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+def _row(delivered: Delivered) -> StoredCapture | None:
+    said = delivered.result
+    if not isinstance(said, ThroughputRun | ServerReport) or not isinstance(said.capture, CapturedHeaders):
+        return None
+    if delivered.slot_id is None:
+        return None
+    sends = said.sends if isinstance(said, ServerReport) else not said.reverse
+    capture = said.capture
+    return StoredCapture(
+        slot_id=delivered.slot_id,
+        role=StoredCapture.SENDER if sends else StoredCapture.RECEIVER,
+        path_id=delivered.path_id,
+        captured_at=said.started_at,
+        packets=capture.packets,
+        left_out_packets=capture.left_out_packets,
+        parts=msgspec.to_builtins(capture.parts) if capture.parts else None,
+        reason=None if capture.packets else capture.reason or "no packets",
+        pcap_zlib=capture.pcap_zlib if capture.packets else None,
+    )

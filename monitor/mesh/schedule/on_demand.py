@@ -5,7 +5,7 @@ Scheduled slots not yet fetched by an agent are postponed. An aggregate test is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, cast
@@ -15,15 +15,31 @@ from django.db import transaction
 from msgspec import structs
 
 from monitor.mesh.document.entries import ON_DEMAND, ON_DEMAND_AGGREGATE
-from monitor.mesh.kinds import slot_s
+from monitor.mesh.kinds import MESH_KINDS, slot_s
 from monitor.mesh.kinds.aggregate import MOST_MEMBERS, Shape, pairs_of
 from monitor.mesh.kinds.throughput import MOST_DATAGRAM_BYTES, ThroughputSettings, is_reversed
 from monitor.mesh.models import KindName, Measurement, MeasurementPeriod, Path, Slot, SlotRequest, Test
 from monitor.mesh.schedule import lock, slots
-from monitor.mesh.schedule.server_ports import clash, lasting_servers
 from monitor.mesh.schedule.spending import Spending
 from monitor.mesh.schedule.timetable import ExistingSlot
 from probes.toml.keys import InvalidValue, keys_of
+
+_LASTING = tuple(name for name, mesh_kind in MESH_KINDS.items() if mesh_kind.server_name)
+
+# Site, transport (`TCP` or `UDP`) and number.
+PortKey = tuple[str, str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LastingServer:
+    name: str
+    test: str
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredTest:
+    port: int
+
 
 # Agents poll the plan every 10 s, and the server starts 2 s before. Aggregate tests use `slots.LEAD_S`.
 ON_DEMAND_LEAD_S = 15
@@ -337,3 +353,28 @@ def _measurement(path: Path, test: str, now: datetime) -> Measurement:
         path=path, test=row, defaults={"started_at": now, "retired_at": now}
     )
     return measurement
+
+
+def lasting_servers(sites: Collection[str]) -> dict[PortKey, LastingServer]:
+    """Servers of these sites' agents, except in a host's namespace."""
+    rows: Any = Measurement.objects.in_use().filter(
+        test__kind__in=_LASTING, path__destination__site__name__in=sites, path__destination__namespace=None
+    )
+    columns = ("path__destination__site__name", "test__kind", "test__name", "test__parameters__port")
+    taken: dict[PortKey, LastingServer] = {}
+    for site, kind, test, port in rows.values_list(*columns).distinct().order_by("test__name"):
+        for server in MESH_KINDS[kind].servers(_StoredTest(port), "", ""):
+            taken.setdefault((site, server.transport, port), LastingServer(MESH_KINDS[kind].server_name, test))
+    return taken
+
+
+def clash(site: str, port: int, protocol: str, taken: dict[PortKey, LastingServer]) -> str | None:
+    """Problem of an iperf3 server on this port, or None. A UDP server also listens on TCP."""
+    for transport in ("TCP", "UDP") if protocol == "udp" else ("TCP",):
+        server = taken.get((site, transport, port))
+        if server is not None:
+            return (
+                f'{transport} port {port} of site "{site}" is that of the {server.name} of test "{server.test}", '
+                "which listens all the time; give another port"
+            )
+    return None

@@ -26,10 +26,15 @@ from monitor.reports.contents.sentences import advice_words, change_figures, the
 from monitor.reports.contents.sentences import paths as number_of_paths
 from monitor.reports.contents.times import pause_words, short_moment
 from monitor.reports.formats.cells import Row, TextCell, measured, row, sign_words
-from monitor.reports.formats.directions import direction_lines, directions_note
-from monitor.reports.formats.other_tests import aggregate_lines, response_lines
-from monitor.reports.formats.promised import promised_lines
-from monitor.reports.formats.routes import change_lines, routes_note
+from monitor.reports.formats.sections import (
+    aggregate_lines,
+    change_lines,
+    direction_lines,
+    directions_note,
+    promised_lines,
+    response_lines,
+    routes_note,
+)
 from monitor.reports.numbers import Numbers
 
 MOST_EXTREMES = 5

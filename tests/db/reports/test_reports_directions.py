@@ -8,7 +8,7 @@ import pytest
 from monitor.archive.models import DirectionHour
 from monitor.reports.contents.report import ReportScope
 from monitor.reports.formats import mail, page
-from monitor.reports.formats.directions import MOST_LISTED
+from monitor.reports.formats.sections import MOST_LISTED
 from monitor.reports.formats.view import view_of
 from tests.db.alert_rows import make_mesh
 from tests.db.report_rows import ENGLISH, WEEK, make_hours, report

@@ -14,9 +14,9 @@ from probes.packets.spec import Burst, PingSpec, PingTarget
 from probes.ping.spec import PingTask
 from probes.site.limits.limits import Limits
 from probes.site.runner.permit import Permit
-from probes.site.runner.rtt_steps import RttSteps
 from probes.site.runner.sentinels import Sentinels
 from probes.site.runner.trace_budget import FORGET_S, TraceBudget, echo_requests_per_hour
+from probes.site.runner.triggered_traces import RttSteps
 from probes.site.spool.blocks import figures_of
 from probes.site.wire import Delivered
 from probes.trace.kind import KIND

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from probes.packets.engine.receiver import ReplyMatcher
 from probes.packets.icmp.clock import StampClock
 from probes.packets.icmp.echo import EchoFormat
-from probes.trace.engine.labels import read_labels
-from probes.trace.engine.packets import TraceTable
+from probes.trace.engine.packets import TraceTable, read_labels
 from probes.trace.engine.udp import UdpFormat, UdpMatcher
 from probes.trace.spec import MplsLabel
 from tests.unit.ping_wire import (

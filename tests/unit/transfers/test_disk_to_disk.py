@@ -15,7 +15,7 @@ import pytest
 
 from probes.contract import Deadline, NotPermitted, Outcome, ProbeError
 from probes.disk_to_disk import disk, scratch
-from probes.disk_to_disk.messages import Message, Ready, StreamsOpen, TransferRequest
+from probes.disk_to_disk.connections import Message, Ready, StreamsOpen, TransferRequest
 from probes.disk_to_disk.spec import DiskToDiskSpec, slot_length_s
 from probes.transfers import control_connection
 from probes.transfers.control_connection import (

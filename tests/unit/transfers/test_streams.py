@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from monitor.mesh.kinds.throughput import ThroughputSettings
-from monitor.web.pages.path.streams import stream_rows
+from monitor.web.pages.path.transfer import stream_rows
 from probes.contract import ProbeError
 from probes.site.spool.spool import Spool
 from probes.site.wire import Delivered

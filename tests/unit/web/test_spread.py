@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.overview.spread import spread_bounds
+from monitor.overview.measures import spread_bounds
 
 
 @pytest.mark.parametrize("lower_is_worse", [False, True])

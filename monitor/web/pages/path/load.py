@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import TypeVar
 
 from monitor.alerts.models import Incident
@@ -12,7 +13,9 @@ from monitor.analysis import figures
 from monitor.analysis.geography import great_circle_km
 from monitor.analysis.transfer import Spread, spread
 from monitor.archive.kinds.kind import Point
+from monitor.archive.outcomes import outcome_words
 from monitor.archive.queries.kind_series import newest_of_kind
+from monitor.archive.queries.operation.ledger import count_planned, ledger_of_path
 from monitor.archive.queries.path_estimates import path_estimate
 from monitor.archive.queries.paths import (
     PathSummary,
@@ -49,11 +52,20 @@ from monitor.web.pages.captures.figures import captures_view
 from monitor.web.pages.path.chart_data import ChartData, load_chart_data
 from monitor.web.pages.path.directions import DirectionView, load_directions
 from monitor.web.pages.path.drawing import PathCharts, path_charts
-from monitor.web.pages.path.ledger import TestRow, ledger_rows
 from monitor.web.pages.path.other_tests.capacity import CapacityView, capacity_view
 from monitor.web.pages.path.other_tests.responses import ResponsesView, load_responses
 from monitor.web.pages.path.transfer import EstimateView, TransferView, estimate_view, transfer_view
 from monitor.web.request.window import ShownPeriod
+from probes.contract import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class TestRow:
+    test: str
+    planned: int
+    measured: int
+    others: tuple[tuple[str, int], ...]
+
 
 LATEST_TESTS = 12
 
@@ -240,3 +252,15 @@ def _reverse(path: Path) -> int | None:
 def _distance_km(path: Path) -> float:
     here, there = path.source.site, path.destination.site
     return great_circle_km(here.latitude_deg, here.longitude_deg, there.latitude_deg, there.longitude_deg)
+
+
+def ledger_rows(path_id: int, since: datetime, until: datetime) -> tuple[TestRow, ...]:
+    rows = []
+    for test, of_test in groupby(ledger_of_path(path_id, since, until), key=lambda line: line.test):
+        lines = list(of_test)
+        measured = sum(line.count for line in lines if line.outcome == Outcome.MEASURED)
+        others = tuple(
+            (outcome_words(line.outcome, line.reason), line.count) for line in lines if line.outcome != Outcome.MEASURED
+        )
+        rows.append(TestRow(test, count_planned(lines), measured, others))
+    return tuple(rows)

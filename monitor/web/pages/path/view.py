@@ -2,7 +2,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
@@ -23,7 +25,6 @@ from monitor.web.charts.smoke import LOSS_STEP_LABELS
 from monitor.web.pages.first_run import path_waits
 from monitor.web.pages.grid.present import PathPresent, path_present
 from monitor.web.pages.incidents.operate import may_operate
-from monitor.web.pages.path.detail_tabs import PathTab, absent_tabs, tab_links
 from monitor.web.pages.path.drawing import chart_specs
 from monitor.web.pages.path.load import PathView, load_chart, load_path
 from monitor.web.pages.path.on_demand import on_demand_of
@@ -34,6 +35,48 @@ from monitor.web.pages.path.settings import load_settings
 from monitor.web.request import parameters
 from monitor.web.request.grid_choices import ENDS, chosen_packet_bytes
 from monitor.web.request.window import minute, shown_period, time_links
+
+
+class PathTab(StrEnum):
+    """Values are parts of addresses."""
+
+    TESTS = "tests"
+    DIRECTIONS = "directions"
+    ROUTES = "routes"
+    SETTINGS = "settings"
+    ESTIMATE = "estimate"
+    INCIDENTS = "incidents"
+    CHANGES = "changes"
+    LEDGER = "ledger"
+    DOWNLOAD = "download"
+
+    @property
+    def label(self) -> str:
+        return _LABELS[self]
+
+
+_LABELS = {
+    PathTab.TESTS: "Throughput tests",
+    PathTab.DIRECTIONS: "Directions",
+    PathTab.ROUTES: "Routes",
+    PathTab.SETTINGS: "Best settings",
+    PathTab.ESTIMATE: "Expected throughput",
+    PathTab.INCIDENTS: "Incidents",
+    PathTab.CHANGES: "Changes",
+    PathTab.LEDGER: "Scheduled vs completed",
+    PathTab.DOWNLOAD: "Download",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TabLink:
+    tab: PathTab
+    query: str
+    count: int | None
+
+    @property
+    def template(self) -> str:
+        return f"pages/path/tabs/_{self.tab}.html"
 
 
 @require_safe
@@ -116,3 +159,22 @@ def _test_at(request: HttpRequest) -> datetime | None:
     except ValueError as error:
         raise Http404(f"test={given}: give when it began, like test=2026-11-21T12:00:00Z") from error
     raise Http404(f"test={given}: add the time zone, like test=2026-11-21T12:00:00Z")
+
+
+def tab_links(request: HttpRequest, view: PathView, routes: int, sweeps: int) -> list[TabLink]:
+    counts = {PathTab.ROUTES: routes, PathTab.INCIDENTS: len(view.incidents), PathTab.CHANGES: len(view.changes)}
+    return [
+        TabLink(tab, urlencode({**dict(request.GET.lists()), "tab": tab}, doseq=True), counts.get(tab))
+        for tab in PathTab
+        if tab not in absent_tabs(view, routes, sweeps)
+    ]
+
+
+def absent_tabs(view: PathView, routes: int, sweeps: int) -> set[PathTab]:
+    """Tabs to leave out: directions without STAMP, routes without traces, settings without a scheduled sweep."""
+    there = {
+        PathTab.DIRECTIONS: view.directions is not None,
+        PathTab.ROUTES: routes > 0,
+        PathTab.SETTINGS: sweeps > 0,
+    }
+    return {tab for tab, is_there in there.items() if not is_there}
