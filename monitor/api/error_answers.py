@@ -1,14 +1,17 @@
-"""Answer failed requests of the users' API: a status, and `{"detail": "…"}`."""
+"""Answer failed requests of the users' API with a status and `{"detail": "…"}`, and all in JSON, with times in Z."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import ValidationError
+from ninja.renderers import JSONRenderer
+from ninja.responses import NinjaJSONEncoder
 
 from monitor.alerts.incidents.actions import ActionRefused
 from monitor.alerts.incidents.listing import UnknownFilter
@@ -18,6 +21,17 @@ from monitor.mesh.schedule.on_demand import OnDemandError
 from monitor.overview.grid import UnknownChoice
 
 MOST_NAMED = 5
+
+
+class ApiEncoder(NinjaJSONEncoder):
+    def default(self, o: Any) -> Any:
+        if isinstance(o, datetime):
+            return o.isoformat().replace("+00:00", "Z")
+        return super().default(o)
+
+
+class ApiRenderer(JSONRenderer):
+    encoder_class = ApiEncoder
 
 
 def add_error_answers(api: NinjaAPI) -> None:

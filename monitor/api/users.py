@@ -21,9 +21,8 @@ from monitor.api.annotations.views import router as annotations_router
 from monitor.api.captures import router as captures_router
 from monitor.api.centre.state import router as state_router
 from monitor.api.centre.summary import router as summary_router
-from monitor.api.error_answers import add_error_answers
+from monitor.api.error_answers import ApiRenderer, add_error_answers
 from monitor.api.freshness import OF_SUMMARIES, date_summaries
-from monitor.api.json_renderer import ApiRenderer
 from monitor.api.parameters import (
     MOST_CELLS,
     TO_THE_MICROSECOND,

@@ -11,12 +11,15 @@ from datetime import datetime, timedelta
 from monitor.alerts.evidence import words
 from monitor.alerts.incidents import gravest
 from monitor.alerts.models import Incident
+from monitor.analysis.routes import wording
+from monitor.analysis.routes.wording import AsLabels
 from monitor.analysis.sentence_times import in_zone
-from monitor.archive.queries.for_reports import PathDay
+from monitor.archive.queries.for_reports import PathDay, TargetCounts
 from monitor.archive.queries.paths import PathSummary
+from monitor.archive.queries.routes.effects import MeasuredChange
 from monitor.archive.queries.throughput.series import PathThroughput
 from monitor.mesh.document.service_levels import ServiceLevel
-from monitor.reports.contents import changes, levels, sentences, throughput
+from monitor.reports.contents import changes, sentences, throughput
 from monitor.reports.contents.collect import DAYS_BEFORE, SPARKLINE_DAYS, Material, PathInMesh, collect
 from monitor.reports.contents.report import (
     CoverageLine,
@@ -25,9 +28,12 @@ from monitor.reports.contents.report import (
     PathReport,
     Report,
     ReportScope,
+    RouteChangeReport,
+    RoutesReport,
     ScopeFigures,
+    ServiceTarget,
+    TargetResult,
 )
-from monitor.reports.contents.routes import routes_report
 from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period
 
@@ -117,7 +123,7 @@ def _path(material: Material, path_id: int) -> PathReport:
         throughput_year_before=material.throughput_year_before.get(path_id),
         capacity_bps=material.capacities.get(path_id),
         verdict=material.verdicts.get(path_id),
-        targets=levels.target_results(
+        targets=target_results(
             material.levels.get(path_id, ServiceLevel()),
             summary,
             material.hours_above.get(path_id),
@@ -194,3 +200,62 @@ def _coverage(material: Material) -> tuple[CoverageLine, ...]:
         counts[line.test, line.outcome, line.reason] += line.count
     ordered = sorted(counts.items(), key=lambda item: (item[0][0], item[0][1] != "measured", -item[1]))
     return tuple(CoverageLine(test, outcome, reason, count) for (test, outcome, reason), count in ordered if count)
+
+
+def target_results(
+    level: ServiceLevel, summary: PathSummary | None, hours_above: TargetCounts | None, tests_below: TargetCounts | None
+) -> tuple[TargetResult, ...]:
+    """The results of all targets that have measurements."""
+    targets = []
+    if summary is not None and summary.loss_ratio is not None and level.loss_ratio is not None:
+        targets.append(_share_result(ServiceTarget.LOSS, level.loss_ratio, summary.loss_ratio, level.loss_ratio))
+    if summary is not None and summary.bursts and level.availability_ratio is not None:
+        away = summary.bursts_all_lost / summary.bursts
+        budget_used = away / (1.0 - level.availability_ratio)
+        targets.append(
+            TargetResult(ServiceTarget.AVAILABILITY, level.availability_ratio, None, 1.0 - away, budget_used)
+        )
+    if hours_above is not None and level.rtt_ms is not None:
+        targets.append(_count_result(ServiceTarget.RTT, level.rtt_ms, level.kept_ratio, hours_above))
+    if tests_below is not None and level.throughput_bps is not None:
+        targets.append(_count_result(ServiceTarget.THROUGHPUT, level.throughput_bps, level.kept_ratio, tests_below))
+    return tuple(targets)
+
+
+def _share_result(target: ServiceTarget, limit: float, actual: float, budget: float) -> TargetResult:
+    return TargetResult(target, limit, None, actual, actual / budget)
+
+
+def _count_result(target: ServiceTarget, limit: float, kept_ratio: float, counted: TargetCounts) -> TargetResult:
+    worse = counted.worse / counted.of
+    return TargetResult(target, limit, kept_ratio, 1.0 - worse, worse / (1.0 - kept_ratio))
+
+
+def routes_report(material: Material) -> RoutesReport | None:
+    """The routes of the traced paths; None where no path was traced."""
+    if material.routes is None:
+        return None
+    labels = _labels(material)
+    return RoutesReport(
+        traced_paths=len(material.traced),
+        changes=len(material.routes.changes),
+        with_effect=tuple(_change(measured, material, labels) for measured in material.routes.with_effect),
+        steps=material.routes.steps,
+        explained=material.routes.explained,
+        as_table=None if material.as_table is None else str(material.as_table),
+    )
+
+
+def _labels(material: Material) -> AsLabels:
+    names = {name.asn: name.as_name for name in material.hop_names.values() if name.asn is not None}
+    return AsLabels(as_of=lambda address: material.hop_names[address].asn, name_of=names.get)
+
+
+def _change(measured: MeasuredChange, material: Material, labels: AsLabels) -> RouteChangeReport:
+    change = measured.change
+    return RouteChangeReport(
+        path=material.traced[measured.path_id],
+        at=change.at,
+        effects=tuple(wording.effects(measured.effect)),
+        replacement=wording.replacement(change.before, change.after, labels),
+    )
