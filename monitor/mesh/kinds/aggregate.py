@@ -16,6 +16,9 @@ from monitor.mesh.kinds.throughput import (
     RESULT_BYTES,
     SLOT_MARGIN_S,
     FlowKeys,
+    Mbps,
+    Priority,
+    SlipS,
     ThroughputSettings,
     bits,
     check_transfer,
@@ -57,22 +60,15 @@ class AggregateEntry(TestKeys, FlowKeys, frozen=True, tag="aggregate"):
         meaning("Period: the test runs once in each period.", "21600 (seconds from one test to the next)"),
     ]
     rate_mbps: Annotated[
-        Annotated[float, Meta(ge=0.1, le=400_000)] | None,
+        Mbps | None,
         meaning("Rate of each member, all its streams together. Default: no limit."),
     ] = None
     pacing_mbps: Annotated[
-        Annotated[float, Meta(ge=0.1, le=400_000)] | None,
+        Mbps | None,
         meaning("Rate at which the kernel of each sender paces its streams together (fq). Default: none."),
     ] = None
-    priority: Annotated[
-        int,
-        Meta(ge=-100, le=100),
-        meaning("Of two tests that need the same time, the test with the higher priority gets it."),
-    ] = 0
-    slip_s: Annotated[
-        Annotated[int, Meta(ge=0, le=DAY_S)] | None,
-        meaning("Maximum delay of a start. Default: anywhere in the period."),
-    ] = None
+    priority: Priority = 0
+    slip_s: SlipS = None
 
     @property
     def host_pairs(self) -> tuple[tuple[str, str], ...]:

@@ -41,6 +41,16 @@ Streams = Annotated[int, Meta(ge=1, le=128)]
 WindowBytes = Annotated[int, Meta(ge=2048, le=2**30)]
 MssBytes = Annotated[int, Meta(ge=88, le=9216)]
 BlockBytes = Annotated[int, Meta(ge=64, le=MOST_BLOCK_BYTES)]
+Mbps = Annotated[float, Meta(ge=0.1, le=400_000)]
+Priority = Annotated[
+    int,
+    Meta(ge=-100, le=100),
+    meaning("Of two tests that need the same time, the test with the higher priority gets it."),
+]
+SlipS = Annotated[
+    Annotated[int, Meta(ge=0, le=DAY_S)] | None,
+    meaning("Maximum delay of a start. Default: anywhere in the period."),
+]
 
 Protocol = Literal["tcp", "udp"]
 PROTOCOLS = get_args(Protocol)
@@ -131,22 +141,15 @@ class ThroughputEntry(TestKeys, TransferKeys, frozen=True, tag="throughput"):
         meaning("Period: each path has a test in each period.", "3600 (seconds from one test to the next)"),
     ]
     rate_mbps: Annotated[
-        Annotated[float, Meta(ge=0.1, le=400_000)] | None,
+        Mbps | None,
         meaning("Rate of all streams together. Default: no limit."),
     ] = None
     pacing_mbps: Annotated[
-        Annotated[float, Meta(ge=0.1, le=400_000)] | None,
+        Mbps | None,
         meaning("Rate at which the sender's kernel paces all streams together, without bursts (fq). Default: none."),
     ] = None
-    priority: Annotated[
-        int,
-        Meta(ge=-100, le=100),
-        meaning("Of two tests that need the same time, the test with the higher priority gets it."),
-    ] = 0
-    slip_s: Annotated[
-        Annotated[int, Meta(ge=0, le=DAY_S)] | None,
-        meaning("Maximum delay of a start. Default: anywhere in the period."),
-    ] = None
+    priority: Priority = 0
+    slip_s: SlipS = None
 
     @property
     def meets_public_servers(self) -> bool:
