@@ -17,8 +17,7 @@ from probes.disk_to_disk.probe import measure, receive
 from probes.disk_to_disk.scratch import scratch_file
 from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSpec, PermittedSpec, Tool, slot_length_s
 from probes.quantities import with_unit
-from probes.transfers.shared_key import UsageProblem, key_of
-from probes.transfers.two_ends import RECEIVED_TEXT, WAIT_S, add_end, run_end
+from probes.transfers.two_ends import RECEIVED_TEXT, WAIT_S, UsageProblem, add_end, key_of, run_end
 
 EXIT_STATUS = "0 measured, 1 could not be measured, 2 usage"
 

@@ -13,11 +13,11 @@ from contextlib import closing
 from datetime import UTC, datetime
 from itertools import pairwise
 from math import fsum
+from typing import Any, Generic
 
 import msgspec
 
-from probes.choice import Choice
-from probes.contract import Deadline, LoadPeriods, NoRoute, ProbeError
+from probes.contract import Deadline, LoadPeriods, NoRoute, Probe, ProbeError, ResultT, SpecT
 from probes.packets.columns import PingResults
 from probes.packets.cycle import PingCycle, Progress
 from probes.packets.engine.plain import PlainChannel
@@ -26,6 +26,31 @@ from probes.packets.icmp.channel import Channel
 from probes.packets.icmp.echo import MAX_PACKET_BYTES, MIN_PACKET_BYTES
 from probes.packets.resolve import resolve
 from probes.packets.spec import Burst, PingSpec, PingTarget
+
+
+class Choice(Generic[SpecT, ResultT]):
+    """A probe with several tools in order of preference, the least demanding last."""
+
+    def __init__(self, *tools: Probe[SpecT, ResultT]) -> None:
+        self._tools = tools
+
+    def can_run(self, spec: SpecT) -> list[str]:
+        """Distinct reasons why no tool can run."""
+        all_reasons: list[str] = []
+        for tool in self._tools:
+            reasons = tool.can_run(spec)
+            if not reasons:
+                return []
+            all_reasons += reasons
+        return list(dict.fromkeys(all_reasons))
+
+    def run(self, spec: SpecT, deadline: Deadline, *options: Any) -> ResultT:
+        """Measure with the first tool that can run, else let the last raise its error."""
+        usable = (tool for tool in self._tools if not tool.can_run(spec))
+        tool: Any = next(usable, self._tools[-1])
+        result: ResultT = tool.run(spec, deadline, *options)
+        return result
+
 
 MIN_SPACING_S = 0.01
 MAX_COUNT = 10_000

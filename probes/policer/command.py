@@ -13,8 +13,7 @@ from probes.contract import Deadline, Outcome
 from probes.policer.probe import TrainsEnd, measure
 from probes.policer.spec import PolicerSpec, slot_length_s
 from probes.policer.wording import as_text
-from probes.transfers.shared_key import UsageProblem, key_of
-from probes.transfers.two_ends import RECEIVED_TEXT, WAIT_S, add_end, run_end
+from probes.transfers.two_ends import RECEIVED_TEXT, WAIT_S, UsageProblem, add_end, key_of, run_end
 
 EXIT_STATUS = "0 measured (even if it cannot tell), 1 could not be measured, 2 usage"
 LEAST_PEAK_BPS, MOST_PEAK_BPS = 100_000, 1_000_000_000

@@ -11,11 +11,15 @@ from typing import Any
 from probes.commands.subcommands import add_subcommand
 from probes.contract import ProbeError
 from probes.hosts import host_argument
-from probes.transfers.shared_key import UsageProblem
 
 # Time to start the other end by hand.
 WAIT_S = 60.0
 RECEIVED_TEXT = "received; the sender prints the result"
+MIN_KEY_CHARS = 8
+
+
+class UsageProblem(Exception):
+    """An invalid option; the message says how to correct it."""
 
 
 def add_end(ends: Any, name: str, other: str, summary: str, *, exit_status: str) -> argparse.ArgumentParser:
@@ -45,3 +49,16 @@ def run_end(command: str, end: Callable[[argparse.Namespace], int], args: argpar
     except ProbeError as error:
         print(f"{command}: {error.outcome.value}: {error}", file=sys.stderr)
         return 1
+
+
+def key_of(file: Path) -> str:
+    """Read the shared key. Raises `UsageProblem`."""
+    try:
+        key = (sys.stdin.readline() if str(file) == "-" else file.read_text()).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageProblem(f"--key {file}: {error}") from error
+    if len(key) < MIN_KEY_CHARS:
+        raise UsageProblem(
+            f"--key {file}: the key has fewer than {MIN_KEY_CHARS} characters; create a key: openssl rand -hex 32"
+        )
+    return key

@@ -20,7 +20,7 @@ import pytest
 
 from probes.contract import Deadline
 from probes.policer.spec import IP_BYTES
-from probes.transfers.shared_key import MIN_KEY_CHARS
+from probes.transfers.two_ends import MIN_KEY_CHARS
 from tests.net.three_namespaces import FAR, NEAR, ThreeNamespaces, three_namespaces
 
 ETHERNET_BYTES = 14

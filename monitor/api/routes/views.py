@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, fields
-from datetime import timedelta
+from datetime import datetime, timedelta
 from ipaddress import ip_address
 from typing import Annotated, Any
 
@@ -29,12 +29,13 @@ from monitor.archive.queries.routes.periods import (
     RouteChange,
     changes_between,
     paths_through,
+    paths_through_any,
     routes_between,
     stored_routes,
 )
+from monitor.archive.queries.routes.routers import routers_between
 from monitor.archive.queries.routes.traces import StoredTrace, traces_at, traces_between
 from monitor.mesh.models import Path
-from monitor.routes.passages import paths_through_as
 from monitor.routes.places import of_addresses, sources
 
 LONGEST_TRACES = timedelta(days=7)
@@ -180,3 +181,10 @@ def _named(traces: Sequence[StoredTrace]) -> list[dict[str, Any]]:
         hops = [{**asdict(hop), "name": None if hop.address is None else names[hop.address]} for hop in trace.hops]
         answer.append({**{field.name: getattr(trace, field.name) for field in fields(trace)}, "hops": hops})
     return answer
+
+
+def paths_through_as(asn: int, since: datetime, until: datetime) -> list[Passage]:
+    """Periods with a hop in this AS, by path and time. Hops are named as at present."""
+    names = of_addresses(routers_between(since, until))
+    addresses = [address for address, name in names.items() if name.asn == asn]
+    return paths_through_any(addresses, since, until) if addresses else []

@@ -16,9 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.choice import Choice
 from probes.contract import Deadline, NoRoute, NotPermitted, ProbeError
-from probes.packets.burst import PING, IcmpProbe, PlainIcmpProbe
+from probes.packets.burst import PING, Choice, IcmpProbe, PlainIcmpProbe
 from probes.packets.engine import plain
 from probes.packets.engine.receiver import HOST_COLUMNS
 from probes.packets.engine.sender import pack_address
