@@ -18,20 +18,20 @@ class LiveReplies:
     awaited: tuple[int, ...]  # indices of requests that may still be answered in time
 
 
-def live_replies(results: EchoResults, timeout_s: float, now_ns: int, target: int = 0) -> LiveReplies:
-    """Replies at `now_ns` (Unix). An ICMP error means lost at once."""
+def live_replies(results: EchoResults, timeout_s: float, now_ns: int) -> LiveReplies:
+    """Replies of the first target at `now_ns` (Unix). An ICMP error means lost at once."""
     errors = results.errors
-    failed = {int(turn) for turn in errors.turn[errors.target == target]}
+    failed = {int(turn) for turn in errors.turn[errors.target == 0]}
     rtts_ms: list[float | None] = []
     awaited = []
-    for turn, is_sent in enumerate(results.sent[target].tolist()):
+    for turn, is_sent in enumerate(results.sent[0].tolist()):
         if not is_sent:
             continue
-        rtt_ms = float(results.rtt_ms[target, turn])
+        rtt_ms = float(results.rtt_ms[0, turn])
         is_lost = (
             turn in failed
-            or results.replies[target, turn] > 0
-            or now_ns - int(results.sent_at_ns[target, turn]) > timeout_s * NS_PER_S
+            or results.replies[0, turn] > 0
+            or now_ns - int(results.sent_at_ns[0, turn]) > timeout_s * NS_PER_S
         )
         if math.isnan(rtt_ms) and not is_lost:
             awaited.append(len(rtts_ms))

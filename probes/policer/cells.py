@@ -26,22 +26,16 @@ class CellContract:
         return self.scr * CELL_BYTES * 8.0
 
 
-def cells_of_packet(ip_bytes: int, encapsulation_bytes: int = LLC_SNAP_BYTES) -> int:
-    return -(-(ip_bytes + encapsulation_bytes + TRAILER_BYTES) // CELL_PAYLOAD_BYTES)
+def cells_of_packet(ip_bytes: int) -> int:
+    return -(-(ip_bytes + LLC_SNAP_BYTES + TRAILER_BYTES) // CELL_PAYLOAD_BYTES)
 
 
-def as_cells(
-    sustained_bps: float,
-    burst_bytes: float | None,
-    peak_bps: float,
-    ip_bytes: int,
-    encapsulation_bytes: int = LLC_SNAP_BYTES,
-) -> CellContract:
+def as_cells(sustained_bps: float, burst_bytes: float | None, peak_bps: float, ip_bytes: int) -> CellContract:
     """Convert rate, burst and peak of IP packets to cells.
 
     ATM Forum TM 4.0: MBS = 1 + (depth - 1) / (1 - SCR / PCR); None if the peak is not above the rate.
     """
-    cells_per_byte = cells_of_packet(ip_bytes, encapsulation_bytes) / ip_bytes
+    cells_per_byte = cells_of_packet(ip_bytes) / ip_bytes
     scr, pcr = (rate_bps / 8.0 * cells_per_byte for rate_bps in (sustained_bps, peak_bps))
     if burst_bytes is None or pcr <= scr:
         return CellContract(pcr, scr, None)

@@ -132,15 +132,13 @@ def replay(
     return LabelledReplay(traces, runner.alarms, runner.findings, changes)
 
 
-def score_of(
-    traces: Sequence[LabelledTrace], changes: Sequence[RaisedChange], latest: int = scoring.LATEST
-) -> DetectionScore:
+def score_of(traces: Sequence[LabelledTrace], changes: Sequence[RaisedChange]) -> DetectionScore:
     scores = []
     for trace in traces:
         of_trace = [change for change in changes if change.path_id == trace.path.path_id]
         at = [_sample(trace, change.at_s) for change in of_trace]
         raised = [_sample(trace, change.raised_s) for change in of_trace]
-        scores.append(scoring.score(trace.series.changed_at, at, raised, latest=latest))
+        scores.append(scoring.score(trace.series.changed_at, at, raised))
     return sum(scores, DetectionScore())
 
 
