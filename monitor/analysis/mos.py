@@ -10,7 +10,7 @@ Floats = NDArray[np.float64]
 
 BEST_R = 93.2
 CODEC_MS = 10.0
-WORST, BEST = 1.0, 4.5
+WORST = 1.0
 
 
 def mos(rtt_avg_ms: ArrayLike, ipdv_ms: ArrayLike, loss_ratio: ArrayLike) -> Floats:

@@ -13,8 +13,6 @@ SHELLS = ("bash",)
 GENERAL = frozenset(
     ("--version", "--verbosity", "--settings", "--pythonpath", "--traceback", "--no-color", "--force-color")
 )
-# Words that may follow each sequence of subcommands; the empty sequence has the commands.
-Words = Mapping[tuple[str, ...], Sequence[str]]
 
 # Both scripts define the same function for Python, so that each may be loaded without the other.
 SCRIPT = """\

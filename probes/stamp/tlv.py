@@ -22,11 +22,8 @@ HMAC = 8
 CLASS_OF_SERVICE_BYTES = 4
 FOLLOW_UP_BYTES = 16
 HMAC_TLV_BYTES = 16
-FOLLOW_UP_VALUE = struct.Struct(">IQB3x")
 # How the follow-up timestamp was made (RFC 8972, section 4.3): by software of the host, here its kernel.
 SOFTWARE_STAMP = 2
-# RP of a Class of Service TLV: the reply does not have the requested DSCP.
-NO_REVERSE_DSCP = 1
 
 
 @dataclass(frozen=True, slots=True)

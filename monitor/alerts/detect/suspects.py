@@ -27,9 +27,6 @@ from monitor.analysis.alarms.suspicion import LossFactors, PacketCounts, RttSamp
 from monitor.archive.queries.for_alerts import DIRECTIONS, newest_bursts
 from monitor.mesh.queries import MeasuredPath
 
-# When the loss of each path of an open loss incident was over, seconds since the epoch; None while it lasts.
-LossEnds = Mapping[int, float | None]
-NO_PATH = -1
 NOT_SETTLED: Mapping[int, float] = MappingProxyType({})
 
 Floats = NDArray[np.float64]

@@ -15,7 +15,7 @@ from monitor.analysis.packets.unread import CUT, FRAGMENTS, NOT_TCP, Unread
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 IPV6_FRAGMENT = 44
-MSS_OPTION, SCALE_OPTION, SACK_PERMITTED_OPTION, SACK_OPTION = 2, 3, 4, 5
+MSS_OPTION, SCALE_OPTION, SACK_OPTION = 2, 3, 5
 SEQUENCE_NUMBERS = 1 << 32
 # Address, 4 or 16 bytes, and port.
 End = tuple[bytes, int]
@@ -48,7 +48,6 @@ class TcpDirection:
     segments: list[TcpSegment] = field(default_factory=list)
     mss_bytes: int | None = None
     window_scale: int | None = None
-    sack_permitted: bool | None = None
     first: int | None = None
     newest: int = 0
     # Segments with options missing in the capture.
@@ -238,7 +237,6 @@ def _add_syn_options(direction: TcpDirection, options: bytes) -> None:
     mss, scale = values.get(MSS_OPTION, b""), values.get(SCALE_OPTION, b"")
     direction.mss_bytes = struct.unpack(">H", mss)[0] if len(mss) == 2 else None
     direction.window_scale = min(scale[0], LARGEST_SCALE) if len(scale) == 1 else None
-    direction.sack_permitted = SACK_PERMITTED_OPTION in values
 
 
 def _sack_blocks(options: bytes) -> list[tuple[int, int]]:

@@ -55,7 +55,7 @@ class Transfer:
         forward = [TcpSegment(at_ns, begin, begin + MSS, MSS, ACK, 1, 1000) for at_ns, begin in sorted(data)]
         back = [TcpSegment(at_ns, 1, 1, 0, ACK, number, 1000) for at_ns, number in sorted(acks)]
         return TcpConnection(
-            (TcpDirection(*ends, forward, MSS, 7, True, FIRST, 0), TcpDirection(*ends[::-1], back, MSS, 7, True, 77, 0))
+            (TcpDirection(*ends, forward, MSS, 7, FIRST, 0), TcpDirection(*ends[::-1], back, MSS, 7, 77, 0))
         )
 
 
@@ -71,7 +71,7 @@ def partly(whole, start_packets, until_ns=None):
             if segment.at_ns <= start_ns
             or (is_kept(number(segment)) and (until_ns is None or segment.at_ns <= until_ns))
         ]
-        ways.append(TcpDirection(way.source_end, way.destination_end, kept, MSS, 7, True, way.first, 0))
+        ways.append(TcpDirection(way.source_end, way.destination_end, kept, MSS, 7, way.first, 0))
     return TcpConnection(tuple(ways)), (KeptPart(None, None, start_ns), KeptPart(PERIOD, KEPT, until_ns))
 
 

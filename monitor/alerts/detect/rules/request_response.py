@@ -12,7 +12,6 @@ from typing import Annotated, Any, cast
 
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
 from monitor.alerts.detect.response_runs import FIGURES, ResponseRuns
 from monitor.alerts.detect.rules.finding import ACCEPTED, AlertRule, RuleFinding, Trouble
@@ -23,8 +22,6 @@ from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
 from monitor.mesh.document.alert_rules import LimitSettings, RiseMs, RuleSettings
 from probes.toml.keys import meaning
-
-Floats = NDArray[np.float64]
 
 # Of all figures and sizes of a path together, as of its throughput tests.
 ALARMS_AN_HOUR = 2e-5
