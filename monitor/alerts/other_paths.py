@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from monitor.alerts.detect import causes, suspects, troubles
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, RuleFinding, Trouble
-from monitor.alerts.detect.shares import Bools, Share, Shares
+from monitor.alerts.detect.shares import Share, Shares
 from monitor.alerts.detect.silence import paths_without_newer_data
 from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.alerts.incidents.own_track import is_bad_now, is_normal_again
 from monitor.alerts.models import Incident
+from monitor.arrays import Bools
 from monitor.present.read import paths_without_condition
 
 # Incidents of an evaluation with packets since their onset read: a storm has thousands.

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
 from monitor.analysis.binomial import lower_bound, upper_bound
-
-Floats = NDArray[np.float64]
+from monitor.arrays import Floats
 
 # A few intervals of 0.1 s prove nothing.
 MIN_COMMON_S = 1.0

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 import numpy as np
 import scipy  # loads scipy.special at its first use: half a second, which most processes do not need
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from monitor.arrays import Floats
 
 # Fewer degrees of freedom give no dispersion.
 LEAST_FREEDOM = 4

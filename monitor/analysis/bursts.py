@@ -4,11 +4,9 @@ ms, NaN or None where lost."""
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from monitor.arrays import Bools, Floats, Ints
 
 
 def as_bursts(rtts_ms: ArrayLike) -> Floats:

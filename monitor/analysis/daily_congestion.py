@@ -13,9 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.analysis.daily_edges import edges_of_days, queue_days, typical_edge
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from monitor.arrays import Bools, Floats
 
 LEAST_RISE_MS = 1.0
 SIGMAS = 5.0

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from monitor.arrays import Bools, Floats
 
 # To either side of the slots congested on most days, for days that begin earlier or end later.
 SEARCH_H = 3.0

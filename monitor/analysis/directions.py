@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
 from monitor.analysis.binomial import at_least, clustering, lower_bound
 from monitor.analysis.changes.one_way import OtherDirection, is_alone
-
-Floats = NDArray[np.float64]
+from monitor.arrays import Floats
 
 # Loss of a normal direction: PingER's bound of an excellent path.
 USUAL_LOSS_RATIO = 1e-3

@@ -12,11 +12,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
 from monitor.analysis import figures
-
-Floats = NDArray[np.float64]
+from monitor.arrays import Floats
 
 # Header bytes missing from counters and gaps between frames keep five minutes below all of the capacity.
 FULL_RATIO = 0.95

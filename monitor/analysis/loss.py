@@ -6,9 +6,9 @@ import math
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from monitor.arrays import Floats
 
 # Without loss in N packets the loss is below 3/N with 95% confidence ("rule of three": -ln 0.05 = 2.996).
 ZERO_LOSS_BOUND = 3.0

@@ -14,8 +14,7 @@ import scipy  # loads scipy.special at its first use: half a second, which most 
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.analysis.alarms.ranks import at_most
-
-Floats = NDArray[np.float64]
+from monitor.arrays import Floats
 
 # Minimum number of days for a test.
 LEAST_DAYS, LEAST_DAYS_BEFORE = 3, 14

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from monitor.arrays import Floats, Ints
+
 Bytes = NDArray[np.uint8]
 
 _KEY_BITS = 16

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monitor.analysis.bursts import Bools, Floats, Ints, as_bursts, averages, interquartile_ranges, sent_and_lost
+from monitor.analysis.bursts import as_bursts, averages, interquartile_ranges, sent_and_lost
 from monitor.analysis.sketches import IPDV_MS, RTT_MS, Sketches
+from monitor.arrays import Bools, Floats, Ints
 
 QUANTILE_SHARES = (0.25, 0.5, 0.75, 0.9, 0.95)
 _SIGN = np.uint32(1 << 31)

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.archive.statements import LONGEST_RAW
-
-Floats = NDArray[np.float64]
+from monitor.arrays import Floats
 
 # Lengths in a group are all shorter, or within a factor of two, so few long paths do not dominate.
 SHORTEST_S = 3600.0

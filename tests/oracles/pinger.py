@@ -24,9 +24,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from monitor.analysis.bursts import Bools, Floats, Ints, as_bursts, averages, interquartile_ranges, sent_and_lost
+from monitor.analysis.bursts import as_bursts, averages, interquartile_ranges, sent_and_lost
 from monitor.analysis.figures import milliseconds
 from monitor.analysis.tcp import mathis_estimate
+from monitor.arrays import Bools, Floats, Ints
 
 FIBRE_ROUND_TRIP_KM_PER_MS = 100.0
 """Light in fibre goes 200 km in 1 ms, hence 100 km there and back."""

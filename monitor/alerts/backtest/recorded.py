@@ -36,10 +36,8 @@ from monitor.archive.queries.for_alerts import (
     LeftOutHours,
     RoundTrips,
 )
+from monitor.arrays import Floats, Ints
 from probes.bounds import LARGEST_SMALLINT
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 HOUR_S = 3600
 DAY_S = 24 * HOUR_S

@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
-from numpy.typing import NDArray
 
 from monitor.archive.queries.for_alerts import Columns
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from monitor.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,13 @@ from collections.abc import Mapping
 from datetime import datetime
 
 import numpy as np
-from numpy.typing import NDArray
 
 from monitor.alerts.detect.past.recent_bursts import FIGURES, RecentBursts, table_of
 from monitor.alerts.detect.rtt_windows import SPARE_CYCLES, WINDOW, TripWindows, windows_of
 from monitor.alerts.detect.sources import Source
 from monitor.archive.queries.for_alerts import DIRECTIONS, Columns
+from monitor.arrays import Floats
 from monitor.mesh.queries import MeasuredPath
-
-Floats = NDArray[np.float64]
 
 # Prefix of the figures of the other direction.
 OTHER = "other_"

@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from monitor.archive.queries.around import BurstColumns
+from monitor.arrays import Bools, Floats
 from monitor.mesh.queries import ping_parameters
 from probes.packets.spec import JITTER_RATIO
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 # Stored times are rounded to microseconds; this keeps the burst at which a stretch begins.
 SAME_S = 1e-3

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from monitor.alerts.detect.past.incident_times import NO_TIMES, IncidentTimes, MeasureKind
 from monitor.analysis.alarms import ranks
 from monitor.archive.queries.for_alerts import Columns
+from monitor.arrays import Floats, Ints
 from monitor.mesh.queries import MeasuredPath
 
 if TYPE_CHECKING:
     from monitor.alerts.detect.sources import Source
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 RUNS_WITHIN = timedelta(days=7)
 NEWEST = max(ranks.NEWEST)

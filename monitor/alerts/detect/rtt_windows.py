@@ -10,15 +10,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
-from numpy.typing import NDArray
 
 from monitor.alerts.detect.past.recent_bursts import BurstTable, RecentBursts
 from monitor.alerts.detect.sources import Source
 from monitor.analysis.changes.detector import AFTER, BEFORE
+from monitor.arrays import Floats, Ints
 from monitor.mesh.queries import MeasuredPath
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 WINDOW = BEFORE + AFTER
 # Windows compared at once, which bounds memory.

@@ -10,16 +10,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Bools
 from monitor.mesh.queries import MeasuredPath
 from probes.quantities import counted
 
 ELSEWHERE = "elsewhere"
 # Unclear paths of a place that are listed, besides being counted.
 MOST_LISTED = 100
-
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,8 @@ from monitor.archive.periods import start_of
 from monitor.archive.queries import for_alerts
 from monitor.archive.queries.for_alerts import COUNTS, DIRECTIONS, TIMES
 from monitor.archive.statements import LONGEST_RAW
+from monitor.arrays import Floats
 from monitor.mesh.queries import MeasuredPath
-
-Floats = NDArray[np.float64]
 
 # A path and a rule: at most a single lasting incident has a finding of this key.
 Key = tuple[int, str]

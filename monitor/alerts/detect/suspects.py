@@ -25,13 +25,10 @@ from monitor.analysis.alarms import suspicion
 from monitor.analysis.alarms.grouping import LEAST_BAD
 from monitor.analysis.alarms.suspicion import LossFactors, PacketCounts, RttSamples
 from monitor.archive.queries.for_alerts import DIRECTIONS, newest_bursts
+from monitor.arrays import Bools, Floats, Ints
 from monitor.mesh.queries import MeasuredPath
 
 NOT_SETTLED: Mapping[int, float] = MappingProxyType({})
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 # A path's packets exclude the loss of others if they are ten times as likely at its own baseline.
 EXCLUDED_NATS = -math.log(10.0)

@@ -27,8 +27,7 @@ from monitor.analysis.segments.loss_onset import onset_of_loss
 from monitor.analysis.summaries import grouped_ipdv, grouped_quantiles
 from monitor.archive.columns import nullable
 from monitor.archive.queries.around import BurstColumns
-
-Floats = NDArray[np.float64]
+from monitor.arrays import Floats
 
 CONFIDENCE = 0.95
 SHARES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)

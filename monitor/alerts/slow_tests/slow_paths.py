@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from monitor.alerts.detect.past.incident_times import MeasureKind
 from monitor.alerts.detect.rules.loss import LossRule
@@ -17,6 +16,7 @@ from monitor.alerts.detect.snapshot import Snapshot
 from monitor.alerts.incidents.past_times import incident_times
 from monitor.analysis.segments.loss_segments import LossSegment
 from monitor.archive.queries.for_alerts import newest_tests
+from monitor.arrays import Bools, Floats, Ints
 from monitor.mesh.document.alert_rules import RuleSettings
 from monitor.mesh.queries import MeasuredPath
 from monitor.present import read
@@ -26,11 +26,6 @@ from monitor.present.track import Signal, Track
 EVERY_TEST = 1.0
 # A trouble that begins within this many seconds after the begin of a test is in most tests too.
 TEST_S = 10.0
-
-
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 # A single earlier test tells nothing of how much the tests of a path vary.
 FEWEST_BEFORE = 2

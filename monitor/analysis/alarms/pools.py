@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.analysis.alarms.sequential import EventCounts
-
-Floats = NDArray[np.float64]
+from monitor.arrays import Floats
 
 # A cycle at the boundary of two steps has its packet sizes in both.
 STEPS_LEFT_OUT = 2

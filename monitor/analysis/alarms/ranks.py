@@ -13,8 +13,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from monitor.arrays import Floats, Ints
 
 # Numbers of newest values compared with the values before them.
 NEWEST = (3, 4, 5, 6, 8, 12)

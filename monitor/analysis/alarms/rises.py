@@ -5,11 +5,10 @@ are divided by the dispersion (quasi-likelihood; P. McCullagh and J. Nelder, "Ge
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from monitor.analysis import binomial
-
-Floats = NDArray[np.float64]
+from monitor.arrays import Floats
 
 # A short blip hits both packet sizes of a cycle, which makes two events.
 LEAST_EVENTS = 3

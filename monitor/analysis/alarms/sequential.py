@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from monitor.arrays import Bools, Floats
 
 # Shares of the bursts without an event in the baseline, from 0.04% of packets (ten a burst) to 9%.
 RISE_RATIOS = tuple(float(ratio) for ratio in np.geomspace(0.004, 0.6, 10))

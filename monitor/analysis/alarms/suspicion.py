@@ -6,12 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from monitor.analysis import binomial
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from monitor.arrays import Floats, Ints
 
 # No path is taken as better: single packets get lost on the best.
 LEAST_BASE_RATIO = 5e-4

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from monitor.analysis import figures
 from monitor.analysis.routes.medians import effective_count, median_interval, proportion_difference
-
-Floats = NDArray[np.float64]
+from monitor.arrays import Floats
 
 DAY_HOURS = 24
 HOUR_S = 3600.0

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from monitor.arrays import Floats
 
 BEFORE = 14  # received samples before the boundary that is judged
 AFTER = 14  # received samples from the boundary on; the last of them raises the change

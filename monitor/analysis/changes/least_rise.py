@@ -1,9 +1,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from monitor.arrays import Floats
 
 # The least rise as a share of the level before: the detector cannot resolve less.
 LEAST_BY_RATIO_MS = 1.0

@@ -4,12 +4,11 @@ levels."""
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from monitor.analysis import binomial
 from monitor.analysis.changes.present import CHANGE_NATS, change_nats
-
-Floats = NDArray[np.float64]
+from monitor.arrays import Floats
 
 
 def present_stretch(sent: ArrayLike, received: ArrayLike) -> int:

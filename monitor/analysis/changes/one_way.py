@@ -10,11 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from monitor.analysis.alarms.ranks import at_most
-
-Floats = NDArray[np.float64]
+from monitor.arrays import Floats
 
 # Bound on the other direction's move against this one, as share of the change.
 SHARE_OF_CLOCK = 0.5

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from monitor.arrays import Floats
 
 LIKELY_NATS = 3.7
 # Minimum number of samples on either side of a boundary.

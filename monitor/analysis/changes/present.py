@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy  # loads scipy.special at its first use: half a second, which most processes do not need
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from monitor.analysis import binomial, figures
 from monitor.analysis.loss import LEAST_UNANSWERED
-
-Floats = NDArray[np.float64]
+from monitor.arrays import Floats
 
 # The stretch is tested every ten seconds: twice this is the 0.02% point of chi-squared, one degree of freedom.
 CHANGE_NATS = 7.0

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from monitor.analysis import binomial
 from monitor.analysis.routes.medians import (
     CONFIDENCE_Z,
-    Floats,
     effective_count,
     median_interval,
     proportion_difference,
 )
+from monitor.arrays import Floats
 
 # Longer windows on each side of a change take slow drift for a step.
 WINDOW_S = 1200.0

@@ -10,12 +10,12 @@ import numpy as np
 
 from monitor.analysis.routes.medians import (
     CONFIDENCE_Z,
-    Floats,
     MedianInterval,
     median_interval,
     proportion_difference,
     wilson,
 )
+from monitor.arrays import Floats
 
 # The RTTs of a trace in ms: of each TTL, of each probe.
 HopRtts = Sequence[Sequence[float | None]]

@@ -10,9 +10,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from monitor.arrays import Floats
 
 CONFIDENCE_Z = {0.95: 1.96, 0.99: 2.576, 0.999: 3.291}
 

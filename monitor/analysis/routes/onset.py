@@ -10,7 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from monitor.analysis.routes.medians import CONFIDENCE_Z, Floats, wilson
+from monitor.analysis.routes.medians import CONFIDENCE_Z, wilson
+from monitor.arrays import Floats
 
 # Least probability of a named link; calibrated by `python -m tests.scored routes`, see docs/method/routes.md.
 CERTAIN = 0.9

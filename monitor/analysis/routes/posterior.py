@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.analysis.routes.crossings import MeshPath
+from monitor.arrays import Floats
 
-Floats = NDArray[np.float64]
 Indexes = NDArray[np.int64]
 
 # Share of the paths across a faulty part that looks bad.

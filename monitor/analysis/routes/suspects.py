@@ -11,12 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from monitor.analysis.routes.crossings import SILENT, Level, MeshPath, Part, PartCrossings
 from monitor.analysis.routes.posterior import path_states, posterior
-
-Floats = NDArray[np.float64]
+from monitor.arrays import Floats
 
 # Least probability of a named part.
 CERTAIN = 0.8

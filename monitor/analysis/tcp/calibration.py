@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.analysis.tcp.models import MSS_BYTES, CongestionControl, Floats, loss_limit_bps, loss_ratio_for
+from monitor.analysis.tcp.models import MSS_BYTES, CongestionControl, loss_limit_bps, loss_ratio_for
+from monitor.arrays import Floats
 
 # With fewer lost pings, counting alone makes the loss uncertain by more than a third.
 LEAST_LOST = 10

@@ -17,7 +17,7 @@ import numpy as np
 
 from monitor.analysis.binomial import lower_bound, upper_bound
 from monitor.analysis.tcp.corrections import NOT_PINGED, PathPings, TransferKind, corrected_bps
-from monitor.analysis.tcp.models import Bools, Floats
+from monitor.arrays import Bools, Floats
 
 # Tests in a median.
 MOST_TESTS = 10

@@ -10,9 +10,10 @@ from __future__ import annotations
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from monitor.analysis.loss import zero_loss_bound_ratio
+from monitor.arrays import Bools, Floats
 
 MSS_BYTES = 1460
 
@@ -24,9 +25,6 @@ LEAST_RTO_MARGIN_MS = 200.0
 
 CUBIC_C = 0.4
 CUBIC_BETA = 0.7
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 class CongestionControl(StrEnum):

@@ -8,7 +8,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from monitor.analysis.tcp.models import CUBIC_BETA, CUBIC_C, MSS_BYTES, CongestionControl, Floats
+from monitor.analysis.tcp.models import CUBIC_BETA, CUBIC_C, MSS_BYTES, CongestionControl
+from monitor.arrays import Floats
 
 # RFC 6928.
 INITIAL_WINDOW_SEGMENTS = 10

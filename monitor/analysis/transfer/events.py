@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.analysis.transfer.record import WINDOW_USED, Bools, IntervalSeries
+from monitor.analysis.transfer.record import WINDOW_USED, IntervalSeries
+from monitor.arrays import Bools
 
 # A window below this share of its previous value has a new loss: CUBIC reduces to 0.7, Reno to 0.5.
 CUT = 0.85

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from monitor.arrays import Bools, Floats
 
 # A congestion window of at least this share of the peer's window: the peer's window is the limit.
 WINDOW_USED = 0.95

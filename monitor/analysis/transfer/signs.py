@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from monitor.analysis.transfer.events import CLOSED_WINDOW_SEGMENTS, Pause, Recovery, loss_starts
-from monitor.analysis.transfer.record import WINDOW_USED, Bools, Floats, IntervalSeries, Recording, is_bbr
+from monitor.analysis.transfer.record import WINDOW_USED, IntervalSeries, Recording, is_bbr
 from monitor.analysis.transfer.token_bucket import TokenBucket, fit_drained_bucket, fit_token_bucket
 from monitor.analysis.transfer.window_use import WindowUse, window_use
+from monitor.arrays import Bools, Floats
 
 # Maximum time after slow start in which the segments that it lost are retransmitted.
 OVERSHOOT_RTTS = 10.0

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from monitor.analysis.transfer.record import Floats, IntervalSeries
+from monitor.analysis.transfer.record import IntervalSeries
+from monitor.arrays import Floats
 
 # In an RTT: slow start doubles, or grows by half (RFC 5681), at its end by a quarter (RFC 9406, section 4.2).
 STARTING_GROWTH = 1.25

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from monitor.analysis.tcp.models import reno_window
-from monitor.analysis.transfer.record import Floats, IntervalSeries
+from monitor.analysis.transfer.record import IntervalSeries
+from monitor.arrays import Floats
 
 # In intervals of seconds a loss has no place, and writes of a megabyte make rates equal.
 MOST_INTERVAL_S = 0.25

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from monitor.analysis.transfer.events import CUT, loss_starts
-from monitor.analysis.transfer.record import Bools, Floats, IntervalSeries
+from monitor.analysis.transfer.record import IntervalSeries
+from monitor.arrays import Bools, Floats
 
 # Window over flight from which the window is no limit: ACKs and block writes change the flight by less.
 OPEN = 1.25

@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.archive.addresses import is_address
+from monitor.arrays import Bools
 from probes.bounds import LARGEST_ICMP_FLOW, LARGEST_PACKET_BYTES, LARGEST_SMALLINT, LONGEST_RTT_MS
 from probes.packets.columns import COUNTS, EPOCH, LOST_NS, NONE, NS_PER_MS, STAMPS, BurstArrays
 from probes.packets.spec import Burst
 from probes.site.wire import BurstBlock, Delivered
-
-Bools = NDArray[np.bool_]
 
 LARGEST_OCTET = 255
 BOUNDS = {

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from monitor.archive.round_trips import unpack
 from monitor.archive.statements import check_period, check_raw_period, records, run_statement, select, statement
-
-Floats = NDArray[np.float64]
+from monitor.arrays import Floats
 
 MOST_ERRORS = 20
 

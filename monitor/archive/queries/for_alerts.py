@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 from django.db import connection
-from numpy.typing import NDArray
 
 from monitor.archive.path_groups import groups_of, is_since
 from monitor.archive.round_trips import unpack
 from monitor.archive.statements import LONGEST_RAW, check_period, check_raw_period, statement
+from monitor.arrays import Floats
 from monitor.prepared import array_text
 
-Floats = NDArray[np.float64]
 Columns = dict[str, Floats]
 
 # Measured bursts and packets, and bursts with loss, reordering or duplicates.

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from django.db import connection, models, transaction
 
-from monitor.analysis.sketches import IPDV_MS, RATE_BPS, RTT_MS, Floats, Sketches
+from monitor.analysis.sketches import IPDV_MS, RATE_BPS, RTT_MS, Sketches
 from monitor.analysis.summaries import QUANTILE_SHARES, burst_figures, grouped_quantiles, slot_minima
 from monitor.archive.columns import nullable
 from monitor.archive.models import (
@@ -37,6 +37,7 @@ from monitor.archive.models import (
 from monitor.archive.periods import SLOTS_AN_HOUR, end_of, next_start, start_of
 from monitor.archive.round_trips import unpack_groups, unpack_numbers
 from monitor.archive.statements import optional_list, statement
+from monitor.arrays import Floats
 from monitor.mesh.kinds import stored_in
 from monitor.prepared import array_text
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 import numpy as np
-from numpy.typing import NDArray
 
 from monitor.analysis import noise
 from monitor.archive.queries.for_reports import PathDay, PathThroughputDay
+from monitor.arrays import Floats
 from monitor.reports.contents.report import ComparedFigure, FigureChange, FigureChanges, PathReport
 
 FALSE_SHARE = 0.05
@@ -21,8 +21,6 @@ LEAST_LOSS_RATIO = 0.0002
 LEAST_RTT_SHARE, LEAST_RTT_MS = 0.02, 0.1
 # Smaller changes are not reported, however significant.
 LEAST_THROUGHPUT_SHARE = 0.1
-
-Floats = NDArray[np.float64]
 
 
 def find(

@@ -13,13 +13,9 @@ from datetime import datetime
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
 from monitor.archive.queries.for_alerts import LeftOutHours
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from monitor.arrays import Bools, Floats, Ints
 
 # Share of a path's measurements that may be left out (docs/method/planted.md counts paths on either side).
 MOST_LEFT_OUT = 0.5

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from monitor.alerts.detect.past.recent_bursts import FIGURES, BurstTable, RecentBursts, figures
 from monitor.archive.queries.for_alerts import RoundTrips
 from monitor.archive.statements import LONGEST_RAW
+from monitor.arrays import Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Column = NDArray[Any]
 Read = Callable[[Sequence[int], Sequence[int], Sequence[float], datetime], RoundTrips]
 

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from monitor.archive.queries import for_alerts
 from monitor.archive.queries.for_alerts import COUNTS, MINUTE_S, TIMES, Columns
+from monitor.arrays import Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Counts = NDArray[np.uint16] | NDArray[np.uint32]
 
 # Minutes that are kept, with the running minute.

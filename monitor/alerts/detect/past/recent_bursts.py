@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
-from numpy.typing import NDArray
 
 from monitor.archive.queries.for_alerts import RoundTrips
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from monitor.arrays import Floats, Ints
 
 # Figures of a burst and their words in evidence; jitter is the delay variation of RFC 3393.
 FIGURES = {

@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from monitor.alerts.detect.past.baselines import BASELINE_DAYS
 from monitor.alerts.detect.rules.finding import LOSSY, AlertRule, BadBursts, Effect, RuleFinding
@@ -27,11 +26,9 @@ from monitor.alerts.detect.snapshot import RECENT_STEPS, Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import by_setting, rises, sequential
 from monitor.analysis.alarms.sequential import EventCounts
+from monitor.arrays import Bools, Floats
 from monitor.mesh.document.alert_rules import DAY_S, LeastSchedule, RuleSettings, RuleSeverity, Share
 from probes.toml.keys import meaning
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 # A path with fewer bursts has no baseline.
 LEAST_BASE_BURSTS = 100

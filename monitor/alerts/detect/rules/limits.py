@@ -12,7 +12,6 @@ from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
 from monitor.alerts.detect.past.recent_bursts import RecentBursts
 from monitor.alerts.detect.rules.finding import AlertRule, BurstLevel, RuleFinding
@@ -20,10 +19,9 @@ from monitor.alerts.detect.rules.loss import ALARMS_AN_HOUR, MIN_LOSSY_BURSTS_TO
 from monitor.alerts.detect.rules.windows import bursts_to_clear, settled_s
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
+from monitor.arrays import Floats
 from monitor.mesh.document.alert_rules import DAY_S, LeastSchedule, LimitSettings, RuleSettings
 from probes.toml.keys import meaning
-
-Floats = NDArray[np.float64]
 
 # Numbers of newest bursts; 22 are the fewest that prove a median with a cycle a minute.
 BURSTS = np.array([7, 14, 22, 28])

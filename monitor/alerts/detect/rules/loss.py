@@ -30,10 +30,9 @@ from monitor.analysis import binomial
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import by_setting
 from monitor.archive.queries.paths import LossWindow
+from monitor.arrays import Floats
 from monitor.mesh.document.alert_rules import HOLDS_A_CYCLE, OpenRatio, RuleSettings, WaitS
 from probes.toml.keys import meaning
-
-Floats = NDArray[np.float64]
 
 ALARMS_AN_HOUR = 1e-4
 # Tests in each evaluation: all windows, and the window of `window_s`.

@@ -7,19 +7,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from monitor.alerts.detect.rules.loss import ALARMS_AN_HOUR, COMPARISONS, MIN_LOSSY_BURSTS_TO_FIRE, LossRule, chances
 from monitor.alerts.detect.rules.windows import LOOKS_A_CYCLE, RECENT_WINDOWS
 from monitor.alerts.detect.snapshot import RECENT_S, RECENT_STEPS
+from monitor.arrays import Floats, Ints
 
 PATHS = 400
 # Of the simulation: nearer to the threshold a loss takes hours.
 LONGEST_S = 3600.0
 CLEAN_S = 3600.0
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 # Begin and end of throughput tests, in seconds since the loss began.
 Periods = tuple[tuple[float, float], ...]
 

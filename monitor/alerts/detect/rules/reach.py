@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from monitor.alerts.detect.past.silences import Silence
 from monitor.alerts.detect.rules.finding import AlertRule, BadBursts, Effect, LateResults, RuleFinding, Trouble
-from monitor.alerts.detect.snapshot import Floats, Snapshot
+from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import by_setting
 from monitor.archive.queries.paths import LossWindow
 from monitor.archive.statements import LONGEST_RAW
+from monitor.arrays import Floats
 from monitor.mesh.document.alert_rules import DAY_S, LeastSchedule, RuleSettings, RuleSeverity, WaitS
 from probes.toml.keys import meaning
 

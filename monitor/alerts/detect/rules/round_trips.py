@@ -27,11 +27,9 @@ from monitor.analysis.changes import detector, one_way
 from monitor.analysis.changes.detector import AFTER, BEFORE, RttChange
 from monitor.analysis.changes.least_rise import least_rise_ms
 from monitor.analysis.changes.one_way import OtherDirection
+from monitor.arrays import Floats, Ints
 from monitor.mesh.document.alert_rules import DAY_S, LeastSchedule, RiseMs, RuleSettings, RuleSeverity
 from probes.toml.keys import meaning
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 CLEAR_SHARE_OF_RISE = 0.5
 # The minimum rise that mesh.toml accepts: a smaller rise never alarms.

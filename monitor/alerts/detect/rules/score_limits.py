@@ -14,7 +14,6 @@ from typing import Annotated, Any, cast
 import numpy as np
 import scipy
 from msgspec import Meta
-from numpy.typing import NDArray
 
 from monitor.alerts.detect.past.recent_bursts import RecentBursts
 from monitor.alerts.detect.rules.finding import AlertRule, Effect, RuleFinding, Trouble
@@ -34,10 +33,9 @@ from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
 from monitor.analysis.bursts import averages, interquartile_ranges
 from monitor.analysis.mos import mos
+from monitor.arrays import Floats
 from monitor.mesh.document.alert_rules import LimitSettings, RuleSettings
 from probes.toml.keys import meaning
-
-Floats = NDArray[np.float64]
 
 MOST_BURSTS = 28
 CLEAR_TESTS = 3

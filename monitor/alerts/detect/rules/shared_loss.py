@@ -22,11 +22,9 @@ from monitor.analysis import figures as shown
 from monitor.analysis.alarms import by_setting, rises, sequential
 from monitor.analysis.alarms.pools import shared_counts
 from monitor.analysis.alarms.sequential import EventCounts
+from monitor.arrays import Floats, Ints
 from monitor.mesh.document.alert_rules import RuleSettings, Share
 from probes.toml.keys import meaning
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 # Of all pools together, for each path.
 ALARMS_AN_HOUR = 1e-5

@@ -10,12 +10,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from monitor.alerts.detect.rules.finding import ACCEPTED, AlertRule, Effect, RuleFinding, Trouble
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
+from monitor.arrays import Floats
 from monitor.mesh.document.alert_rules import OpenRatio, RuleSettings, RuleSeverity
 from probes.toml.keys import meaning
 
@@ -24,13 +24,10 @@ CLEAR_TESTS = 3
 CLEAR_SHARE_OF_FALL = 0.5
 NEW_NORMAL_AFTER = timedelta(days=7)
 
-
 DROP_TESTS = 2
 # Chosen by counting: docs/method/planted.md.
 DROP_BEFORE = 48
 LEAST_BEFORE = 8
-
-Floats = NDArray[np.float64]
 
 
 class DropRule(RuleSettings, frozen=True, kw_only=True):

@@ -8,16 +8,12 @@ from datetime import datetime
 from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import binomial
 from monitor.archive.statements import LONGEST_RAW
+from monitor.arrays import Bools, Floats, Ints
 from monitor.mesh.queries import MeasuredPath
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 
 # Steps of the last hour, five minutes each.
 RECENT_WINDOWS = (1, 2, 3, 4, 6, 9, 12)
@@ -29,7 +25,6 @@ WINDOWS = len(RECENT_WINDOWS) + len(HOUR_WINDOWS)
 
 # A window changes when a cycle enters it at the new end, and when a cycle leaves it at the old end.
 LOOKS_A_CYCLE = 2
-
 
 # Share of the packets or bursts that fired which a window needs to clear.
 CLEAR_SHARE = 0.5

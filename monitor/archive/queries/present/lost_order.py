@@ -14,11 +14,9 @@ from monitor.archive.path_groups import groups_of, is_since
 from monitor.archive.queries.for_alerts import floats_of, newest_directions, row_of_bytes
 from monitor.archive.round_trips import unpack
 from monitor.archive.statements import records, run_statement, statement
+from monitor.arrays import Bools, Floats
 from monitor.prepared import array_text
 from probes.contract import Outcome
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 COUNTS, OWN_TEST = 0.0, 1.0
 # Stands for the size of packets followed without it.

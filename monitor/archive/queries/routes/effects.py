@@ -11,9 +11,9 @@ import numpy as np
 
 from monitor.analysis.routes import effects
 from monitor.analysis.routes.effects import BurstSeries, ChangeEffect, effect_of
-from monitor.analysis.routes.medians import Floats
 from monitor.archive.queries.around import BurstColumns, bursts_around
 from monitor.archive.queries.routes.periods import RouteChange, changes_between
+from monitor.arrays import Floats
 from monitor.mesh.models import Path
 
 # Longest time between the traces around a change to which an effect can be attributed.

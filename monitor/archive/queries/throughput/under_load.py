@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from monitor.analysis.bursts import Floats, Ints
 from monitor.analysis.sketches import RTT_MS, Sketches
 from monitor.analysis.summaries import grouped_quantiles
 from monitor.archive.cold.reading import run_burst_statement
@@ -18,6 +17,7 @@ from monitor.archive.queries.paths import RAW_STEP_S, STEPS, series_since
 from monitor.archive.queries.pooling import pieces_of
 from monitor.archive.round_trips import unpack_groups
 from monitor.archive.statements import LONGEST_RAW, check_period, records, run_statement
+from monitor.arrays import Floats, Ints
 
 SHARES = (0.5, 0.95)
 COLUMNS = "path_id, packet_bytes, loaded_sent, loaded_received, loaded_rtt_sketch"
