@@ -7,6 +7,7 @@ import difflib
 import functools
 import math
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
@@ -121,3 +122,14 @@ def ratio(text: str) -> float:
         return number / 100 if is_percentage else number
     example = f": {number / 100:g} or {number:g}%" if 1 < number <= 100 else ", such as 0.2 or 20%"
     raise argparse.ArgumentTypeError(f'"{text}": write a ratio from 0 to 1, or a percentage{example}')
+
+
+def moment(text: str) -> datetime:
+    """Parse an ISO 8601 date or time; default time zone UTC."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f'"{text}" is not a time; write it as in 2026-03-14 or 2026-03-14T12:00'
+        ) from None
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at

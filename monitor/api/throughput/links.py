@@ -9,16 +9,15 @@ from django.utils import timezone
 from ninja import Router, Schema
 
 from monitor.api.parameters import ProblemOut, path_or_404
-from monitor.overview.links.use import LinkUse, links_of_path
+from monitor.api.record_schemas import with_fields_of
+from monitor.overview.links.use import LinkUse, WeekOfUse, links_of_path
 
 router = Router(tags=["links"])
 
 
+@with_fields_of(WeekOfUse)
 class LinkWeekOut(Schema):
     """A week (UTC, from Monday): the 95th percentile of its five-minute averages, in the busier direction."""
-
-    week: date
-    p95_bps: float
 
 
 class LinkOut(Schema):
@@ -63,5 +62,5 @@ def _out(use: LinkUse) -> dict[str, object]:
         **{name: getattr(use, name) for name in ("test", "name", "direction", "statement", "as_of")},
         **{name: getattr(use.newest, name, None) for name in counted},
         **{name: getattr(use.forecast, name) for name in stated},
-        "p95_by_week": [{"week": week.week, "p95_bps": week.p95_bps} for week in use.weeks],
+        "p95_by_week": use.weeks,
     }

@@ -11,7 +11,7 @@ import altair as alt
 
 from monitor.analysis.packets import TimeSequence
 from monitor.analysis.packets.time_sequence import AckPoint, SackBlock, SentRange
-from monitor.web.charts.layout import AXIS_PX, CONFIG
+from monitor.web.charts.layout import AXIS_PX, CONFIG, named
 from monitor.web.charts.marks import Row, Spec
 from monitor.web.charts.transfer import MARGINS_PX
 
@@ -65,10 +65,6 @@ def _block(block: SackBlock) -> Row:
     return {"t": round(block.at_s, DIGITS), "begin": block.begin, "end": block.end}
 
 
-def _named(name: str) -> alt.Chart:
-    return alt.Chart(alt.NamedData(name=name))
-
-
 @cache
 def _spec_without_rows() -> Spec:
     x_scale = alt.Scale(domain=[0, alt.ExprRef(expr="until")], nice=False)
@@ -83,10 +79,8 @@ def _spec_without_rows() -> Spec:
         _sent("fresh", "sent-data", "sent", x, y),
         _sent("late", "late-data", "out of order", x, y),
         _sent("resent", "resent", "retransmitted", x, y, strokeWidth=4),
-        _named("sacks")
-        .mark_rule(style="sack-block", clip=True)
-        .encode(x=x, y=y, y2="end", tooltip=_tips("SACK block")),
-        _named("zero")
+        named("sacks").mark_rule(style="sack-block", clip=True).encode(x=x, y=y, y2="end", tooltip=_tips("SACK block")),
+        named("zero")
         .mark_point(style="zero-window", shape="diamond", filled=True, size=50, opacity=1)
         .encode(
             x=x,
@@ -102,11 +96,11 @@ def _spec_without_rows() -> Spec:
 
 
 def _line(name: str, style: str, x: alt.X, y: alt.Y) -> alt.Chart:
-    return _named(name).mark_line(style=style, interpolate="step-after", clip=True).encode(x=x, y=y)
+    return named(name).mark_line(style=style, interpolate="step-after", clip=True).encode(x=x, y=y)
 
 
 def _sent(name: str, style: str, said: str, x: alt.X, y: alt.Y, **mark_options: float) -> alt.Chart:
-    mark = _named(name).mark_rule(style=style, clip=True, strokeCap="round", **mark_options)  # type: ignore[arg-type]
+    mark = named(name).mark_rule(style=style, clip=True, strokeCap="round", **mark_options)  # type: ignore[arg-type]
     return mark.encode(x=x, x2="t2", y=y, y2="end", tooltip=_tips(f"{said}, byte"))
 
 

@@ -18,7 +18,7 @@ import altair as alt
 from monitor.archive.diagnosis.findings import SHORTEST_S
 from monitor.archive.queries.throughput.transfers import StoredTransfer
 from monitor.web.charts import layout
-from monitor.web.charts.layout import AXIS_PX, CONFIG
+from monitor.web.charts.layout import AXIS_PX, CONFIG, named
 from monitor.web.charts.marks import Row, Spec
 from monitor.web.charts.series import rounded
 
@@ -124,10 +124,6 @@ def _filled(spec_without_rows: Spec, rows: Rows, duration_s: float, names: Seque
     return spec
 
 
-def _named(name: str) -> alt.Chart:
-    return alt.Chart(alt.NamedData(name=name))
-
-
 def _seconds() -> alt.X:
     scale = alt.Scale(domain=[0, alt.ExprRef(expr="until")], nice=False, clamp=True)
     return alt.X("t:Q", title="seconds", scale=scale, axis=alt.Axis(grid=False, tickCount=10, format="~g"))
@@ -135,7 +131,7 @@ def _seconds() -> alt.X:
 
 def _recoveries() -> alt.Chart:
     return (
-        _named("recoveries")
+        named("recoveries")
         .mark_rect(style="recovery")
         .encode(
             x=_seconds(),
@@ -156,7 +152,7 @@ def _layout(layers: Sequence[alt.Chart]) -> Spec:
 
 @cache
 def _rate_layout() -> Spec:
-    rates = _named("rates")
+    rates = named("rates")
     axis = alt.Axis(title="bit/s", format="~s", tickCount=4, minExtent=AXIS_PX)
     y = alt.Y("bps:Q", axis=axis, scale=alt.Scale(domainMin=0))
     why = [
@@ -166,11 +162,11 @@ def _rate_layout() -> Spec:
     ]
     return _layout(
         [
-            _named("start").mark_rect(style="slow-start").encode(x=_seconds(), x2="t2"),
+            named("start").mark_rect(style="slow-start").encode(x=_seconds(), x2="t2"),
             _recoveries(),
             rates.mark_rect(style="transfer-rate").encode(x="t:Q", x2="t2", y=y, y2=alt.datum(0), tooltip=why),
-            _named("steady").mark_rule(style="steady-rate").encode(y="bps:Q"),
-            _named("resent")
+            named("steady").mark_rule(style="steady-rate").encode(y="bps:Q"),
+            named("resent")
             .mark_point(style="resent", shape="triangle-up", filled=True, size=36, opacity=1)
             .encode(
                 x="t:Q",
@@ -186,7 +182,7 @@ def _rate_layout() -> Spec:
 
 @cache
 def _window_layout() -> Spec:
-    ends = _named("ends")
+    ends = named("ends")
     axis = alt.Axis(title="bytes", format="~s", tickCount=4, minExtent=AXIS_PX)
     y = alt.Y("cwnd:Q", axis=axis, scale=alt.Scale(type="sqrt", domainMin=0))
     why = [
@@ -206,7 +202,7 @@ def _window_layout() -> Spec:
 
 @cache
 def _rtt_layout() -> Spec:
-    ends = _named("ends")
+    ends = named("ends")
     axis = alt.Axis(title="RTT, ms", tickCount=4, minExtent=AXIS_PX)
     y = alt.Y("rtt:Q", axis=axis, scale=alt.Scale(domainMin=0))
     why: list[Any] = [
@@ -216,7 +212,7 @@ def _rtt_layout() -> Spec:
     return _layout(
         [
             _recoveries(),
-            _named("idle").mark_rule(style="idle-rtt").encode(y="rtt:Q"),
+            named("idle").mark_rule(style="idle-rtt").encode(y="rtt:Q"),
             ends.mark_line(style="transfer-rtt").encode(x="t:Q", y=y),
             ends.mark_point(opacity=0, size=80).encode(x="t:Q", y="rtt:Q", tooltip=why),
         ]

@@ -6,7 +6,7 @@ import json
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -19,7 +19,7 @@ from monitor.alerts.commands import dead_letters, send_test
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.round_trips import RTT
 from monitor.database_errors import reported_to_user
-from probes.commands.subcommands import add_subcommand
+from probes.commands.subcommands import add_subcommand, moment
 from probes.toml.lines import suggestion
 
 USAGE = 2
@@ -44,9 +44,9 @@ class Command(BaseCommand):
         )  # fmt: skip
         time_format = "e.g. 2026-03-14 or 2026-03-14T12:00, UTC by default"
         backtest.add_argument(
-            "--from", dest="since", type=_time, metavar="TIME", help=f"start of the period, {time_format}"
+            "--from", dest="since", type=moment, metavar="TIME", help=f"start of the period, {time_format}"
         )
-        backtest.add_argument("--to", dest="until", type=_time, metavar="TIME", help="end of the period")
+        backtest.add_argument("--to", dest="until", type=moment, metavar="TIME", help="end of the period")
         backtest.add_argument(
             "--dataset", type=Path, metavar="DIR", help="instead of the archive: a folder of series as .csv files, "
             "time;rtt;cp in UTC and ms, cp 1 at a marked change",
@@ -125,14 +125,6 @@ def _rule(text: str) -> str:
     if text not in RULES:
         raise ArgumentTypeError(f'there is no rule "{text}"{suggestion(text, RULES, "")}; write {", ".join(RULES)}')
     return text
-
-
-def _time(text: str) -> datetime:
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise ArgumentTypeError(f'"{text}" is not a time; write it as in 2026-03-14 or 2026-03-14T12:00') from None
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at
 
 
 def _seconds(text: str) -> float:

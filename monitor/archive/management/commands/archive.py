@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from monitor.database_errors import reported_to_user
 from monitor.progress import progress
 from monitor.stack import access, postgres
 from probes.commands.own_command import MANAGE
-from probes.commands.subcommands import add_subcommand
+from probes.commands.subcommands import add_subcommand, moment
 from probes.quantities import counted
 from probes.supervision.supervise import StartError
 
@@ -51,9 +51,11 @@ class Command(BaseCommand):
         status_parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
         status_parser.add_argument("--all", action="store_true", dest="complete", help="show all tables and sites")
         recompute_parser = add_subcommand(commands, "recompute", "recompute the rollups of a period from raw data")
-        recompute_parser.add_argument("--from", dest="since", type=_time, required=True, metavar="TIME", help=TIME_HELP)
         recompute_parser.add_argument(
-            "--to", dest="until", type=_time, required=True, metavar="TIME", help="end of the period, likewise"
+            "--from", dest="since", type=moment, required=True, metavar="TIME", help=TIME_HELP
+        )
+        recompute_parser.add_argument(
+            "--to", dest="until", type=moment, required=True, metavar="TIME", help="end of the period, likewise"
         )
         recompute_parser.add_argument(
             "--path", dest="path_ids", type=int, action="append", metavar="ID", help="only this path"
@@ -221,12 +223,3 @@ def _as_file(file: Path) -> Iterator[Path]:
         shutil.copyfileobj(sys.stdin.buffer, copy)
         copy.flush()
         yield Path(copy.name)
-
-
-def _time(text: str) -> datetime:
-    """Parse an ISO 8601 date or time; default time zone UTC."""
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise ArgumentTypeError(f'"{text}" is not a time; write it as in 2026-03-14 or 2026-03-14T12:00') from None
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at
