@@ -9,7 +9,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards.colours import LOSS_BANDS, ORANGE, RED, RTT_BANDS, THROUGHPUT_BANDS, limits, texts, without_a_figure
 from dashboards.maps import site_map
-from dashboards.panels import Panel, assemble, of_the_mesh, stat
+from dashboards.panels import COVERS, Panel, assemble, of_the_mesh, stat
 from dashboards.postgres import LATE_AFTER_MIN
 from dashboards.tables import coloured_text, legend, matrix, table, with_incident_link, with_path_links
 
@@ -36,7 +36,7 @@ def _panels() -> list[Panel]:
 
 def _now() -> Stat:
     return stat(
-        "Overview",
+        f"Overview{COVERS}",
         "The selected group, family and packet size over the period, coverage up to the last whole hour; open "
         "incidents and silent agents are current, of the whole mesh. An agent is silent if it delivered nothing for "
         f"{LATE_AFTER_MIN} minutes. Summaries behind: so long has the oldest result waited for its hour; the figures "
@@ -67,8 +67,8 @@ def open_incidents() -> Table:
 
 def _loss() -> Table:
     panel = matrix(
-        "Packet loss matrix (% of packets sent)",
-        "Lost over sent in the whole period. No loss in N packets: upper bound 3/N (95% confidence). " + WORST_OF,
+        f"Packet loss matrix (% of packets sent){COVERS}",
+        "Lost over sent. No loss in N packets: upper bound 3/N (95% confidence). " + WORST_OF,
         "matrix_loss",
         "Loss",
         "percentunit",
@@ -79,7 +79,7 @@ def _loss() -> Table:
 
 def _map() -> Geomap:
     return site_map(
-        "Sites",
+        f"Sites{COVERS}",
         "Each site by the loss of all paths from and to it in the period; the selected group, family and packet size.",
         "map",
         LOSS_BANDS,
@@ -88,13 +88,18 @@ def _map() -> Geomap:
 
 def _rtt() -> Table:
     return matrix(
-        "Mean RTT matrix (ms)", "Mean of all RTTs of the period. " + WORST_OF, "matrix_rtt", "RTT", "ms", RTT_BANDS
+        f"Mean RTT matrix (ms){COVERS}",
+        "Mean of all RTTs of the period. " + WORST_OF,
+        "matrix_rtt",
+        "RTT",
+        "ms",
+        RTT_BANDS,
     )
 
 
 def _throughput() -> Table:
     return matrix(
-        "Throughput matrix (bit/s)",
+        f"Throughput matrix (bit/s){COVERS}",
         "Mean of the successful throughput tests of the period. " + WORST_OF,
         "matrix_throughput",
         "Throughput",
@@ -113,7 +118,7 @@ def _legends() -> list[Table]:
 
 def _worst() -> Table:
     panel = table(
-        "Paths with the highest loss",
+        f"Paths with the highest loss{COVERS}",
         "At most 20, over the period; paths without loss are not listed.",
         "worst_paths",
         {"Loss": "percentunit", "RTT mean": "ms"},

@@ -107,11 +107,16 @@ def variable(
     )
 
 
+# Ends the titles of panels whose figures are of all results of the period, or of whole hours or days.
+COVERS = ", ${covers}"
+
+
 def of_the_mesh() -> list[dashboard_builder.QueryVariable]:
     return [
         variable("group", "Group", "Paths between sites of this group"),
         variable("family", "Family", "Address family"),
         variable("packet_bytes", "Packet size", "Bytes of ICMP payload", query="planned_bytes"),
+        covers(),
     ]
 
 
@@ -122,7 +127,13 @@ def of_a_path() -> list[dashboard_builder.QueryVariable]:
         variable("family", "Family", "Address family", query="path_family"),
         variable("path", "Path", "Hosts, for the selected sites and family"),
         variable("packet_bytes", "Packet size", "Bytes of ICMP payload", refresh=ON_PERIOD),
+        covers(),
     ]
+
+
+def covers() -> dashboard_builder.QueryVariable:
+    description = "Which results the figures of the period are of"
+    return variable("covers", "Covers", description, refresh=ON_PERIOD).hide(VariableHide.HIDE_VARIABLE)
 
 
 def _pages() -> dashboard_builder.QueryVariable:

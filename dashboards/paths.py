@@ -9,6 +9,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard, DynamicConfigValu
 
 from dashboards.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 from dashboards.panels import (
+    COVERS,
     Panel,
     Properties,
     assemble,
@@ -62,8 +63,8 @@ def _panels() -> list[Panel]:
 
 def _period() -> Table:
     return table(
-        "Statistics by packet size",
-        "Loss is lost over sent in the whole period. Without loss in N packets, its upper bound 3/N (95% confidence) "
+        f"Statistics by packet size{COVERS}",
+        "Loss is lost over sent. Without loss in N packets, its upper bound 3/N (95% confidence) "
         f"is shown instead of 0. {EXCLUDED_PACKETS}",
         "period",
         {

@@ -29,7 +29,7 @@ Direction = Literal["forward", "reverse"]
 _SELECTED = "NULLIF(${path:sqlstring}, '')::integer"
 _PATH_ID = {"forward": _SELECTED, "reverse": f"reporting.reverse_of({_SELECTED})"}
 
-_OF_SIZE = "\n        AND packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer"
+_OF_SIZE = "\n    WHERE packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer"
 
 # The parts of `sql/matrix.sql` that differ, by the name of the query.
 MATRICES = {

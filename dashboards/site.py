@@ -9,7 +9,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, limits
 from dashboards.mesh import COVERAGE_LIMITS, LOSS_LIMITS
-from dashboards.panels import Panel, assemble, bars, coloured, stat, time_series, variable
+from dashboards.panels import COVERS, Panel, assemble, bars, coloured, covers, stat, time_series, variable
 from dashboards.system import AGENT_LIMITS
 from dashboards.tables import coloured_text, table, with_incident_link, with_path_links
 
@@ -23,6 +23,7 @@ def build() -> Dashboard:
         variables=[
             variable("site", "Site", "Site to show"),
             variable("packet_bytes", "Packet size", "Bytes of ICMP payload", query="planned_bytes"),
+            covers(),
         ],
         panels=_panels(),
         annotation="annotation_site",
@@ -46,8 +47,8 @@ def _agent() -> Stat:
 
 def _paths() -> Table:
     panel = table(
-        "Paths, outgoing and incoming",
-        "Figures of the whole period, highest loss first. Without loss in N packets, its upper bound is 3/N (95% "
+        f"Paths, outgoing and incoming{COVERS}",
+        "Highest loss first. Without loss in N packets, its upper bound is 3/N (95% "
         "confidence). No loss and no bound: nothing sent. Coverage: up to the last whole hour.",
         "site_paths",
         {
@@ -66,9 +67,9 @@ def _paths() -> Table:
 
 def _loss() -> TimeSeries:
     panel = time_series("Packet loss, all paths (% of packets sent)", "percentunit", ["site_loss"]).description(
-        "Lost over sent of all outgoing and of all incoming paths; by hour, or by day for periods longer than two "
-        "days. Loss in both directions: check the site; in a single direction: its agent or host first. Gaps: nothing "
-        "sent."
+        "Lost over sent of all outgoing and of all incoming paths: by the minute at least up to three hours, beyond by "
+        "hour, or by day for periods longer than two days. Loss in both directions: check the site; in a single "
+        "direction: its agent or host first. Gaps: nothing sent."
     )
     return coloured(panel, {"Out": BLUE, "In": ORANGE})
 

@@ -7,7 +7,7 @@ from grafana_foundation_sdk.builders.timeseries import Panel as TimeSeries
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards.colours import BLUE, GREEN, GREY, ORANGE
-from dashboards.panels import Panel, assemble, bars, colour, of_a_path, points, time_series, variable
+from dashboards.panels import COVERS, Panel, assemble, bars, colour, of_a_path, points, time_series, variable
 from dashboards.paths import retransmits, throughput, throughput_tests
 from dashboards.tables import table, with_path_links
 
@@ -45,7 +45,7 @@ def _panels() -> list[Panel]:
 
 def _paths() -> Table:
     panel = table(
-        "Tested paths, slowest first",
+        f"Tested paths, slowest first{COVERS}",
         "Paths of the selected group with throughput tests or a capacity in the period. Estimate: Mathis (Reno), from "
         "the loss and mean RTT of pings of the selected packet size; without loss it is a lower bound. Capacity: the "
         "latest estimate of the bottleneck, in either direction.",

@@ -12,11 +12,8 @@ WITH chosen AS (
 ),
 pooled AS (
     SELECT path_id, SUM(sent) AS sent, SUM(received) AS received
-    FROM reporting.ping
-    WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo())
-        AND at >= reporting.start_of(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom())
-        AND at < $__timeTo()::timestamptz
-        AND packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
+    FROM reporting.ping_between($__timeFrom(), $__timeTo())
+    WHERE packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
         AND path_id IN (SELECT path_id FROM chosen)
     GROUP BY path_id
 ),

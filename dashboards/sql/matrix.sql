@@ -1,10 +1,7 @@
 -- One row for each site that paths begin at and each that paths end at: the {figure}, NaN where there is no path.
 WITH pooled AS (
     SELECT path_id, {pooled}
-    FROM reporting.{view}
-    WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo())
-        AND at >= reporting.start_of(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom())
-        AND at < $__timeTo()::timestamptz{of_size}
+    FROM reporting.{view}_between($__timeFrom(), $__timeTo()){of_size}
     GROUP BY path_id
 ),
 chosen AS (

@@ -16,11 +16,8 @@ pooled AS (
         COUNT(DISTINCT path_id) FILTER (WHERE sent > 0) AS paths,
         SUM(sent) AS sent,
         SUM(received) AS received
-    FROM reporting.ping
-    WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo())
-        AND at >= reporting.start_of(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom())
-        AND at < $__timeTo()::timestamptz
-        AND packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
+    FROM reporting.ping_between($__timeFrom(), $__timeTo())
+    WHERE packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
         AND path_id IN (SELECT path_id FROM chosen)
 ),
 covered AS (

@@ -1,13 +1,11 @@
--- One row per packet size: the chosen path over all hours that the period touches, days beyond two days, months beyond
--- 92. Loss is pooled, lost over sent; without loss in N packets it is null and "Loss, upper bound" holds 3/N (at most
--- 1). "RTT median" is the median of the medians of the hours (days, months), weighted by replies.
+-- One row per packet size: the chosen path over the bursts of the period up to three hours, beyond over all hours that it
+-- touches, days beyond two days, months beyond 92. Loss is pooled, lost over sent; without loss in N packets it is null
+-- and "Loss, upper bound" holds 3/N (at most 1). "RTT median" is the median of the medians of the bursts (hours, days,
+-- months), weighted by replies.
 WITH summary AS (
     SELECT *
-    FROM reporting.ping
-    WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo())
-        AND at >= reporting.start_of(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom())
-        AND at < $__timeTo()::timestamptz
-        AND path_id = NULLIF(${path:sqlstring}, '')::integer
+    FROM reporting.ping_between($__timeFrom(), $__timeTo())
+    WHERE path_id = NULLIF(${path:sqlstring}, '')::integer
 ),
 total AS (
     SELECT

@@ -7,11 +7,8 @@ WITH ping AS (
         SUM(received) AS received,
         MIN(rtt_min_ms) AS rtt_min_ms,
         SUM(rtt_avg_ms * received) / NULLIF(SUM(received), 0) AS rtt_avg_ms
-    FROM reporting.ping
-    WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo())
-        AND at >= reporting.start_of(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom())
-        AND at < $__timeTo()::timestamptz
-        AND packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
+    FROM reporting.ping_between($__timeFrom(), $__timeTo())
+    WHERE packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
         AND path_id IN (SELECT path_id FROM reporting.path WHERE ${site:sqlstring} IN (source, destination))
     GROUP BY path_id
 ),
@@ -28,11 +25,8 @@ tcp AS (
     SELECT
         path_id,
         SUM(throughput_avg_bps * tests_measured) / NULLIF(SUM(tests_measured), 0) AS throughput_bps
-    FROM reporting.throughput
-    WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo())
-        AND at >= reporting.start_of(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom())
-        AND at < $__timeTo()::timestamptz
-        AND path_id IN (SELECT path_id FROM reporting.path WHERE ${site:sqlstring} IN (source, destination))
+    FROM reporting.throughput_between($__timeFrom(), $__timeTo())
+    WHERE path_id IN (SELECT path_id FROM reporting.path WHERE ${site:sqlstring} IN (source, destination))
     GROUP BY path_id
 )
 SELECT

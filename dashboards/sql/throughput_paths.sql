@@ -8,10 +8,7 @@ WITH tcp AS (
         SUM(tests_measured) AS measured,
         SUM(throughput_avg_bps * tests_measured) / NULLIF(SUM(tests_measured), 0) AS mean_bps,
         MAX(throughput_max_bps) AS most_bps
-    FROM reporting.throughput
-    WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo())
-        AND at >= reporting.start_of(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom())
-        AND at < $__timeTo()::timestamptz
+    FROM reporting.throughput_between($__timeFrom(), $__timeTo())
     GROUP BY path_id
 ),
 narrow AS (
@@ -26,11 +23,8 @@ ping AS (
         SUM(sent) AS sent,
         SUM(received) AS received,
         SUM(rtt_avg_ms * received) / NULLIF(SUM(received), 0) AS rtt_avg_ms
-    FROM reporting.ping
-    WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo())
-        AND at >= reporting.start_of(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom())
-        AND at < $__timeTo()::timestamptz
-        AND packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
+    FROM reporting.ping_between($__timeFrom(), $__timeTo())
+    WHERE packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
     GROUP BY path_id
 ),
 expected AS (

@@ -9,12 +9,9 @@ SELECT
     SUM(rtt_avg_ms * received) / NULLIF(SUM(received), 0) AS "RTT mean",
     SUM(bursts_all_lost)::float8 AS "Bursts with 100% loss",
     SUM(bursts)::float8 AS "Bursts"
-FROM reporting.ping
+FROM reporting.ping_between($__timeFrom(), $__timeTo())
 INNER JOIN reporting.path USING (path_id)
-WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo())
-    AND at >= reporting.start_of(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom())
-    AND at < $__timeTo()::timestamptz
-    AND packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
+WHERE packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
     AND family = NULLIF(${family:sqlstring}, '')::integer
     AND NOT is_retired
     AND (${group:sqlstring} IN ('', '*') OR (

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from dashboards.panels import COVERS
 from dashboards.reader import ROLE
 from dashboards.render import ALERTING_DIR, JSON_DIR
 
@@ -43,7 +44,7 @@ def queries() -> list[Query]:
         collected += [Query(name, f"${v['name']}", v["query"]) for v in dashboard["templating"]["list"]]
         collected += [Query(name, f"@{a['name']}", a["target"]["rawSql"]) for a in dashboard["annotations"]["list"]]
         collected += [
-            Query(name, f"{panel['title']}/{target['refId']}", target["rawSql"])
+            Query(name, f"{panel['title'].removesuffix(COVERS)}/{target['refId']}", target["rawSql"])
             for panel in dashboard["panels"]
             for target in panel["targets"]
         ]

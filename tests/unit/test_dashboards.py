@@ -23,7 +23,7 @@ from tests.facts import lacks
 ROW_NAMES = "From\\To"
 """Grafana's name for the column of a matrix that names the rows."""
 NO_DATA = "#6B6B6B"
-PACKETS_OR_COUNTS = {("Statistics by packet size", "Packets lost")}
+PACKETS_OR_COUNTS = {("Statistics by packet size, ${covers}", "Packets lost")}
 PROVISIONING = Path(render.__file__).parent / "provisioning"
 DATA_SOURCES = yaml.safe_load((PROVISIONING / "datasources/soundings.yaml").read_text())["datasources"]
 [PROVIDER] = yaml.safe_load((PROVISIONING / "dashboards/soundings.yaml").read_text())["providers"]

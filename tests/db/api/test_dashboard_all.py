@@ -45,7 +45,7 @@ def test_a_query_reads_only_the_summaries_of_its_period(query: Query, mesh: Mesh
     for days in (2.5, 30, 120, 3000):
         pooled = "day" if days <= 92 else "month"
         single = "hour" if days <= 83 else "day" if days <= 1999 else "month"
-        tier = pooled if "pooled_tier" in query.sql else single
+        tier = pooled if re.search(r"pooled_tier|_between\(", query.sql) else single
 
         # Coverage of the day or month that runs is counted from smaller summaries.
         tiers = ["hour", "day", "month"] if re.search(r"_(coverage|in_whole_hours)\(", query.sql) else [tier]
@@ -58,4 +58,4 @@ def test_a_query_reads_only_the_summaries_of_its_period(query: Query, mesh: Mesh
         }
         assert "burst" not in read
         assert summaries <= {f"{kind}_{tier}" for tier in tiers for kind in ("burst", "throughput")}, days
-        assert bool(summaries) == bool(re.search(r"reporting\.(ping|throughput|site_coverage)\b", query.sql))
+        assert bool(summaries) == bool(re.search(r"reporting\.(ping|throughput|site_coverage)(_between)?\b", query.sql))

@@ -35,6 +35,10 @@ def answer(
     return [tuple(row.values()) for row in records]
 
 
+BY_HOUR = SINCE - timedelta(hours=2)
+"""The begin of a period of more than three hours, of which the summaries are pooled."""
+
+
 def like(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return [tuple(about(value) for value in row) for row in rows]
 
@@ -52,7 +56,7 @@ def test_a_matrix_has_sources_and_destinations_in_one_order(
 ) -> None:
     to_anl, to_cern, to_slac = figures
 
-    rows = answer("mesh", where, mesh)
+    rows = answer("mesh", where, mesh, since=BY_HOUR)
 
     assert rows == like(
         [
@@ -82,7 +86,7 @@ def test_a_group_of_all_sites_is_not_offered_beside_all(mesh: MeshOfThree) -> No
 def test_the_map_has_each_site_with_loss_and_open_incidents(mesh: MeshOfThree) -> None:
     models.Site.objects.filter(pk=mesh.cern.pk).update(latitude_deg=46.2, longitude_deg=6.1)
 
-    assert answer("mesh", "Sites/A", mesh) == like(
+    assert answer("mesh", "Sites/A", mesh, since=BY_HOUR) == like(
         [
             ("anl", "ANL", 0, 0, 1.0, 1),
             ("cern", "CERN", 46.2, 6.1, 12 / 2400, 1),
@@ -121,14 +125,14 @@ def test_a_group_has_the_paths_between_its_sites(mesh: MeshOfThree) -> None:
 @pytest.mark.parametrize("days", [0, 3, 120])
 def test_a_longer_period_of_the_same_bursts_gives_the_same(days: int, mesh: MeshOfThree) -> None:
     """From hours, days and months."""
-    rows = answer("mesh", "Overview/A", mesh, since=SINCE - timedelta(days=days))
+    rows = answer("mesh", "Overview/A", mesh, since=BY_HOUR - timedelta(days=days))
 
     # 12 and 600 of 3,000 lost; 60 + 60 + 30 bursts an hour of 180.
     assert [row[:-1] for row in rows] == like([(3.0, 3.0, 612 / 3000, 150 / 180, 1.0, 2.0)])
 
 
 def test_the_worst_paths_are_those_with_loss(mesh: MeshOfThree) -> None:
-    rows = answer("mesh", "Paths with the highest loss/A", mesh)
+    rows = answer("mesh", "Paths with the highest loss/A", mesh, since=BY_HOUR)
 
     anl, cern = str(mesh.slac_anl.pk), str(mesh.slac_cern.pk)
     assert rows == like(
@@ -151,7 +155,7 @@ def test_open_incidents_are_confirmed_and_not_closed(mesh: MeshOfThree) -> None:
 
 
 def test_a_site_shows_its_outgoing_and_incoming_paths(mesh: MeshOfThree) -> None:
-    rows = answer("site", "Paths, outgoing and incoming/A", mesh)
+    rows = answer("site", "Paths, outgoing and incoming/A", mesh, since=BY_HOUR)
 
     assert [(row[0], row[1], *row[5:]) for row in rows] == like(
         [
@@ -163,9 +167,10 @@ def test_a_site_shows_its_outgoing_and_incoming_paths(mesh: MeshOfThree) -> None
 
 
 def test_a_site_pools_the_loss_of_its_paths_by_direction(mesh: MeshOfThree) -> None:
-    rows = answer("site", "Packet loss, all paths (% of packets sent)/A", mesh)
+    rows = answer("site", "Packet loss, all paths (% of packets sent)/A", mesh, since=BY_HOUR)
 
-    assert rows == like([(HOURS[0], 306 / 900, 0.0), (HOURS[1], 306 / 900, 0.0)])
+    before = [(at, None, None) for at in (BY_HOUR, BY_HOUR + timedelta(hours=1))]
+    assert rows == like([*before, (HOURS[0], 306 / 900, 0.0), (HOURS[1], 306 / 900, 0.0)])
 
 
 def test_an_interval_without_measurements_is_a_gap(mesh: MeshOfThree) -> None:
@@ -200,7 +205,7 @@ def test_incidents_of_a_site_are_those_of_its_paths(mesh: MeshOfThree) -> None:
 
 
 def test_a_path_with_tests_has_measured_and_expected_throughput(mesh: MeshOfThree) -> None:
-    [row] = answer("throughput", "Tested paths, slowest first/A", mesh)
+    [row] = answer("throughput", "Tested paths, slowest first/A", mesh, since=BY_HOUR)
 
     # Mathis with C = 1: 1460 bytes over 10 ms and the root of 1%.
     assert row[5:] == tuple(about(value) for value in (2.0, 2.0, 2e7, 3e7, 1460 * 8 / (0.010 * 0.1), None, 1e8))

@@ -258,6 +258,7 @@ EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
         [(hour(11) + timedelta(minutes=5), hour(12) + timedelta(minutes=10), "summary 0", "loss,resolved")],
     ),
     "$packet_bytes": (("__text", "__value"), [("100 bytes", "100"), ("1000 bytes", "1000")]),
+    "$covers": (("__value",), [("whole hours since 2025-03-03 10:00 UTC",)]),
     "Statistics by packet size/A": (
         PERIOD_COLUMNS,
         [
@@ -380,7 +381,7 @@ def test_a_query_without_a_selection_gives_no_rows(where: str, archive: dict[str
 
     rows = run(QUERIES[where], nothing)
 
-    shows_without_choice = {"$soundings": 1, "$source": 2, "Coverage (bursts)/A": 4}
+    shows_without_choice = {"$soundings": 1, "$covers": 1, "$source": 2, "Coverage (bursts)/A": 4}
     assert len(rows) == shows_without_choice.get(where, 0)
     if where.startswith("Coverage"):
         assert {value for row in rows for name, value in row.items() if name != "time"} == {None}
