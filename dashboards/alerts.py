@@ -41,7 +41,7 @@ def _paths() -> Table:
         "At most 20, with the rules that fired on them.",
         "incident_paths",
         {"Incidents": "none"},
-        height=9,
+        height=10,
         span=12,
     ).no_value("no incidents")
     return with_path_links(panel, keep_size=False)
@@ -66,7 +66,7 @@ def _coverage() -> Table:
         "reported as not measured. Lowest coverage first.",
         "coverage_sites",
         {"Coverage": "percentunit"},
-        height=9,
+        height=10,
         span=12,
     )
     return with_site_link(coloured_text(panel, {"Coverage": COVERAGE_LIMITS}))
@@ -78,7 +78,7 @@ def _completeness() -> Table:
         "Results received, by the agents' sequence numbers. Missing: dropped or lost by the agent.",
         "completeness",
         {"Complete": "percentunit"},
-        height=9,
+        height=10,
         span=12,
     )
     return with_site_link(coloured_text(panel, {"Complete": COVERAGE_LIMITS}))

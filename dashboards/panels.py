@@ -197,28 +197,44 @@ def stat(title: str, description: str, query: str, units: Mapping[str, str], lim
 
 
 def time_series(
-    title: str, unit: str, queries: Sequence[str], *, span: int = 12, direction: Direction = "forward"
+    title: str,
+    unit: str,
+    queries: Sequence[str],
+    *,
+    span: int = 12,
+    direction: Direction = "forward",
+    least: float | None = 0,
+    calculated: Sequence[str] = ("min", "mean", "max"),
 ) -> TimeSeries:
-    """Lines have gaps where data are missing, and extend to the right of their hour's or day's start."""
-    legend = common_builder.VizLegendOptions().display_mode(LegendDisplayMode.LIST).placement(LegendPlacement.BOTTOM)
+    """Lines have gaps where data are missing, and extend to the right of their hour's or day's start.
+
+    The axis begins at `least`, or by the data; the legend has the figures `calculated`.
+    """
+    legend = common_builder.VizLegendOptions().display_mode(LegendDisplayMode.TABLE).placement(LegendPlacement.BOTTOM)
     panel = (
         TimeSeries()
         .title(title)
         .unit(unit)
-        .min(0)
         .no_value("no data")
-        .height(9)
+        .height(10)
         .span(span)
         .span_nulls(False)
         .line_interpolation(LineInterpolation.STEP_AFTER)
         .bar_alignment(BarAlignment.AFTER)
         .show_points(VisibilityMode.AUTO)
-        .legend(legend.show_legend(True))
+        .legend(legend.calcs(list(calculated)).show_legend(True))
         .tooltip(common_builder.VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.NONE))
     )
+    if least is not None:
+        panel.min(least)
     for letter, query in zip("ABCDEF", queries, strict=False):
         panel.with_target(SqlQuery(letter, sql(query, direction), "time_series"))
     return panel
+
+
+def loss_series(title: str, queries: Sequence[str], *, direction: Direction = "forward") -> TimeSeries:
+    # A mean of ratios is not the ratio of the period. Without any loss Grafana's axis would end at 10000%.
+    return time_series(title, "percentunit", queries, direction=direction, calculated=["max"]).axis_soft_max(0.01)
 
 
 def bars(panel: TimeSeries, colours: Mapping[str, str], *, stacked: bool = True) -> TimeSeries:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from grafana_foundation_sdk.builders.common import ScaleDistributionConfig
 from grafana_foundation_sdk.builders.table import Panel as Table
 from grafana_foundation_sdk.builders.timeseries import Panel as TimeSeries
-from grafana_foundation_sdk.models.common import VisibilityMode
+from grafana_foundation_sdk.models.common import ScaleDistribution, VisibilityMode
 from grafana_foundation_sdk.models.dashboard import Dashboard, DynamicConfigValue
 
 from dashboards.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
@@ -16,6 +17,7 @@ from dashboards.panels import (
     bars,
     colour,
     coloured,
+    loss_series,
     of_a_path,
     points,
     time_series,
@@ -80,7 +82,9 @@ def _period() -> Table:
 
 
 def _rtt(direction: Direction) -> TimeSeries:
-    panel = time_series(f"RTT{OF_DIRECTION[direction]} (ms)", "ms", ["rtt"], direction=direction).description(
+    panel = time_series(
+        f"RTT{OF_DIRECTION[direction]} (ms)", "ms", ["rtt"], direction=direction, least=None
+    ).description(
         "Quantiles of the RTTs of each burst up to two days, beyond by hour, or by day beyond 83 days: "
         "median, interquartile range, and minimum to maximum. Gaps: no reply, or not measured."
         + ABOUT_DIRECTION[direction]
@@ -95,17 +99,17 @@ def _rtt(direction: Direction) -> TimeSeries:
 
 def _loss(direction: Direction) -> TimeSeries:
     title = f"Packet loss{OF_DIRECTION[direction]} (% of packets sent)"
-    panel = time_series(title, "percentunit", ["loss", "loss_bound"], direction=direction).description(
-        "Lost over sent: of each burst with loss up to two days, beyond by hour, or by day for periods longer than 83 "
-        "days. An hour without loss in N packets has a point at its upper bound 3/N (95% confidence). No bar and no "
-        "point: nothing sent." + ABOUT_DIRECTION[direction]
+    panel = loss_series(title, ["loss", "loss_bound"], direction=direction).description(
+        "Lost over sent: by the minute at least up to two days, beyond by hour, or by day for periods longer than 83 "
+        "days. The upper bound 3/N (95% confidence) of each hour without loss in N packets is hidden: click on its "
+        "name. A gap in the bound and no loss: nothing sent." + ABOUT_DIRECTION[direction]
     )
     bars(panel, {"Lost": RED}, stacked=False)
-    return panel.override_by_name("No loss: upper bound 3/N", [*colour(GREY), *points(4)])
+    return panel.override_by_name("No loss: upper bound 3/N", [*colour(GREY), *points(4), HIDDEN_AT_FIRST])
 
 
 def _direction_losses() -> TimeSeries:
-    panel = time_series("Loss by direction, STAMP (% of packets sent)", "percentunit", ["direction_loss"]).description(
+    panel = loss_series("Loss by direction, STAMP (% of packets sent)", ["direction_loss"]).description(
         "Lost over sent on the way to the destination (forward) and back (reverse), by the reflector's counters: of "
         "each STAMP cycle up to two days, beyond by hour, or by day beyond 83 days. No data: no STAMP test, or a "
         "reflector without counters. Packets of a path that is down are in neither: nobody knows how far they came."
@@ -114,10 +118,12 @@ def _direction_losses() -> TimeSeries:
 
 
 def _direction_delays() -> TimeSeries:
-    panel = time_series("One-way delay, STAMP (ms)", "ms", ["direction_delay"]).description(
-        "The delay of each direction lies between its bounds, which the clocks of both ends allow; the line is the "
-        "middle. A step of one line while the other stays is a change in that direction; an error of the clocks moves "
-        "both, in opposite directions. Means over the hour or day for periods longer than two days."
+    panel = time_series("One-way delay, STAMP (ms)", "ms", ["direction_delay"], least=None).description(
+        "The delay of each direction lies between its bounds, which the clocks of both ends allow. Where these are "
+        "closer than a quarter of the RTT a line is their middle: a step of one line while the other stays is a change "
+        "in that direction; an error of the clocks moves both, in opposite directions. Without lines a change of one "
+        "direction moves all bounds: which direction changed is told by an incident, which compares raw delays. Means "
+        "over the hour or day for periods longer than two days."
     )
     for name, line in (("Forward", BLUE), ("Reverse", ORANGE)):
         panel.override_by_name(f"{name}, upper bound", [*colour(line), *_band_down_to(f"{name}, lower bound", 15)])
@@ -146,11 +152,14 @@ def _coverage() -> TimeSeries:
 
 def throughput() -> TimeSeries:
     queries = ["throughput_measured", "throughput_estimated", "capacity"]
-    panel = time_series("Throughput: measured, estimated, capacity (bit/s)", "bps", queries, span=16).description(
+    panel = time_series(
+        "Throughput: measured, estimated, capacity (bit/s)", "bps", queries, span=16, least=None
+    ).description(
         "Measured: a point per test. Estimated: Mathis (Reno), MSS·8/(RTT·√loss), from the loss and RTT of each hour "
         "or day; without loss it is a lower bound, computed from the upper 95% bound of the loss. CUBIC gets more on "
         "long paths. Capacity: the bottleneck of the path, in either direction."
     )
+    panel.scale_distribution(ScaleDistributionConfig().type(ScaleDistribution.LOG).log(10))
     floor = "Mathis estimate, no loss: lower bound"
     panel.override_by_name("Measured", [*colour(BLUE), *points(8)])
     panel.override_by_name("Mathis estimate", [*colour(ORANGE), *_visible_points()])
@@ -176,6 +185,10 @@ def throughput_tests() -> Table:
         height=8,
         span=24,
     )
+
+
+# The bound of an hour is far above the loss of most hours, and would set the axis.
+HIDDEN_AT_FIRST = DynamicConfigValue("custom.hideFrom", {"viz": True, "legend": False, "tooltip": False})
 
 
 def _visible_points() -> Properties:

@@ -9,7 +9,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, limits
 from dashboards.mesh import COVERAGE_LIMITS, LOSS_LIMITS
-from dashboards.panels import COVERS, Panel, assemble, bars, coloured, covers, stat, time_series, variable
+from dashboards.panels import COVERS, Panel, assemble, bars, coloured, covers, loss_series, stat, time_series, variable
 from dashboards.system import AGENT_LIMITS
 from dashboards.tables import coloured_text, table, with_incident_link, with_path_links
 
@@ -66,7 +66,7 @@ def _paths() -> Table:
 
 
 def _loss() -> TimeSeries:
-    panel = time_series("Packet loss, all paths (% of packets sent)", "percentunit", ["site_loss"]).description(
+    panel = loss_series("Packet loss, all paths (% of packets sent)", ["site_loss"]).description(
         "Lost over sent of all outgoing and of all incoming paths: by the minute at least up to three hours, beyond by "
         "hour, or by day for periods longer than two days. Loss in both directions: check the site; in a single "
         "direction: its agent or host first. Gaps: nothing sent."
@@ -96,7 +96,7 @@ def _incidents() -> Table:
         "Incidents of the period on paths from or to the site, at most 100.",
         "site_incidents",
         {"Detected": "dateTimeAsIso", "Resolved": "dateTimeAsIso"},
-        height=9,
+        height=10,
         span=16,
     )
     return with_incident_link(panel)

@@ -71,7 +71,7 @@ def _verdicts() -> Table:
         "Verdicts on the tests of the selected group, most frequent first. A test without intervals has no verdict.",
         "verdicts",
         {"Tests": "none", "Paths": "none"},
-        height=9,
+        height=10,
         span=12,
     )
 

@@ -1,4 +1,5 @@
--- The interval of the one-way delay of each direction, by STAMP tests, and its middle, ms: a row per cycle up to two
+-- The interval of the one-way delay of each direction, by STAMP tests, ms, and its middle where both are narrower than a
+-- quarter of the RTT, since in a wider one a change of the other direction moves the middle: a row per cycle up to two
 -- days, beyond per hour, beyond 83 days per day. Where cycles are missing for more than twice their interval a row
 -- without figures makes a gap. Cycles that are no longer kept are shown by the hour.
 WITH cycle AS (
@@ -37,14 +38,23 @@ measured AS (
     FROM reporting.steps(reporting.tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo()) AS step
     LEFT JOIN summary ON summary.at = step.at
     WHERE EXISTS (SELECT FROM summary)
+),
+bounded AS (
+    SELECT
+        *,
+        -- Either sum is the RTT, but for bounds that were raised to 0.
+        GREATEST(forward_delay_hi_ms - forward_delay_lo_ms, reverse_delay_hi_ms - reverse_delay_lo_ms) < LEAST(
+            forward_delay_lo_ms + reverse_delay_hi_ms, forward_delay_hi_ms + reverse_delay_lo_ms
+        ) / 4 AS is_narrow
+    FROM measured
 )
 SELECT
     at AS "time",
     forward_delay_lo_ms AS "Forward, lower bound",
-    (forward_delay_lo_ms + forward_delay_hi_ms) / 2 AS "Forward",
+    CASE WHEN is_narrow THEN (forward_delay_lo_ms + forward_delay_hi_ms) / 2 END AS "Forward",
     forward_delay_hi_ms AS "Forward, upper bound",
     reverse_delay_lo_ms AS "Reverse, lower bound",
-    (reverse_delay_lo_ms + reverse_delay_hi_ms) / 2 AS "Reverse",
+    CASE WHEN is_narrow THEN (reverse_delay_lo_ms + reverse_delay_hi_ms) / 2 END AS "Reverse",
     reverse_delay_hi_ms AS "Reverse, upper bound"
-FROM measured
+FROM bounded
 ORDER BY 1

@@ -114,6 +114,40 @@ def test_bars_and_lines_extend_from_the_start_of_their_hour(panel: dict[str, Any
 
 
 @pytest.mark.parametrize("panel", SERIES, ids=panel_title)
+def test_an_axis_begins_at_zero_but_for_delays(panel: dict[str, Any]) -> None:
+    """From 0, the band of an RTT of 323 ms is a line; without any loss, an axis of ratios would end at 10000%."""
+    defaults = panel["fieldConfig"]["defaults"]
+    is_delay = panel["title"].startswith(("RTT", "One-way delay"))
+    is_logarithmic = defaults["custom"].get("scaleDistribution", {}).get("type") == "log"
+
+    assert defaults.get("min") == (None if is_delay or is_logarithmic else 0)
+    assert is_logarithmic == panel["title"].startswith("Throughput")
+    assert defaults["custom"].get("axisSoftMax") == (0.01 if defaults["unit"] == "percentunit" else None)
+
+
+@pytest.mark.parametrize("panel", SERIES, ids=panel_title)
+def test_a_legend_has_figures_but_no_mean_of_ratios(panel: dict[str, Any]) -> None:
+    legend = panel["options"]["legend"]
+
+    assert legend["displayMode"] == "table"
+    assert legend["calcs"] == (
+        ["max"] if panel["fieldConfig"]["defaults"]["unit"] == "percentunit" else ["min", "mean", "max"]
+    )
+
+
+def test_the_bound_of_the_loss_is_hidden_at_first() -> None:
+    hidden = [
+        override["matcher"]["options"]
+        for panel in SERIES
+        for override in panel["fieldConfig"]["overrides"]
+        for setting in override["properties"]
+        if setting["id"] == "custom.hideFrom" and setting["value"]["viz"] and not setting["value"]["legend"]
+    ]
+
+    assert hidden == ["No loss: upper bound 3/N"] * 2
+
+
+@pytest.mark.parametrize("panel", SERIES, ids=panel_title)
 def test_loss_is_never_green_and_no_series_is_called_none(panel: dict[str, Any]) -> None:
     """Grafana's own palette begins with green, so every series has an explicit colour, unless it is a site's."""
     fixed = {

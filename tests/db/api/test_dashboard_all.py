@@ -28,7 +28,6 @@ def mesh(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[
 
 WITHOUT_ROWS = {
     "paths: Packet loss (% of packets sent)/B",  # each hour has loss
-    "paths: Packet loss, reverse path (% of packets sent)/A",  # no burst has
     "throughput: Use of links (bit/s)/B",  # weeks end at midnight
 }
 

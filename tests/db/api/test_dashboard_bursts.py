@@ -65,8 +65,26 @@ def test_the_rtt_of_each_burst_is_shown_with_gaps(half_hour: MeshOfThree) -> Non
     assert {value for name, value in gap.items() if name != "time"} == {None}
 
 
-def test_an_ended_incident_is_in_the_loss_of_its_bursts(half_hour: MeshOfThree) -> None:
-    assert rows(half_hour, LOSS.format("")) == [{"time": HOUR + LOST_AT * MINUTE, "Lost": 0.3}]
+def losses(mesh: MeshOfThree, interval_ms: int) -> list[tuple[int, float]]:
+    """Minute and loss of each row, in a panel with this interval."""
+    sql = of_dashboard("paths")[LOSS.format("")].replace("$__interval_ms", str(interval_ms))
+    chosen = {"path": str(mesh.slac_cern.pk), "packet_bytes": "100"}
+    return [((row["time"] - HOUR) // MINUTE, row["Lost"]) for row in run(sql, chosen, HOUR, HOUR + timedelta(hours=1))]
+
+
+def test_the_loss_of_each_interval_of_the_panel_is_shown(half_hour: MeshOfThree) -> None:
+    """Zero too, since Grafana draws a bar as wide as the least distance between rows."""
+    measured = [*range(15), *range(20, 30)]
+
+    assert losses(half_hour, 600_000) == [(0, 0), (10, 3 / 50), (20, 0)]
+    assert losses(half_hour, 60_000) == [(minute, 0.3 if minute == LOST_AT else 0) for minute in measured]
+    assert losses(half_hour, 2_000) == losses(half_hour, 60_000), "a minute at least: a burst may be a single packet"
+
+
+def test_bursts_during_a_test_are_not_in_the_loss(half_hour: MeshOfThree) -> None:
+    Burst.objects.filter(measured_at=HOUR + LOST_AT * MINUTE).update(during_test=True)
+
+    assert (LOST_AT, None) in losses(half_hour, 60_000)
 
 
 def test_the_reverse_path_is_between_the_same_hosts(half_hour: MeshOfThree) -> None:
@@ -89,7 +107,9 @@ def test_longer_periods_are_shown_by_the_hour(half_hour: MeshOfThree) -> None:
     length = timedelta(days=2, minutes=1)
 
     assert [row["time"] for row in rows(half_hour, RTT.format(""), length) if row["Median"] is not None] == [HOUR]
-    assert rows(half_hour, LOSS.format(""), length) == [{"time": HOUR, "Lost": 3 / 250}]
+    assert [row for row in rows(half_hour, LOSS.format(""), length) if row["Lost"] is not None] == [
+        {"time": HOUR, "Lost": 3 / 250}
+    ]
     assert rows(half_hour, "@Reply TTL", length) == []
 
 

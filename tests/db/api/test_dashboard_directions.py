@@ -73,6 +73,17 @@ def test_a_delay_has_its_bounds_and_a_gap_is_seen(mesh: MeshOfThree) -> None:
     ] == []
 
 
+def test_bounds_wider_than_a_quarter_of_the_rtt_have_no_middle(mesh: MeshOfThree) -> None:
+    """An RTT of 42 ms, and a clock that is between 5 ms behind and 6 ms ahead."""
+    DirectionBurst.objects.update(offset_lo_ms=-5.0, offset_hi_ms=6.0)
+
+    first = rows(mesh, DELAY)[1]
+    assert (first["Forward, lower bound"], first["Forward, upper bound"]) == (16, 27)
+    assert (first["Forward"], first["Reverse"]) == (None, None)
+    DirectionBurst.objects.update(offset_hi_ms=5.0)
+    assert rows(mesh, DELAY)[1]["Forward"] == 22
+
+
 def test_longer_periods_and_deleted_cycles_are_shown_by_the_hour(mesh: MeshOfThree) -> None:
     by_hour = {"time": HOUR, "Forward": about(6 / 660), "Reverse": about(3 / 654)}
 

@@ -279,7 +279,10 @@ EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
         ("time", "IPDV"),
         [(hour(10), 2.5), (hour(11), None), (hour(12), None), (hour(13), None)],
     ),
-    "Packet loss (% of packets sent)/A": (("time", "Lost"), [(hour(10), 0.01), (hour(12), 1)]),
+    "Packet loss (% of packets sent)/A": (
+        ("time", "Lost"),
+        [(hour(10), 0.01), (hour(11), 0), (hour(12), 1), (hour(13), None)],
+    ),
     "Packet loss (% of packets sent)/B": (("time", "No loss: upper bound 3/N"), [(hour(11), 3 / 580)]),
     "RTT, reverse path (ms)/A": (
         RTT_COLUMNS,
@@ -290,7 +293,10 @@ EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
             (hour(13), None, None, None, None, None, None),
         ],
     ),
-    "Packet loss, reverse path (% of packets sent)/A": (("time", "Lost"), [(hour(11), 0.05)]),
+    "Packet loss, reverse path (% of packets sent)/A": (
+        ("time", "Lost"),
+        [(hour(10), None), (hour(11), 0.05), (hour(12), 0), (hour(13), None)],
+    ),
     "Packet loss, reverse path (% of packets sent)/B": (
         ("time", "No loss: upper bound 3/N"),
         [(hour(12), 3 / 200)],
