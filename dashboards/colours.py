@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from grafana_foundation_sdk.builders.dashboard import ThresholdsConfig
 from grafana_foundation_sdk.models.dashboard import (
+    DashboardRangeMapOptions,
     DashboardSpecialValueMapOptions,
     DynamicConfigValue,
+    RangeMap,
     SpecialValueMap,
     SpecialValueMatch,
     Threshold,
@@ -21,6 +23,7 @@ from grafana_foundation_sdk.models.dashboard import (
 )
 
 from monitor.analysis.loss import LOSS_BAND_UPPER_RATIOS
+from monitor.present.conditions import Condition
 
 ORANGE, SKY, GREEN = "#E69F00", "#56B4E9", "#009E73"
 BLUE, RED, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
@@ -28,6 +31,8 @@ YELLOW, GREY = "#F0E442", "#8E8E8E"
 # Grafana's name for the colour of text in its theme: nothing to note.
 TEXT = "text"
 
+# The page's, of a path or site that is down.
+BLACK = "#111111"
 NO_DATA = "#6B6B6B"
 NO_PATH = "transparent"
 
@@ -41,7 +46,21 @@ LOSS_BANDS: Bands = (
     (0.0, "#00664B", "no loss"),
     (1e-9, "#9AD4F5", "< 1%"),
     *zip((upper for upper, _ in LOSS_BAND_UPPER_RATIOS[1:]), _LOSS_FILLS, _LOSS_LABELS, strict=True),
+    (1.0, BLACK, "100%"),
 )
+# In the order of the conditions' numbers, in at most seven letters, which a cell of 20 columns has room for.
+CONDITION_BANDS: Bands = tuple(
+    (float(condition), fill, label)
+    for condition, (fill, label) in zip(
+        Condition,
+        (
+            ("#00664B", "normal"), ("#9AD4F5", "awaited"), ("#6B46A8", "tests"), ("#8A5300", "overdue"),
+            ("#F0E442", "suspect"), ("#B34700", "bad"), ("#8A3A6B", "flaps"), (BLACK, "dead"),
+            ("#4A5763", "aside"), ("#5B3A1E", "denied"),
+        ),
+        strict=True,
+    )
+)  # fmt: skip
 RTT_BANDS: Bands = (
     (0.0, "#DCEBF8", "< 10 ms"),
     (10.0, "#9CC7EA", "10–50"),
@@ -93,17 +112,23 @@ def limits(*steps: tuple[float | None, str], below: str = TEXT) -> list[DynamicC
 
 
 def without_a_figure() -> list[ValueMapping]:
-    """Map null to "no data" and NaN (no path) to a dash."""
-    # Grafana colours both like zero.
+    """Map null to "no data", NaN (no path) to a dash, and -1 (a site and itself) to nothing."""
+    # Grafana colours null and NaN like zero.
     return [
         _special(SpecialValueMatch.NULL, "no data", NO_DATA),
         _special(SpecialValueMatch.NA_N, "–", NO_PATH),
+        ValueMap(options={"-1": ValueMappingResult(text=" ", color=NO_PATH)}),
     ]
 
 
 def _special(match: SpecialValueMatch, text: str, colour: str) -> SpecialValueMap:
     result = ValueMappingResult(text=text, color=colour)
     return SpecialValueMap(DashboardSpecialValueMapOptions(match=match, result=result))
+
+
+def below(least: float, text: str) -> RangeMap:
+    """Map what is above 0 and less than `least` to a text."""
+    return RangeMap(DashboardRangeMapOptions(from_val=1e-9, to=least, result=ValueMappingResult(text=text)))
 
 
 def texts(entries: Sequence[tuple[str, str]]) -> ValueMap:

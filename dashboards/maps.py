@@ -8,7 +8,7 @@ from grafana_foundation_sdk.models.common import FrameGeometrySourceMode
 from grafana_foundation_sdk.models.dashboard import DynamicConfigValue, FieldColorModeId
 from grafana_foundation_sdk.models.geomap import TooltipMode
 
-from dashboards.colours import NO_DATA, Bands, thresholds, without_a_figure
+from dashboards.colours import GREY, NO_DATA, Bands, thresholds, without_a_figure
 from dashboards.postgres import SqlQuery, sql
 from dashboards.tables import SIZE, link
 
@@ -27,15 +27,26 @@ def site_map(title: str, description: str, query: str, bands: Bands) -> Geomap:
         .color_scheme(dashboard_builder.FieldColor().mode(FieldColorModeId.THRESHOLDS))
         .mappings(without_a_figure())
         .view(geomap_builder.MapViewConfig().id("fit").all_layers(True).padding(20).max_zoom(6))
-        .controls(geomap_builder.ControlsOptions().show_zoom(True).mouse_wheel_zoom(False).show_attribution(True))
-        .basemap(common_builder.MapLayerOptions().type("default").name("Basemap"))
+        .controls(geomap_builder.ControlsOptions().show_zoom(True).mouse_wheel_zoom(False).show_attribution(False))
+        .basemap(_outlines())
         .layers([_markers()])
         .tooltip(geomap_builder.TooltipOptions().mode(TooltipMode.DETAILS))
-        .height(10)
-        .span(12)
+        .height(11)
+        .span(24)
     )
     panel.override_by_name("Loss", [DynamicConfigValue("unit", "percentunit")])
     return panel.override_by_name("Site", link("Site in Grafana", SITE_DASHBOARD))
+
+
+def _outlines() -> common_builder.MapLayerOptions:
+    style = {"color": {"fixed": GREY}, "opacity": 0.3}
+    # A file of Grafana's own: the tiles of its default map ask for a key since August 2026.
+    return (
+        common_builder.MapLayerOptions()
+        .type("geojson")
+        .name("Countries")
+        .config({"src": "public/maps/countries.geojson", "rules": [], "style": style})
+    )
 
 
 def _markers() -> common_builder.MapLayerOptions:

@@ -7,16 +7,30 @@ from grafana_foundation_sdk.builders.stat import Panel as Stat
 from grafana_foundation_sdk.builders.table import Panel as Table
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from dashboards.colours import LOSS_BANDS, ORANGE, RED, RTT_BANDS, THROUGHPUT_BANDS, limits, texts, without_a_figure
+from dashboards.colours import (
+    CONDITION_BANDS,
+    LOSS_BANDS,
+    ORANGE,
+    RED,
+    RTT_BANDS,
+    THROUGHPUT_BANDS,
+    below,
+    limits,
+    texts,
+    without_a_figure,
+)
 from dashboards.maps import site_map
-from dashboards.panels import COVERS, Panel, assemble, of_the_mesh, stat
-from dashboards.postgres import LATE_AFTER_MIN
+from dashboards.panels import COVERS, Panel, Section, assemble, of_the_mesh, stat
+from dashboards.postgres import LATE_AFTER_MIN, MOST_SITES_BY_NAME
 from dashboards.tables import coloured_text, legend, matrix, table, with_incident_link, with_path_links
 
 LITTLE_LOSS, MUCH_LOSS = LOSS_BANDS[2][0], LOSS_BANDS[4][0]
 COVERAGE_LIMITS = limits((0.95, ORANGE), (0.99, "text"), below=RED)
 LOSS_LIMITS = limits((LITTLE_LOSS, ORANGE), (MUCH_LOSS, RED))
-WORST_OF = "With several paths of the family between two sites, the worst of them. Dash: no path."
+WORST_OF = (
+    "With several paths of the family between two sites, the worst of them. Dash: no path. Beyond "
+    f"{MOST_SITES_BY_NAME} sites the worst come first."
+)
 
 
 def build() -> Dashboard:
@@ -30,8 +44,19 @@ def build() -> Dashboard:
     )
 
 
-def _panels() -> list[Panel]:
-    return [_now(), open_incidents(), _loss(), _map(), _rtt(), _throughput(), *_legends(), _worst()]
+def _panels() -> list[Panel | Section]:
+    return [
+        _now(),
+        open_incidents(),
+        Section("Now", [legend("Legend: condition", CONDITION_BANDS), _conditions()]),
+        Section("Loss", [legend("Legend: packet loss", LOSS_BANDS), _loss(), _worst(), _map()]),
+        Section("RTT", [legend("Legend: RTT", RTT_BANDS), _rtt()], is_collapsed=True),
+        Section(
+            "Throughput",
+            [legend("Legend: throughput (bit/s)", THROUGHPUT_BANDS), _throughput()],
+            is_collapsed=True,
+        ),
+    ]
 
 
 def _now() -> Stat:
@@ -65,6 +90,20 @@ def open_incidents() -> Table:
     return with_incident_link(panel)
 
 
+def _conditions() -> Table:
+    panel = matrix(
+        "Condition now",
+        "What each path is like now, in any packet size, whatever the period: as on the grid's page. Tests: only "
+        "results during our own tests. Overdue: no results. Flaps: dead and not by turns. Aside: not judged. Denied: "
+        "its agent may not measure it. " + WORST_OF,
+        "matrix_now",
+        "Condition",
+        "none",
+        CONDITION_BANDS,
+    )
+    return panel.mappings([texts([(label, fill) for _, fill, label in CONDITION_BANDS]), *without_a_figure()])
+
+
 def _loss() -> Table:
     panel = matrix(
         f"Packet loss matrix (% of packets sent){COVERS}",
@@ -74,7 +113,7 @@ def _loss() -> Table:
         "percentunit",
         LOSS_BANDS,
     )
-    return panel.mappings([texts([("no loss", LOSS_BANDS[0][1])]), *without_a_figure()])
+    return panel.mappings([texts([("0", LOSS_BANDS[0][1])]), below(0.0005, "<0.1%"), *without_a_figure()])
 
 
 def _map() -> Geomap:
@@ -103,17 +142,9 @@ def _throughput() -> Table:
         "Mean of the successful throughput tests of the period. " + WORST_OF,
         "matrix_throughput",
         "Throughput",
-        "bps",
+        "sishort",
         THROUGHPUT_BANDS,
     )
-
-
-def _legends() -> list[Table]:
-    return [
-        legend("Legend: packet loss", LOSS_BANDS),
-        legend("Legend: RTT", RTT_BANDS),
-        legend("Legend: throughput (bit/s)", THROUGHPUT_BANDS),
-    ]
 
 
 def _worst() -> Table:

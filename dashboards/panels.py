@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from grafana_foundation_sdk.builders import common as common_builder
@@ -30,6 +32,7 @@ from grafana_foundation_sdk.models.dashboard import (
     DashboardCursorSync,
     DashboardLinkType,
     DynamicConfigValue,
+    RowPanel,
     VariableHide,
     VariableRefresh,
     VariableSort,
@@ -41,6 +44,17 @@ from dashboards.postgres import DATA_SOURCE, Direction, SqlQuery, sql
 TAG = "soundings"
 
 Panel = Geomap | Stat | Table | TimeSeries
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Panels under a heading; a collapsed section runs its queries once it is opened."""
+
+    title: str
+    panels: Sequence[Panel]
+    is_collapsed: bool = False
+
+
 Properties = list[DynamicConfigValue]
 
 
@@ -54,7 +68,7 @@ def assemble(
     *,
     since: str,
     variables: Iterable[dashboard_builder.QueryVariable],
-    panels: Iterable[Panel],
+    panels: Iterable[Panel | Section],
     annotation: str = "annotation_mesh",
     page: str = "/",
     with_routes: bool = False,
@@ -85,9 +99,41 @@ def assemble(
         builder.annotation(_annotation("Reply TTL", "annotation_reply_ttl", PURPLE))
     for query_variable in variables:
         builder.with_variable(query_variable)
-    for panel_id, panel in enumerate(panels, start=1):
-        builder.with_panel(panel.id(panel_id).datasource(DATA_SOURCE))
-    return builder.build()
+    ids = count(1)
+    for part in panels:
+        if isinstance(part, Section):
+            _add_section(builder, part, ids)
+        else:
+            builder.with_panel(part.id(next(ids)).datasource(DATA_SOURCE))
+    dashboard = builder.build()
+    _close_gaps(dashboard)
+    return dashboard
+
+
+def _add_section(builder: dashboard_builder.Dashboard, section: Section, ids: Iterator[int]) -> None:
+    row = dashboard_builder.Row(section.title).id(next(ids))
+    panels = [panel.id(next(ids)).datasource(DATA_SOURCE) for panel in section.panels]
+    if section.is_collapsed:
+        for panel in panels:
+            row.with_panel(panel)
+    builder.with_row(row)
+    if not section.is_collapsed:
+        for panel in panels:
+            builder.with_panel(panel)
+
+
+def _close_gaps(dashboard: Dashboard) -> None:
+    """Move what follows a collapsed row up to it: the SDK leaves room for the row's panels."""
+    hidden = 0
+    for part in dashboard.panels or ():
+        assert part.grid_pos is not None
+        part.grid_pos.y -= hidden
+        if isinstance(part, RowPanel) and part.panels:
+            bottom = max(panel.grid_pos.y + panel.grid_pos.h for panel in part.panels if panel.grid_pos)
+            for panel in part.panels:
+                assert panel.grid_pos is not None
+                panel.grid_pos.y -= hidden
+            hidden = bottom - (part.grid_pos.y + 1)
 
 
 def variable(
@@ -128,6 +174,7 @@ def of_a_path() -> list[dashboard_builder.QueryVariable]:
         variable("path", "Path", "Hosts, for the selected sites and family"),
         variable("packet_bytes", "Packet size", "Bytes of ICMP payload", refresh=ON_PERIOD),
         covers(),
+        variable("path_page", "Page", "Page of the path").hide(VariableHide.HIDE_VARIABLE),
     ]
 
 

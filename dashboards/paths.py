@@ -43,7 +43,7 @@ def build() -> Dashboard:
         variables=of_a_path(),
         panels=_panels(),
         annotation="annotation_path",
-        page="/paths/${path}/",
+        page="${path_page}",
         with_routes=True,
     )
 

@@ -12,8 +12,11 @@ from grafana_foundation_sdk.cog.variants import Dataquery
 from grafana_foundation_sdk.models.dashboard import DataSourceRef
 
 from monitor.agents.late_agents import LATE_AFTER
+from monitor.present.conditions import Condition
 
 SQL_DIR = Path(__file__).parent / "sql"
+# A matrix of more sites does not fit on a screen.
+MOST_SITES_BY_NAME = 24
 LATE_AFTER_MIN = LATE_AFTER // timedelta(minutes=1)
 
 # The plugin was renamed from "postgres" to "grafana-postgresql-datasource" within Grafana 10. The new name is unknown
@@ -40,6 +43,7 @@ MATRICES = {
         "view": "ping",
         "of_size": _OF_SIZE,
         "worst": "MAX((sent - received)::float8 / NULLIF(sent, 0))",
+        "badness": "worst",
         "column": "Loss",
     },
     "matrix_rtt": {
@@ -48,6 +52,7 @@ MATRICES = {
         "view": "ping",
         "of_size": _OF_SIZE,
         "worst": "MAX(rtt_avg_ms)",
+        "badness": "worst",
         "column": "RTT",
     },
     "matrix_throughput": {
@@ -57,6 +62,7 @@ MATRICES = {
         "view": "throughput",
         "of_size": "",
         "worst": "MIN(throughput_bps)",
+        "badness": "-worst",
         "column": "Throughput",
     },
 }
@@ -64,10 +70,15 @@ MATRICES = {
 
 def sql(name: str, direction: Direction = "forward") -> str:
     """Text of `sql/NAME.sql`, or of a query of `MATRICES`, with its comment, which the panel's editor shows.
-    `{late_after_min}` is when an agent is late without a delivery, `{path}` the ID of the selected path, or of its
-    reverse path."""
+    `{path}` is the ID of the selected path, or of its reverse path."""
     text = (SQL_DIR / f"{'matrix' if name in MATRICES else name}.sql").read_text(encoding="utf-8").strip()
-    parts = {"late_after_min": str(LATE_AFTER_MIN), "path": _PATH_ID[direction], **MATRICES.get(name, {})}
+    parts = {
+        "late_after_min": str(LATE_AFTER_MIN),
+        "path": _PATH_ID[direction],
+        "conditions": ", ".join(f"'{condition.name.lower()}'" for condition in Condition),
+        "most_sites": str(MOST_SITES_BY_NAME),
+        **MATRICES.get(name, {}),
+    }
     # Not str.format: Grafana's variables are in braces too.
     for part, value in parts.items():
         text = text.replace(f"{{{part}}}", value)

@@ -28,10 +28,11 @@ def _drop_defaults(content: dict[str, Any]) -> None:
     # Grafana 11 tells variables apart by `id`, which the SDK sets alike.
     for variable in content.get("templating", {}).get("list", []):
         del variable["id"]
-    for panel in content.get("panels", []):
+    panels = [inner for panel in content.get("panels", ()) for inner in (panel, *panel.get("panels", ()))]
+    for panel in panels:
         # Without `repeat` it makes a panel as wide as the dashboard.
         if "repeat" not in panel:
-            del panel["repeatDirection"]
+            panel.pop("repeatDirection", None)
 
 
 def write(builders: Builders, folder: Path = JSON_DIR) -> list[Path]:

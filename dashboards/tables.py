@@ -8,6 +8,7 @@ from typing import Any
 
 from grafana_foundation_sdk.builders import dashboard as dashboard_builder
 from grafana_foundation_sdk.builders.table import Panel as Table
+from grafana_foundation_sdk.models.common import TableCellHeight
 from grafana_foundation_sdk.models.dashboard import DataTransformerConfig, DynamicConfigValue, FieldColorModeId
 
 from dashboards.colours import NO_DATA, TEXT, Bands, texts, thresholds, without_a_figure
@@ -34,6 +35,7 @@ INCIDENT_PAGE = "${soundings}/incidents/${__data.fields.Number}/"
 # Widths of columns in px whose texts are short. The others share the rest, each with MIN_WIDTH_PX at least, so that a
 # table of the whole width fits on a screen of 1440 px.
 MIN_WIDTH_PX = 72
+CELL_WIDTH_PX = 50
 WIDTHS_PX = {
     "time": 160, "Detected": 160, "Resolved": 160, "Newest": 160, "Duration": 88, "Family": 64, "Number": 76,
     "Severity": 84, "State": 116, "Rule": 132, "Cause": 180, "Paths": 64, "Incidents": 84, "From": 108, "To": 108,
@@ -118,12 +120,13 @@ def coloured_text(panel: Table, columns: Mapping[str, Properties]) -> Table:
 
 
 def matrix(title: str, description: str, query: str, value: str, unit: str, bands: Bands) -> Table:
-    """A row per source, a column per destination. A cell without data is grey and says so; a cell without a path is
-    empty."""
+    """A row per source, a column per destination: 20 of each fit on a screen. A cell without data is grey."""
     panel = (
-        table(title, description, query, {}, height=10, span=12)
+        table(title, description, query, {}, height=22, span=24)
         .no_value("no data")
         .unit(unit)
+        .decimals(1)
+        .cell_height(TableCellHeight.SM)
         .thresholds(thresholds([(None, NO_DATA), *((lower, fill) for lower, fill, _ in bands)]))
         .color_scheme(dashboard_builder.FieldColor().mode(FieldColorModeId.THRESHOLDS))
         .mappings(without_a_figure())
@@ -135,11 +138,12 @@ def matrix(title: str, description: str, query: str, value: str, unit: str, band
         )
         .data_links([_data_link("Path in Grafana", PATH_OF_CELL)])
     )
-    _set_custom(panel, {"minWidth": MIN_WIDTH_PX, "cellOptions": FILLED, "align": "center"})
+    _set_custom(panel, {"minWidth": CELL_WIDTH_PX, "cellOptions": FILLED, "align": "center"})
     # The row names come last and so win over the fill of all cells.
     header = [
         DynamicConfigValue("custom.cellOptions", {"type": "auto"}),
         DynamicConfigValue("custom.align", "left"),
+        DynamicConfigValue("custom.width", WIDTHS_PX["From"]),
         *link("Site in Grafana", SITE_DASHBOARD + SIZE),
     ]
     return panel.override_by_name("From\\To", header)
@@ -152,11 +156,11 @@ def legend(title: str, bands: Bands) -> Table:
         title,
         "Fills of the matrix. A dash: no path.",
         f"-- One row: a number per fill.\nSELECT {columns}",
-        height=4,
-        span=8,
+        height=3,
+        span=24,
     )
-    panel.show_header(False).mappings([texts(entries)])
-    _set_custom(panel, {"minWidth": 50, "cellOptions": FILLED, "align": "center"})
+    panel.show_header(False).cell_height(TableCellHeight.SM).mappings([texts(entries)])
+    _set_custom(panel, {"minWidth": CELL_WIDTH_PX, "cellOptions": FILLED, "align": "center"})
     return panel
 
 

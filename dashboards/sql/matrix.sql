@@ -1,4 +1,5 @@
--- One row for each site that paths begin at and each that paths end at: the {figure}, NaN where there is no path.
+-- One row for each site that paths begin at and each that paths end at: the {figure}; NaN where there is no path, -1 on the
+-- diagonal. Beyond {most_sites} sites the worst come first.
 WITH pooled AS (
     SELECT path_id, {pooled}
     FROM reporting.{view}_between($__timeFrom(), $__timeTo()){of_size}
@@ -13,14 +14,25 @@ chosen AS (
         source IN (SELECT site FROM reporting.site_group WHERE group_name = ${group:sqlstring})
         AND destination IN (SELECT site FROM reporting.site_group WHERE group_name = ${group:sqlstring})
     ))
+),
+cell AS (
+    SELECT source.name AS source, destination.name AS destination, COUNT(chosen.path_id) AS paths, {worst} AS worst
+    FROM (SELECT DISTINCT source AS name FROM chosen) AS source
+    CROSS JOIN (SELECT DISTINCT destination AS name FROM chosen) AS destination
+    LEFT JOIN chosen ON chosen.source = source.name AND chosen.destination = destination.name
+    LEFT JOIN pooled ON pooled.path_id = chosen.path_id
+    GROUP BY source.name, destination.name
 )
 SELECT
-    source.name AS "From",
-    destination.name AS "To",
-    CASE WHEN COUNT(chosen.path_id) = 0 THEN 'NaN' ELSE {worst} END AS "{column}"
-FROM (SELECT DISTINCT source AS name FROM chosen) AS source
-CROSS JOIN (SELECT DISTINCT destination AS name FROM chosen) AS destination
-LEFT JOIN chosen ON chosen.source = source.name AND chosen.destination = destination.name
-LEFT JOIN pooled ON pooled.path_id = chosen.path_id
-GROUP BY source.name, destination.name
-ORDER BY source.name, destination.name
+    source AS "From",
+    destination AS "To",
+    CASE WHEN paths > 0 THEN worst WHEN source = destination THEN -1 ELSE 'NaN' END AS "{column}"
+FROM cell
+ORDER BY
+    CASE WHEN (SELECT COUNT(DISTINCT source) FROM cell) > {most_sites} THEN MAX({badness}) OVER (PARTITION BY source) END
+        DESC NULLS LAST,
+    source,
+    CASE WHEN (SELECT COUNT(DISTINCT source) FROM cell) > {most_sites} THEN
+        MAX({badness}) OVER (PARTITION BY destination)
+    END DESC NULLS LAST,
+    destination

@@ -45,8 +45,9 @@ def queries() -> list[Query]:
         collected += [Query(name, f"@{a['name']}", a["target"]["rawSql"]) for a in dashboard["annotations"]["list"]]
         collected += [
             Query(name, f"{panel['title'].removesuffix(COVERS)}/{target['refId']}", target["rawSql"])
-            for panel in dashboard["panels"]
-            for target in panel["targets"]
+            for row_or_panel in dashboard["panels"]
+            for panel in (row_or_panel, *row_or_panel.get("panels", ()))
+            for target in panel.get("targets", ())
         ]
     provisioned = json.loads((ALERTING_DIR / "soundings.json").read_text())
     for group in provisioned["groups"]:

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from dashboards.colours import LOSS_BANDS, RTT_BANDS, RULE_COLOURS, THROUGHPUT_BANDS
+from dashboards.colours import CONDITION_BANDS, LOSS_BANDS, RTT_BANDS, RULE_COLOURS, THROUGHPUT_BANDS
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.analysis.loss import LOSS_BAND_UPPER_RATIOS
-from tests.unit.test_dashboards import columns, panel_title, panels, shown_columns
+from monitor.present.conditions import Condition
+from tests.unit.test_dashboards import ROW_NAMES, columns, dashboards, panel_title, panels, panels_of, shown_columns
 
 SCREEN_PX = 1400
+MENU_SCREEN_PX = SCREEN_PX - 220
 """The width of the grid on a screen of 1440 px: without the page's padding and the scroll bar, with the menu closed."""
 GREENS = ("#009E73", "#00664B")
 DARK_TEXT, LIGHT_TEXT = "#202226", "#F7F8FA"
@@ -46,7 +48,7 @@ def text_on(fill: str) -> str:
     return DARK_TEXT if (299 * red + 587 * green + 114 * blue) / 1000 > 180 else LIGHT_TEXT
 
 
-@pytest.mark.parametrize("bands", [LOSS_BANDS, RTT_BANDS, THROUGHPUT_BANDS])
+@pytest.mark.parametrize("bands", [CONDITION_BANDS, LOSS_BANDS, RTT_BANDS, THROUGHPUT_BANDS])
 def test_text_on_each_fill_of_a_matrix_is_legible(bands: Any) -> None:
     fills = [fill for _, fill, _ in bands]
 
@@ -56,14 +58,14 @@ def test_text_on_each_fill_of_a_matrix_is_legible(bands: Any) -> None:
 
 
 def test_the_bands_of_loss_are_those_of_the_analysis() -> None:
-    assert [lower for lower, _, _ in LOSS_BANDS][2:] == [upper for upper, _ in LOSS_BAND_UPPER_RATIOS[1:]]
+    assert [lower for lower, _, _ in LOSS_BANDS][2:-1] == [upper for upper, _ in LOSS_BAND_UPPER_RATIOS[1:]]
 
 
 def test_every_matrix_has_a_legend_of_its_fills() -> None:
     matrices = [panel for panel in panels() if panel.get("transformations")]
     legends = [panel for panel in panels() if panel["title"].startswith("Legend")]
 
-    assert len(matrices) == len(legends) == 3
+    assert len(matrices) == len(legends) == 4
     for matrix, legend in zip(matrices, legends, strict=True):
         steps = [step["color"] for step in matrix["fieldConfig"]["defaults"]["thresholds"]["steps"]]
         [mapping] = legend["fieldConfig"]["defaults"]["mappings"]
@@ -76,7 +78,7 @@ def test_every_matrix_has_a_legend_of_its_fills() -> None:
 @pytest.mark.parametrize("panel", TABLES, ids=panel_title)
 def test_all_columns_of_a_table_are_on_the_screen(panel: dict[str, Any]) -> None:
     if panel.get("transformations"):
-        return  # as many columns as sites
+        return
     config = panel["fieldConfig"]
     widths = {
         override["matcher"]["options"]: setting["value"]
@@ -88,6 +90,32 @@ def test_all_columns_of_a_table_are_on_the_screen(panel: dict[str, Any]) -> None
     needed = sum(widths.get(column, least) for column in shown_columns(panel["targets"][0]["rawSql"]))
 
     assert needed <= panel["gridPos"]["w"] / 24 * SCREEN_PX - 16
+
+
+@pytest.mark.parametrize("panel", [panel for panel in TABLES if panel.get("transformations")], ids=panel_title)
+def test_a_matrix_of_twenty_sites_fits_on_a_screen(panel: dict[str, Any]) -> None:
+    """A panel has 38 px a unit without the last 8, and takes 40 of them for title and padding; a row has 36 px."""
+    [name] = [override for override in panel["fieldConfig"]["overrides"] if override["matcher"]["options"] == ROW_NAMES]
+    [name_px] = [setting["value"] for setting in name["properties"] if setting["id"] == "custom.width"]
+    height_px = panel["gridPos"]["h"] * 38 - 8
+
+    assert panel["options"]["cellHeight"] == "sm"
+    assert panel["gridPos"]["w"] == 24
+    assert name_px + 20 * panel["fieldConfig"]["defaults"]["custom"]["minWidth"] <= MENU_SCREEN_PX - 16
+    assert 40 + 36 * (1 + 20) <= height_px <= 900
+    assert panel["fieldConfig"]["defaults"]["decimals"] == 1
+
+
+def test_a_matrix_of_the_present_comes_first() -> None:
+    [mesh] = [dashboard for dashboard in dashboards() if dashboard["uid"] == "soundings-mesh"]
+    first = next(panel for panel in panels_of(mesh) if panel.get("transformations"))
+
+    assert first["title"] == "Condition now"
+    [texts] = [
+        mapping["options"] for mapping in first["fieldConfig"]["defaults"]["mappings"] if "0" in mapping["options"]
+    ]
+    assert len(texts) == len(Condition)
+    assert texts[str(int(Condition.DEAD))] == {"text": "dead", "color": "#111111"}
 
 
 @pytest.mark.parametrize("panel", TABLES, ids=panel_title)
@@ -195,6 +223,8 @@ def test_figures_change_colour_at_a_limit(panel: dict[str, Any]) -> None:
 def test_the_map_places_each_site_by_its_coordinates() -> None:
     [panel] = [panel for panel in panels() if panel["type"] == "geomap"]
     [layer] = panel["options"]["layers"]
+    basemap = panel["options"]["basemap"]
+    assert (basemap["type"], basemap["config"]["src"]) == ("geojson", "public/maps/countries.geojson"), "no tiles"
     location, style = layer["location"], layer["config"]["style"]
 
     assert location["mode"] == "coords"

@@ -13,12 +13,14 @@ from django.db.models.functions import Now
 
 from monitor.alerts.evidence.words import lasted_s as lasted_s_of
 from monitor.alerts.models import Incident
-from monitor.archive.models import CentreSample, DirtyHour, DirtySummary
+from monitor.archive.models import BurstHour, CentreSample, DirtyHour, DirtySummary
 from monitor.mesh import models
 from monitor.mesh.models import Group, MeasurementPeriod
-from tests.db.dashboard_rows import DAY, HOURS, NOON, SINCE, UNTIL, make_rows, variables
+from monitor.present.conditions import Condition
+from tests.db.dashboard_rows import COUNTS, DAY, HOURS, NOON, PINGED, SINCE, UNTIL, make_rows, variables
 from tests.db.grafana import about, of_dashboard, run
 from tests.db.mesh_of_three import MeshOfThree
+from tests.db.track_rows import store_track
 
 
 @pytest.fixture
@@ -61,11 +63,11 @@ def test_a_matrix_has_sources_and_destinations_in_one_order(
     assert rows == like(
         [
             ("cern", "anl", nan),
-            ("cern", "cern", nan),
+            ("cern", "cern", -1),
             ("cern", "slac", to_slac),
             ("slac", "anl", to_anl),
             ("slac", "cern", to_cern),
-            ("slac", "slac", nan),
+            ("slac", "slac", -1),
         ]
     )
 
@@ -81,6 +83,54 @@ def test_a_group_of_all_sites_is_not_offered_beside_all(mesh: MeshOfThree) -> No
     Group.objects.create(name="all", shape="mesh").sites.set(models.Site.objects.all())
 
     assert answer("mesh", "$group", mesh) == [("All", "*"), ("labs", "labs")]
+
+
+def test_the_conditions_are_those_of_the_present(mesh: MeshOfThree) -> None:
+    store_track(mesh.slac_cern, Condition.BAD)
+    store_track(mesh.slac_anl, Condition.DEAD)
+
+    conditions = {(source, to): number for source, to, number in answer("mesh", "Condition now/A", mesh)}
+
+    assert (conditions["slac", "cern"], conditions["slac", "anl"]) == (Condition.BAD, Condition.DEAD)
+    assert conditions["cern", "slac"] is None, "nothing is known yet"
+    assert conditions["slac", "slac"] == -1
+    assert isnan(conditions["cern", "anl"])
+
+
+@pytest.mark.parametrize(("sites", "first"), [(20, "s00"), (25, "s24")])
+def test_beyond_24_sites_the_worst_come_first(sites: int, first: str, mesh: MeshOfThree) -> None:
+    names = [f"s{number:02}" for number in range(sites)]
+    hosts = [
+        models.Host.objects.create(
+            site=models.Site.objects.create(
+                name=name, title=name, latitude_deg=0, longitude_deg=0, has_agent=True
+            ),
+            name=name, address=f"2001:db8::{name[1:]}", family=6,
+        )
+        for name in names
+    ]  # fmt: skip
+    paths = [models.Path(source=a, destination=b, family=6) for a in hosts for b in hosts if a != b]
+    models.Path.objects.bulk_create(paths)
+    BurstHour.objects.bulk_create(
+        BurstHour(
+            path_id=path.pk, packet_bytes=100, hour=HOURS[0], sent=600, rtt_avg_ms=10.0, **PINGED, **COUNTS,
+            received=300 if (path.source, path.destination) == (hosts[-1], hosts[-2]) else 600,
+        )
+        for path in paths
+    )  # fmt: skip
+
+    rows = answer("mesh", LOSS, mesh, since=BY_HOUR, family="6")
+
+    assert len(rows) == sites**2
+    assert rows[0][0] == first
+    assert rows[0][1] == ("s23" if sites == 25 else "s00")
+
+
+def test_the_page_of_a_site_and_itself_is_the_home_page(mesh: MeshOfThree) -> None:
+    path_id = mesh.slac_cern.pk
+
+    assert answer("paths", "$path_page", mesh) == [(f"/paths/{path_id}/",)]
+    assert answer("paths", "$path_page", mesh, path="") == [("/",)]
 
 
 def test_the_map_has_each_site_with_loss_and_open_incidents(mesh: MeshOfThree) -> None:
@@ -112,7 +162,8 @@ def test_the_matrix_of_throughput_has_the_mean_of_the_tests(mesh: MeshOfThree) -
 
     assert rates["slac", "cern"] == 2e7
     assert rates["slac", "anl"] is None
-    assert isnan(rates["slac", "slac"])
+    assert rates["slac", "slac"] == -1
+    assert isnan(rates["cern", "anl"])
 
 
 def test_a_group_has_the_paths_between_its_sites(mesh: MeshOfThree) -> None:

@@ -87,7 +87,8 @@ def test_a_fault_that_is_over_is_not_in_the_last_five_minutes(mesh: MeshOfThree)
     rtts = answer("mesh", "Mean RTT matrix (ms)/A", FIVE_MINUTES)
 
     assert (cell(losses, "slac", "cern", "Loss"), cell(rtts, "slac", "cern", "RTT")) == (0, 10)
-    assert isnan(cell(losses, "slac", "slac", "Loss"))
+    assert cell(losses, "slac", "slac", "Loss") == -1
+    assert isnan(cell(losses, "cern", "anl", "Loss"))
 
 
 def test_a_site_that_is_down_has_lost_all_packets(mesh: MeshOfThree) -> None:

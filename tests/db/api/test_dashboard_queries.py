@@ -338,7 +338,7 @@ EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
 }
 
 
-@pytest.mark.parametrize("where", [where for where in QUERIES if where != "$path"])
+@pytest.mark.parametrize("where", [where for where in QUERIES if where not in ("$path", "$path_page")])
 def test_a_query_returns_the_inserted_measurements(where: str, archive: dict[str, str]) -> None:
     columns, rows = EXPECTED[where]
 
@@ -387,7 +387,7 @@ def test_a_query_without_a_selection_gives_no_rows(where: str, archive: dict[str
 
     rows = run(QUERIES[where], nothing)
 
-    shows_without_choice = {"$soundings": 1, "$covers": 1, "$source": 2, "Coverage (bursts)/A": 4}
+    shows_without_choice = {"$soundings": 1, "$covers": 1, "$path_page": 1, "$source": 2, "Coverage (bursts)/A": 4}
     assert len(rows) == shows_without_choice.get(where, 0)
     if where.startswith("Coverage"):
         assert {value for row in rows for name, value in row.items() if name != "time"} == {None}
