@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.builders.table import Panel as Table
 from grafana_foundation_sdk.builders.timeseries import Panel as TimeSeries
-from grafana_foundation_sdk.models.dashboard import Dashboard
+from grafana_foundation_sdk.models.dashboard import Dashboard, DynamicConfigValue
 
 from dashboards.colours import RULE_COLOURS
 from dashboards.mesh import COVERAGE_LIMITS, open_incidents
@@ -44,6 +44,8 @@ def _paths() -> Table:
         height=10,
         span=12,
     ).no_value("no incidents")
+    for column in ("From", "To"):
+        panel.override_by_name(column, [DynamicConfigValue("custom.hidden", True)])
     return with_path_links(panel, keep_size=False)
 
 

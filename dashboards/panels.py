@@ -174,7 +174,7 @@ def of_a_path() -> list[dashboard_builder.QueryVariable]:
         variable("path", "Path", "Hosts, for the selected sites and family"),
         variable("packet_bytes", "Packet size", "Bytes of ICMP payload", refresh=ON_PERIOD),
         covers(),
-        variable("path_page", "Page", "Page of the path").hide(VariableHide.HIDE_VARIABLE),
+        variable("path_page", "Page", "Page of the path", refresh=ON_PERIOD).hide(VariableHide.HIDE_VARIABLE),
     ]
 
 

@@ -28,24 +28,25 @@ PATH_OF_CELL = (
     "/d/soundings-path?var-source=${__data.fields[0]}&var-destination=${__field.name}&var-family=${family}"
     f"{SIZE}&${{__url_time_range}}"
 )
-PATH_PAGE = "${soundings}/paths/${__data.fields.Number}/"
+PATH_PAGE = "${soundings}/paths/${__data.fields.Number}/?since=${__from:date:iso}&until=${__to:date:iso}"
 SITE_PAGE = "${soundings}/sites/${__value.text}/"
 INCIDENT_PAGE = "${soundings}/incidents/${__data.fields.Number}/"
 
-# Widths of columns in px whose texts are short. The others share the rest, each with MIN_WIDTH_PX at least, so that a
-# table of the whole width fits on a screen of 1440 px.
+# Widths in px of columns with texts or figures longer than their headings.
 MIN_WIDTH_PX = 72
 CELL_WIDTH_PX = 50
 WIDTHS_PX = {
-    "time": 160, "Detected": 160, "Resolved": 160, "Newest": 160, "Duration": 88, "Family": 64, "Number": 76,
-    "Severity": 84, "State": 116, "Rule": 132, "Cause": 180, "Paths": 64, "Incidents": 84, "From": 108, "To": 108,
-    "Loss": 84, "Loss, upper bound": 148, "RTT minimum": 112, "RTT mean": 88, "RTT median": 104, "RTT maximum": 112,
-    "Coverage": 88, "Bursts": 76, "Bursts with 100% loss": 172, "During throughput test": 170, "Version": 80,
-    "Test": 108, "Tests": 60, "Measured tests": 124, "Outcome": 108, "Streams": 76, "Retransmits": 100,
-    "Throughput": 104, "Mean": 92, "Maximum": 92, "Estimate": 92, "Estimate, lower bound": 172, "Capacity": 92,
+    "time": 160, "Detected": 160, "Resolved": 160, "Newest": 160, "Duration": 88, "Severity": 84, "State": 116,
+    "Site": 108, "From": 108, "To": 108, "Loss": 84, "RTT mean": 88, "RTT median": 104, "RTT maximum": 112,
+    "Version": 80, "Test": 108, "Outcome": 108, "Verdict": 108, "Throughput": 104, "Mean": 92, "Maximum": 92,
+    "Estimate": 92, "Capacity": 92, "Lower bound": 100, "Upper bound": 100,
 }  # fmt: skip
-# Columns with the whole text on request, since a cell shows its beginning.
-LONG_TEXTS = ("Title", "Reason", "Resolution", "Limit or error", "Rules")
+# Columns of texts share the rest of the table, and have the whole text on request: a cell shows its beginning.
+LEAST_OF_TEXTS_PX = {
+    "Title": 300, "Path": 150, "Reason": 200, "Resolution": 200, "Limit or error": 250, "Rules": 200, "Limited by": 150,
+}  # fmt: skip
+# Of links only; the whole row has them.
+HIDDEN = ("Family", "Number")
 
 
 def table(title: str, description: str, query: str, units: Mapping[str, str], *, height: int, span: int) -> Table:
@@ -56,14 +57,24 @@ def table(title: str, description: str, query: str, units: Mapping[str, str], *,
         properties = [DynamicConfigValue("noValue", "–")]
         if column in units:
             properties.append(DynamicConfigValue("unit", units[column]))
-        if column in WIDTHS_PX:
-            properties.append(DynamicConfigValue("custom.width", WIDTHS_PX[column]))
-        if column == "Number":
-            properties.append(DynamicConfigValue("custom.align", "right"))
-        if column in LONG_TEXTS:
-            properties.append(DynamicConfigValue("custom.inspect", True))
+        properties += _layout(column)
         panel.override_by_name(column, properties)
     return panel
+
+
+def _layout(column: str) -> Properties:
+    if column in HIDDEN:
+        return [DynamicConfigValue("custom.hidden", True)]
+    if column in LEAST_OF_TEXTS_PX:
+        return [
+            DynamicConfigValue("custom.minWidth", LEAST_OF_TEXTS_PX[column]),
+            DynamicConfigValue("custom.inspect", True),
+        ]
+    return [DynamicConfigValue("custom.width", WIDTHS_PX.get(column, heading_px(column)))]
+
+
+def heading_px(column: str) -> int:
+    return max(MIN_WIDTH_PX, round(7.2 * len(column) + 18))
 
 
 def _bare_table(title: str, description: str, text: str, *, height: int, span: int) -> Table:
@@ -92,10 +103,11 @@ def _set_custom(panel: Table, custom: dict[str, object]) -> None:
 
 
 def with_path_links(panel: Table, *, keep_size: bool = True) -> Table:
-    """Link From, To, Path and Number. `keep_size` where the dashboard has a choice of packet sizes."""
+    """Link From, To and Path. `keep_size` where the dashboard has a choice of packet sizes."""
     size = SIZE if keep_size else ""
-    panel.override_by_name("Path", link("Path in Grafana", PATH_DASHBOARD + size))
-    panel.override_by_name("Number", link("Path in Soundings", PATH_PAGE, new_tab=True))
+    page = PATH_PAGE + ("&size=${packet_bytes}" if keep_size else "")
+    both = [*_links("Path in Grafana", PATH_DASHBOARD + size), *_links("Path in Soundings", page, new_tab=True)]
+    panel.override_by_name("Path", [DynamicConfigValue("links", both)])
     for end in ("From", "To"):
         panel.override_by_name(end, link("Site in Grafana", SITE_DASHBOARD + size))
     return panel
@@ -106,8 +118,7 @@ def with_site_link(panel: Table) -> Table:
 
 
 def with_incident_link(panel: Table) -> Table:
-    for column in ("Title", "Number"):
-        panel.override_by_name(column, link("Incident in Soundings", INCIDENT_PAGE, new_tab=True))
+    panel.override_by_name("Title", link("Incident in Soundings", INCIDENT_PAGE, new_tab=True))
     return panel.no_value("no incidents")
 
 
@@ -165,7 +176,11 @@ def legend(title: str, bands: Bands) -> Table:
 
 
 def link(title: str, url: str, *, new_tab: bool = False) -> Properties:
-    return [DynamicConfigValue("links", [{"title": title, "url": url, "targetBlank": new_tab}])]
+    return [DynamicConfigValue("links", _links(title, url, new_tab=new_tab))]
+
+
+def _links(title: str, url: str, *, new_tab: bool = False) -> list[dict[str, object]]:
+    return [{"title": title, "url": url, "targetBlank": new_tab}]
 
 
 def _data_link(title: str, url: str) -> Any:

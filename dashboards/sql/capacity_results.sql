@@ -9,9 +9,7 @@ SELECT
     capacity_low_bps AS "Lower bound",
     capacity_high_bps AS "Upper bound",
     method AS "Method",
-    sent::float8 AS "Sent",
-    received::float8 AS "Received",
-    CASE WHEN during_test THEN 'yes' ELSE 'no' END AS "During throughput test",
+    CASE WHEN during_test THEN 'yes' ELSE 'no' END AS "During test",
     detail AS "Reason"
 FROM reporting.capacity
 WHERE path_id = NULLIF(${path:sqlstring}, '')::integer

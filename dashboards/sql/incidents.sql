@@ -5,9 +5,6 @@ SELECT
     incident.closed_at AS "Resolved",
     EXTRACT(EPOCH FROM COALESCE(incident.ended_at, now()) - incident.began_at)::float8 AS "Duration",
     incident.severity AS "Severity",
-    incident.state AS "State",
-    incident.rule AS "Rule",
-    incident.cause AS "Cause",
     incident.title AS "Title",
     COALESCE(NULLIF(incident.closing, ''), incident.correction) AS "Resolution",
     incident.incident_id::text AS "Number"

@@ -3,8 +3,6 @@ SELECT
     incident.opened_at AS "Detected",
     incident.severity AS "Severity",
     incident.state AS "State",
-    incident.rule AS "Rule",
-    incident.cause AS "Cause",
     incident.title AS "Title",
     (SELECT COUNT(DISTINCT path_id) FROM reporting.incident_path AS found
      WHERE found.incident_id = incident.incident_id)::float8 AS "Paths",

@@ -36,8 +36,8 @@ median AS (
 )
 SELECT
     packet_bytes AS "Packet size, bytes",
-    bursts::float8 AS "Bursts measured",
-    bursts_not_measured::float8 AS "Bursts not measured",
+    bursts::float8 AS "Bursts",
+    bursts_not_measured::float8 AS "Not measured",
     sent::float8 AS "Packets sent",
     (sent - received)::float8 AS "Packets lost",
     CASE WHEN received < sent THEN (sent - received)::float8 / sent END AS "Loss",

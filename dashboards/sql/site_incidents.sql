@@ -3,8 +3,6 @@
 SELECT
     incident.opened_at AS "Detected",
     incident.closed_at AS "Resolved",
-    incident.state AS "State",
-    incident.rule AS "Rule",
     incident.title AS "Title",
     incident.incident_id::text AS "Number"
 FROM reporting.incident

@@ -15,6 +15,8 @@ from tests.unit.test_dashboards import ROW_NAMES, columns, dashboards, panel_tit
 
 SCREEN_PX = 1400
 MENU_SCREEN_PX = SCREEN_PX - 220
+"""With Grafana's menu open."""
+HEADING_PX_PER_LETTER = 7.2
 """The width of the grid on a screen of 1440 px: without the page's padding and the scroll bar, with the menu closed."""
 GREENS = ("#009E73", "#00664B")
 DARK_TEXT, LIGHT_TEXT = "#202226", "#F7F8FA"
@@ -80,16 +82,34 @@ def test_all_columns_of_a_table_are_on_the_screen(panel: dict[str, Any]) -> None
     if panel.get("transformations"):
         return
     config = panel["fieldConfig"]
-    widths = {
-        override["matcher"]["options"]: setting["value"]
+    settings = {
+        (override["matcher"]["options"], setting["id"]): setting["value"]
         for override in config["overrides"]
         for setting in override["properties"]
-        if setting["id"] == "custom.width"
     }
     least = config["defaults"]["custom"]["minWidth"]
-    needed = sum(widths.get(column, least) for column in shown_columns(panel["targets"][0]["rawSql"]))
+    needed = 0
+    for column in shown_columns(panel["targets"][0]["rawSql"]):
+        if settings.get((column, "custom.hidden")):
+            continue
+        width = settings.get((column, "custom.width"), settings.get((column, "custom.minWidth"), least))
+        if panel["options"]["showHeader"]:
+            assert width >= HEADING_PX_PER_LETTER * len(column) + 16, f"{column} is cut"
+        needed += width
 
-    assert needed <= panel["gridPos"]["w"] / 24 * SCREEN_PX - 16
+    assert needed <= panel["gridPos"]["w"] / 24 * MENU_SCREEN_PX - 16
+
+
+def test_the_title_of_an_incident_has_300_px() -> None:
+    titles = [
+        [setting["value"] for setting in override["properties"] if setting["id"] == "custom.minWidth"]
+        for panel in TABLES
+        for override in panel["fieldConfig"]["overrides"]
+        if override["matcher"]["options"] == "Title"
+    ]
+
+    assert len(titles) >= 4
+    assert all(max(widths, default=300) >= 300 for widths in titles)
 
 
 @pytest.mark.parametrize("panel", [panel for panel in TABLES if panel.get("transformations")], ids=panel_title)

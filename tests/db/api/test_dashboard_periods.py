@@ -118,7 +118,7 @@ def test_a_short_period_has_the_figures_of_its_own_bursts(length: timedelta, mes
         assert cell(rtts, source, destination, "RTT") == about(mean_ms)
         assert (cell(of_site, source, destination, "Loss") or 0) == about(loss_ratio(path, length))
     assert anl == about(loss_ratio(mesh.slac_anl, length))
-    counts = {"Bursts measured": sent["slac", "cern"] / 10, "Packets sent": sent["slac", "cern"]}
+    counts = {"Bursts": sent["slac", "cern"] / 10, "Packets sent": sent["slac", "cern"]}
     assert {name: statistics[name] for name in counts} == counts
     assert statistics["RTT maximum"] == max(received["slac", "cern"])
 
