@@ -6,7 +6,7 @@ sign may occur: provisioning would expand it as an environment variable.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dashboards.postgres import DATA_SOURCE_UID, LATE_AFTER_MIN, SqlQuery, sql
@@ -30,6 +30,8 @@ class GrafanaRule:
     summary: str
     labels: dict[str, str]
     no_data: str
+    panel: tuple[str, int]  # of the alert's link: UID of the dashboard, and the panel's number
+    annotations: dict[str, str] = field(default_factory=dict)
 
 
 def rules() -> list[GrafanaRule]:
@@ -42,9 +44,11 @@ def rules() -> list[GrafanaRule]:
             query="alert_incidents",
             above=0,
             for_s=0,
-            summary="{{ .Labels.cause }}: {{ .Labels.rule }} on {{ .Values.A }} paths",
+            summary="Incident {{ .Labels.incident }} on {{ .Values.A }} paths: {{ .Labels.opening }}",
             labels={"soundings": "network"},
             no_data="OK",
+            panel=("soundings-mesh", 2),
+            annotations={"title": "{{ .Labels.opening }}", "page": "{{ .Labels.page }}"},
         ),
         GrafanaRule(
             uid="soundings-agent-silent",
@@ -57,6 +61,7 @@ def rules() -> list[GrafanaRule]:
             ),
             labels=system,
             no_data="OK",
+            panel=("soundings-system", 8),
         ),
         GrafanaRule(
             uid="soundings-centre-stopped",
@@ -67,6 +72,7 @@ def rules() -> list[GrafanaRule]:
             summary="no heartbeat of beat and worker for more than 5 minutes: no rollups, alerts or reports",
             labels=system,
             no_data="Alerting",
+            panel=("soundings-system", 1),
         ),
         GrafanaRule(
             uid="soundings-summaries-behind",
@@ -77,6 +83,7 @@ def rules() -> list[GrafanaRule]:
             summary="a rollup has been pending for more than 10 minutes; all figures are delayed by that time",
             labels=system,
             no_data="OK",
+            panel=("soundings-system", 3),
         ),
     ]
 
@@ -118,7 +125,12 @@ def _provisioned(rule: GrafanaRule) -> dict[str, Any]:
         "noDataState": rule.no_data,
         "execErrState": "Error",
         "labels": rule.labels,
-        "annotations": {"summary": rule.summary},
+        "annotations": {
+            "summary": rule.summary,
+            "__dashboardUid__": rule.panel[0],
+            "__panelId__": str(rule.panel[1]),
+            **rule.annotations,
+        },
         "data": [_data("A", DATA_SOURCE_UID, query.to_json()), _data("C", EXPRESSION, threshold)],
     }
 

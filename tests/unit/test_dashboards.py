@@ -311,6 +311,27 @@ def test_alert_rules_have_grafanas_provisioning_format() -> None:
 
 def test_alert_rules_contain_no_stray_dollar_sign() -> None:
     """Provisioning would replace it as an environment variable by an empty text."""
+def test_an_alert_links_to_a_panel_of_its_subject() -> None:
+    provisioned = json.loads((render.ALERTING_DIR / "soundings.json").read_text())
+    titles = {
+        (dashboard["uid"], str(panel["id"])): panel["title"]
+        for dashboard in dashboards()
+        for panel in panels_of(dashboard)
+    }
+    linked = {
+        rule["uid"]: titles[rule["annotations"]["__dashboardUid__"], rule["annotations"]["__panelId__"]]
+        for group in provisioned["groups"]
+        for rule in group["rules"]
+    }
+
+    assert linked == {
+        "soundings-incident": "Open incidents",
+        "soundings-agent-silent": "Agents, longest silent first",
+        "soundings-centre-stopped": "Status",
+        "soundings-summaries-behind": "Lag (s)",
+    }
+
+
     text = (render.ALERTING_DIR / "soundings.json").read_text()
 
     assert set(re.findall(r"\$\S*?(?=\")", text)) == {"$SOUNDINGS_GRAFANA_ALERTS_PAUSED"}

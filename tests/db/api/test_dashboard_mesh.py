@@ -352,7 +352,15 @@ def test_the_current_state_of_the_system(mesh: MeshOfThree) -> None:
 
 
 def test_the_alert_rule_fires_for_each_open_incident(mesh: MeshOfThree) -> None:
-    assert answer("alert rules", "soundings-incident", mesh) == [("unreachable", "warning", "anl", 2)]
+    incident = Incident.objects.get(rule="unreachable")
+
+    before = answer("alert rules", "soundings-incident", mesh)
+    incident.rule, incident.severity, incident.cause, incident.title = "loss", "critical", "slac", "another"
+    incident.save()
+
+    page = f"http://localhost:8000/incidents/{incident.pk}/"
+    assert before == [(str(incident.pk), page, "x", 2)]
+    assert answer("alert rules", "soundings-incident", mesh) == before, "Grafana would notify again"
 
 
 def test_the_systems_alert_rules_return_durations(mesh: MeshOfThree) -> None:
