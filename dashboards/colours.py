@@ -121,6 +121,11 @@ def without_a_figure() -> list[ValueMapping]:
     ]
 
 
+def null_as(text: str) -> SpecialValueMap:
+    # Grafana colours null by the lowest limit.
+    return _special(SpecialValueMatch.NULL, text, TEXT)
+
+
 def _special(match: SpecialValueMatch, text: str, colour: str) -> SpecialValueMap:
     result = ValueMappingResult(text=text, color=colour)
     return SpecialValueMap(DashboardSpecialValueMapOptions(match=match, result=result))

@@ -47,7 +47,7 @@ def build() -> Dashboard:
 def _panels() -> list[Panel | Section]:
     return [
         _now(),
-        open_incidents(),
+        open_incidents("open_incidents_of_group"),
         Section("Now", [legend("Legend: condition", CONDITION_BANDS), _conditions()]),
         Section("Loss", [legend("Legend: packet loss", LOSS_BANDS), _loss(), _worst(), _map()]),
         Section("RTT", [legend("Legend: RTT", RTT_BANDS), _rtt()], is_collapsed=True),
@@ -63,9 +63,9 @@ def _now() -> Stat:
     return stat(
         f"Overview{COVERS}",
         "The selected group, family and packet size over the period, coverage up to the last whole hour; open "
-        "incidents and silent agents are current, of the whole mesh. An agent is silent if it delivered nothing for "
-        f"{LATE_AFTER_MIN} minutes. Summaries behind: so long has the oldest result waited for its hour; the figures "
-        "of the paths lack later ones.",
+        "incidents are current, silent agents too, and of the whole mesh: those that delivered nothing for "
+        f"{LATE_AFTER_MIN} minutes. Summaries behind: so long has an overdue result waited for the hour, day or month "
+        "that the figures are of; they lack later ones.",
         "mesh_now",
         {"Packets lost": "percentunit", "Coverage": "percentunit", "Summaries behind": "s"},
         {
@@ -78,11 +78,11 @@ def _now() -> Stat:
     )
 
 
-def open_incidents() -> Table:
+def open_incidents(query: str = "open_incidents") -> Table:
     panel = table(
         "Open incidents",
         "A row per cause, with the number of affected paths.",
-        "open_incidents",
+        query,
         {"Detected": "dateTimeAsIso"},
         height=6,
         span=24,

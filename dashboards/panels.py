@@ -38,7 +38,7 @@ from grafana_foundation_sdk.models.dashboard import (
     VariableSort,
 )
 
-from dashboards.colours import ORANGE, PURPLE, RED, TEXT, thresholds
+from dashboards.colours import BLUE, ORANGE, PURPLE, RED, TEXT, null_as, thresholds
 from dashboards.postgres import DATA_SOURCE, Direction, SqlQuery, sql
 
 TAG = "soundings"
@@ -72,6 +72,7 @@ def assemble(
     annotation: str = "annotation_mesh",
     page: str = "/",
     with_routes: bool = False,
+    with_incidents: bool = True,
 ) -> Dashboard:
     """Build a dashboard of the web page `page`.
 
@@ -90,13 +91,13 @@ def assemble(
         .readonly()
         .link(_other_dashboards())
         .link(_our_page(page))
-        .annotation(_annotation("Incidents", annotation, RED))
+        .annotation(_annotation("Incidents", annotation, RED).enable(with_incidents))
         .annotation(_annotation("Summaries behind", "annotation_summaries", ORANGE))
         .with_variable(_pages())
     )
     if with_routes:
         builder.annotation(_annotation("Route changes", "annotation_route_changes", PURPLE))
-        builder.annotation(_annotation("Reply TTL", "annotation_reply_ttl", PURPLE))
+        builder.annotation(_annotation("Reply TTL", "annotation_reply_ttl", BLUE))
     for query_variable in variables:
         builder.with_variable(query_variable)
     ids = count(1)
@@ -153,6 +154,8 @@ def variable(
     )
 
 
+# The unit of counts, which have no decimals.
+COUNT = "none"
 # Ends the titles of panels whose figures are of all results of the period, or of whole hours or days.
 COVERS = ", ${covers}"
 
@@ -233,6 +236,8 @@ def stat(title: str, description: str, query: str, units: Mapping[str, str], lim
         .thresholds(thresholds([(None, TEXT)]))
         .graph_mode(BigValueGraphMode.NONE)
         .no_value("no data")
+        .mappings([null_as("no data")])
+        .text(common_builder.VizTextDisplayOptions().title_size(14).value_size(28))
         .height(4)
         .span(24)
     )
@@ -274,6 +279,8 @@ def time_series(
     )
     if least is not None:
         panel.min(least)
+    if unit == COUNT:
+        panel.decimals(0)
     for letter, query in zip("ABCDEF", queries, strict=False):
         panel.with_target(SqlQuery(letter, sql(query, direction), "time_series"))
     return panel

@@ -29,6 +29,7 @@ def build() -> Dashboard:
         variables=[],
         panels=_panels(),
         page="/sites/",
+        with_incidents=False,
     )
 
 
@@ -61,7 +62,7 @@ def _each_minute(title: str, unit: str, query: str, description: str, colours: d
 def _ingest() -> TimeSeries:
     return _each_minute(
         "Ingest rate (results/s)",
-        "none",
+        "short",
         "ingest_rate",
         "Stored and rejected results per second, the busiest minute of each interval.",
         {"Stored": GREEN, "Rejected": RED},
@@ -83,8 +84,8 @@ def _queue() -> TimeSeries:
         "Centre backlog (tasks, hours)",
         "none",
         "queue",
-        "Tasks in Redis that no worker has taken, and hours with a pending rollup.",
-        {"Tasks": PURPLE, "Pending rollups": ORANGE},
+        "Tasks in Redis that no worker has taken, and hours whose rollup is overdue by a minute.",
+        {"Tasks": PURPLE, "Overdue rollups": ORANGE},
     )
 
 

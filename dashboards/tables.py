@@ -11,7 +11,7 @@ from grafana_foundation_sdk.builders.table import Panel as Table
 from grafana_foundation_sdk.models.common import TableCellHeight
 from grafana_foundation_sdk.models.dashboard import DataTransformerConfig, DynamicConfigValue, FieldColorModeId
 
-from dashboards.colours import NO_DATA, TEXT, Bands, texts, thresholds, without_a_figure
+from dashboards.colours import NO_DATA, TEXT, Bands, null_as, texts, thresholds, without_a_figure
 from dashboards.panels import Properties
 from dashboards.postgres import SqlQuery, sql
 
@@ -125,8 +125,9 @@ def with_incident_link(panel: Table) -> Table:
 def coloured_text(panel: Table, columns: Mapping[str, Properties]) -> Table:
     """Colour figures by `dashboards.colours.limits`."""
     cell = DynamicConfigValue("custom.cellOptions", {"type": "color-text"})
+    without = DynamicConfigValue("mappings", [null_as("–")])
     for column, properties in columns.items():
-        panel.override_by_name(column, [cell, *properties])
+        panel.override_by_name(column, [cell, without, *properties])
     return panel
 
 

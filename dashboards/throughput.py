@@ -7,7 +7,7 @@ from grafana_foundation_sdk.builders.timeseries import Panel as TimeSeries
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards.colours import BLUE, GREEN, GREY, ORANGE
-from dashboards.panels import COVERS, Panel, assemble, bars, colour, of_a_path, points, time_series, variable
+from dashboards.panels import COVERS, Panel, Section, assemble, bars, colour, of_a_path, points, time_series, variable
 from dashboards.paths import retransmits, throughput, throughput_tests
 from dashboards.tables import table, with_path_links
 
@@ -28,7 +28,7 @@ def build() -> Dashboard:
     )
 
 
-def _panels() -> list[Panel]:
+def _panels() -> list[Panel | Section]:
     return [
         _paths(),
         _outcomes(),
@@ -36,10 +36,11 @@ def _panels() -> list[Panel]:
         throughput(),
         retransmits(),
         throughput_tests(),
-        _capacities(),
-        _links(),
-        _responses(),
-        _aggregates(),
+        Section(
+            "Capacity, links, request and response, aggregates",
+            [_capacities(), _links(), _responses(), _aggregates()],
+            is_collapsed=True,
+        ),
     ]
 
 

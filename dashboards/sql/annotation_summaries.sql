@@ -1,10 +1,11 @@
--- One row where results have waited for their hourly summary for more than a minute: from the arrival of the oldest to
--- now, as figures of hours and longer lack those delivered since.
+-- One row where results wait for longer than they should for a summary that the figures of the period are of: from the
+-- arrival of the oldest to now, as figures lack those delivered since.
 SELECT
     MIN(since) AS "time",
     LEAST($__timeTo()::timestamptz, now()) AS "timeEnd",
-    'Figures of hours and longer are as of ' || to_char(MIN(since) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC' AS "text",
+    'Figures of whole ' || MIN(tier) || 's are as of ' || to_char(MIN(since) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC' AS "text",
     'summaries' AS "tags"
 FROM reporting.waiting
-WHERE tier = 'hour'
-HAVING MIN(since) < LEAST($__timeTo()::timestamptz, now() - INTERVAL '1 minute')
+WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo()) AND overdue > 0
+    AND NOT (reporting.is_short($__timeFrom(), $__timeTo()) AND reporting.keeps_bursts($__timeTo()))
+HAVING MIN(since) < $__timeTo()::timestamptz

@@ -311,7 +311,7 @@ def centre() -> None:
             queued=7,
             queue_length=waiting,
             hours_waiting=1,
-            waited_s=30.0,
+            waited_s=30.0 + 60 * minutes,
             database_bytes=10**9,
         )
 

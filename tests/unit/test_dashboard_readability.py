@@ -222,6 +222,40 @@ def test_each_alert_rule_has_its_own_colour_and_none_is_green() -> None:
         assert green <= max(red, blue)
 
 
+@pytest.mark.parametrize("panel", SERIES, ids=panel_title)
+def test_counts_have_no_decimals(panel: dict[str, Any]) -> None:
+    is_count = panel["fieldConfig"]["defaults"]["unit"] == "none"
+
+    assert panel["fieldConfig"]["defaults"].get("decimals") == (0 if is_count else None)
+
+
+def test_a_missing_figure_has_no_colour_of_a_limit() -> None:
+    """Grafana gives null the colour of the lowest limit, which is red for coverage."""
+    limited = [panel["fieldConfig"]["defaults"]["mappings"] for panel in STATS]
+    for panel in TABLES:
+        for override in panel["fieldConfig"]["overrides"]:
+            settings = {setting["id"]: setting["value"] for setting in override["properties"]}
+            if "thresholds" in settings:
+                limited.append(settings["mappings"])
+
+    assert len(limited) > 8
+    for [mapping] in limited:
+        assert (mapping["options"]["match"], mapping["options"]["result"]["color"]) == ("null", "text")
+
+
+def test_panels_that_most_meshes_do_not_fill_are_folded_up() -> None:
+    [throughput] = [dashboard for dashboard in dashboards() if dashboard["uid"] == "soundings-throughput"]
+    [row] = [panel for panel in throughput["panels"] if panel["type"] == "row"]
+
+    assert row["collapsed"] is True
+    assert len(row["panels"]) == 4
+
+
+@pytest.mark.parametrize("panel", STATS, ids=panel_title)
+def test_figures_are_as_large_in_every_version(panel: dict[str, Any]) -> None:
+    assert panel["options"]["text"] == {"titleSize": 14, "valueSize": 28}
+
+
 @pytest.mark.parametrize("panel", STATS, ids=panel_title)
 def test_figures_change_colour_at_a_limit(panel: dict[str, Any]) -> None:
     limited = [

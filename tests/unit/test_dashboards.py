@@ -210,9 +210,11 @@ def test_a_dashboard_links_to_others_and_shows_incidents(dashboard: dict[str, An
     assert (page["type"], page["url"].startswith(("${soundings}/", "${soundings}${path_page}"))) == ("link", True)
     assert dashboard["templating"]["list"][0]["name"] == "soundings"
     for annotation in (incidents, summaries):
-        assert annotation["enable"] is True
+        is_shown = annotation is summaries or dashboard["uid"] != "soundings-system"
+        assert annotation["enable"] is is_shown, "an incident of the network says nothing of the system"
         assert {"time", "timeEnd", "text", "tags"} == columns(annotation["target"]["rawSql"])
     assert bool(routes) == ("path" in {variable["name"] for variable in dashboard["templating"]["list"]})
+    assert len({annotation["iconColor"] for annotation in (incidents, summaries, *routes)}) == 2 + len(routes)
     for annotation in routes:
         assert {"time", "text", "tags"} == columns(annotation["target"]["rawSql"])
 
@@ -309,8 +311,6 @@ def test_alert_rules_have_grafanas_provisioning_format() -> None:
         assert rule["condition"] == threshold["refId"]
 
 
-def test_alert_rules_contain_no_stray_dollar_sign() -> None:
-    """Provisioning would replace it as an environment variable by an empty text."""
 def test_an_alert_links_to_a_panel_of_its_subject() -> None:
     provisioned = json.loads((render.ALERTING_DIR / "soundings.json").read_text())
     titles = {
@@ -332,6 +332,8 @@ def test_an_alert_links_to_a_panel_of_its_subject() -> None:
     }
 
 
+def test_alert_rules_contain_no_stray_dollar_sign() -> None:
+    """Provisioning would replace it as an environment variable by an empty text."""
     text = (render.ALERTING_DIR / "soundings.json").read_text()
 
     assert set(re.findall(r"\$\S*?(?=\")", text)) == {"$SOUNDINGS_GRAFANA_ALERTS_PAUSED"}

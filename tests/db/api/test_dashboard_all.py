@@ -28,6 +28,8 @@ def mesh(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[
 
 WITHOUT_ROWS = {
     "paths: Packet loss (% of packets sent)/B",  # each hour has loss
+    # A period of two hours has the figures of its bursts.
+    *(f"{name}: @Summaries behind" for name in ("alerts", "mesh", "paths", "site", "system", "throughput")),
     "throughput: Use of links (bit/s)/B",  # weeks end at midnight
 }
 

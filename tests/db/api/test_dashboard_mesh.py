@@ -12,7 +12,7 @@ import pytest
 from django.db.models.functions import Now
 
 from monitor.alerts.evidence.words import lasted_s as lasted_s_of
-from monitor.alerts.models import Incident
+from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.models import BurstHour, CentreSample, DirtyHour, DirtySummary
 from monitor.mesh import models
 from monitor.mesh.models import Group, MeasurementPeriod
@@ -315,8 +315,8 @@ def test_the_plan_of_a_site_is_counted_over_all_its_paths(mesh: MeshOfThree) -> 
 
 STEPPED = [
     ("Ingest rate (results/s)/A", (10.0, 0.1), (1.0, 0.0)),
-    ("Lag (s)/A", (20.0, 30.0), (20.0, 30.0)),
-    ("Centre backlog (tasks, hours)/A", (4.0, 1.0), (None, 1.0)),
+    ("Lag (s)/A", (20.0, 90.0), (20.0, 30.0)),
+    ("Centre backlog (tasks, hours)/A", (4.0, 1.0), (None, 0.0)),
     ("Agent backlog (results)/A", (7.0,), (7.0,)),
     ("Database size (bytes)/A", (1e9,), (1e9,)),
 ]
@@ -376,7 +376,7 @@ def test_the_systems_alert_rules_return_durations(mesh: MeshOfThree) -> None:
 @pytest.mark.parametrize("dashboard", ["alerts", "mesh", "paths", "site", "system", "throughput"])
 def test_a_dashboard_shows_since_when_summaries_lack_results(dashboard: str, mesh: MeshOfThree) -> None:
     now = datetime.now(UTC)
-    period = {"since": now - timedelta(hours=1), "until": now}
+    period = {"since": now - timedelta(hours=4), "until": now}
     DirtyHour.objects.update(marked_at=now - timedelta(minutes=4))
 
     [(since, until, text, _)] = answer(dashboard, "@Summaries behind", mesh, **period)
@@ -393,11 +393,33 @@ def test_a_dashboard_shows_since_when_summaries_lack_results(dashboard: str, mes
 
 def test_the_overview_has_how_long_results_wait_for_their_summary(mesh: MeshOfThree) -> None:
     DirtyHour.objects.update(marked_at=datetime.now(UTC) - timedelta(minutes=4))
-    behind_s = answer("mesh", "Overview/A", mesh)[0][-1]
+    behind_s = answer("mesh", "Overview/A", mesh, since=BY_HOUR)[0][-1]
     DirtyHour.objects.all().delete()
 
     assert behind_s == pytest.approx(240, abs=20)
-    assert answer("mesh", "Overview/A", mesh)[0][-1] == 0
+    assert answer("mesh", "Overview/A", mesh, since=BY_HOUR)[0][-1] == 0
+
+
+def test_only_the_summaries_of_the_periods_figures_count_as_behind(mesh: MeshOfThree) -> None:
+    DirtyHour.objects.update(marked_at=datetime.now(UTC) - timedelta(minutes=4))
+    of_bursts, of_days = SINCE, SINCE - timedelta(days=7)
+    for since in (of_bursts, of_days):
+        assert answer("mesh", "Overview/A", mesh, since=since)[0][-1] == 0
+        assert answer("mesh", "@Summaries behind", mesh, since=since) == []
+    DirtySummary.objects.create(
+        path_id=1, tier="day", starts_at=DAY, marked_at=datetime.now(UTC) - timedelta(minutes=30)
+    )
+
+    assert answer("mesh", "Overview/A", mesh, since=of_days)[0][-1] == pytest.approx(1800, abs=20)
+
+
+def test_open_incidents_are_those_of_the_selected_group(mesh: MeshOfThree) -> None:
+    IncidentPath.objects.filter(path=mesh.slac_cern).delete()
+
+    assert answer("mesh", "Overview/A", mesh)[0][4] == 1
+    assert answer("mesh", "Overview/A", mesh, group="labs")[0][4] == 0
+    assert answer("mesh", "Open incidents/A", mesh, group="labs") == []
+    assert len(answer("alerts", "Open incidents/A", mesh, group="labs")) == 1
 
 
 def test_a_running_day_that_waits_for_its_summary_is_not_overdue(mesh: MeshOfThree) -> None:
