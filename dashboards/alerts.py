@@ -8,7 +8,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard, DynamicConfigValu
 
 from dashboards.colours import RULE_COLOURS
 from dashboards.mesh import COVERAGE_LIMITS, open_incidents
-from dashboards.panels import Panel, assemble, bars, time_series
+from dashboards.panels import BY_DAY, Panel, assemble, bars, time_series
 from dashboards.tables import coloured_text, table, with_incident_link, with_path_links, with_site_link
 
 
@@ -30,9 +30,9 @@ def _panels() -> list[Panel]:
 
 def _by_day() -> TimeSeries:
     panel = time_series("Incidents opened, by day and rule (incidents)", "none", ["incidents_by_day"]).description(
-        "Whole UTC days of the period. A day without a bar had no incident."
+        "Whole UTC days of the last 30, or of a period with fixed ends. A day without a bar had no incident."
     )
-    return bars(panel.no_value("no incidents"), RULE_COLOURS)
+    return bars(panel.no_value("no incidents").time_from(BY_DAY), RULE_COLOURS)
 
 
 def _paths() -> Table:

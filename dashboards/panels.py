@@ -154,6 +154,8 @@ def variable(
     )
 
 
+# The period of panels by day, whatever relative period is chosen: in one of hours they would be empty.
+BY_DAY = "30d"
 # The unit of counts, which have no decimals.
 COUNT = "none"
 # Ends the titles of panels whose figures are of all results of the period, or of whole hours or days.

@@ -9,7 +9,19 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, limits
 from dashboards.mesh import COVERAGE_LIMITS, LOSS_LIMITS
-from dashboards.panels import COVERS, Panel, assemble, bars, coloured, covers, loss_series, stat, time_series, variable
+from dashboards.panels import (
+    BY_DAY,
+    COVERS,
+    Panel,
+    assemble,
+    bars,
+    coloured,
+    covers,
+    loss_series,
+    stat,
+    time_series,
+    variable,
+)
 from dashboards.system import AGENT_LIMITS
 from dashboards.tables import coloured_text, table, with_incident_link, with_path_links
 
@@ -87,7 +99,7 @@ def _completeness() -> TimeSeries:
     panel = time_series("Completeness, by day (results)", "none", ["site_completeness"], span=8).description(
         "Results received, and results missing by the gaps in their sequence numbers: dropped or lost by the agent."
     )
-    return bars(panel, {"Delivered": GREEN, "Missing": RED})
+    return bars(panel.time_from(BY_DAY), {"Delivered": GREEN, "Missing": RED})
 
 
 def _incidents() -> Table:

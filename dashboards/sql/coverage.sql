@@ -31,7 +31,9 @@ measured AS (
         AND packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
 )
 SELECT
-    step.at AS "time",
+    reporting.bar_at(
+        step.at, reporting.tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo()
+    ) AS "time",
     CASE WHEN measured.at IS NOT NULL THEN
         GREATEST(0, measured.bursts - measured.bursts_all_lost)
     END::float8 AS "Measured",

@@ -34,8 +34,8 @@ measured AS (
     CROSS JOIN usual
     WHERE next_at - measured_at > 2 * spacing
     UNION ALL
-    SELECT step.at, forward_delay_lo_ms, forward_delay_hi_ms, reverse_delay_lo_ms, reverse_delay_hi_ms
-    FROM reporting.steps(reporting.tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo()) AS step
+    SELECT step.drawn_at, forward_delay_lo_ms, forward_delay_hi_ms, reverse_delay_lo_ms, reverse_delay_hi_ms
+    FROM reporting.line_steps(reporting.tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo()) AS step
     LEFT JOIN summary ON summary.at = step.at
     WHERE EXISTS (SELECT FROM summary)
 ),

@@ -1,7 +1,7 @@
 -- One row per UTC day of the period and rule: incidents that opened, zero on days without; no row for a rule that opened
 -- none in the whole period.
 SELECT
-    step.at AS "time",
+    reporting.bar_at(step.at, 'day', $__timeFrom(), $__timeTo()) AS "time",
     opened.rule AS "metric",
     COUNT(incident.incident_id)::float8 AS "Incidents"
 FROM reporting.steps('day', $__timeFrom(), $__timeTo()) AS step

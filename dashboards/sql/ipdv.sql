@@ -10,9 +10,9 @@ WITH measured AS (
         AND packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
 )
 SELECT
-    step.at AS "time",
+    step.drawn_at AS "time",
     ipdv_ms AS "IPDV"
-FROM reporting.steps(reporting.tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo()) AS step
+FROM reporting.line_steps(reporting.tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo()) AS step
 LEFT JOIN measured ON measured.at = step.at
 WHERE EXISTS (SELECT FROM measured)
-ORDER BY step.at
+ORDER BY 1

@@ -27,7 +27,9 @@ SELECT
     (sent - received)::float8 / NULLIF(sent, 0) AS "Lost"
 FROM burst
 UNION ALL
-SELECT step.at, (sent - received)::float8 / NULLIF(sent, 0)
+SELECT
+    reporting.bar_at(step.at, reporting.tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo()),
+    (sent - received)::float8 / NULLIF(sent, 0)
 FROM reporting.steps(reporting.tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo()) AS step
 LEFT JOIN summary ON summary.at = step.at
 WHERE EXISTS (SELECT FROM summary)

@@ -1,7 +1,7 @@
 -- One row per hour without loss, or a day beyond 83 days: the upper 95% bound 3/N (at most 1), since no loss seen is not
 -- no loss.
 SELECT
-    at AS "time",
+    GREATEST(at, $__timeFrom()) AS "time",
     reporting.loss_bound_ratio(sent) AS "No loss: upper bound 3/N"
 FROM reporting.ping
 WHERE tier = reporting.tier($__timeFrom(), $__timeTo())
@@ -10,4 +10,4 @@ WHERE tier = reporting.tier($__timeFrom(), $__timeTo())
     AND path_id = {path}
     AND packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
     AND sent > 0 AND received = sent
-ORDER BY at
+ORDER BY 1

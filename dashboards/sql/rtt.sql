@@ -40,8 +40,8 @@ FROM burst
 CROSS JOIN usual
 WHERE next_at - measured_at > 2 * spacing
 UNION ALL
-SELECT step.at, rtt_min_ms, rtt_p25_ms, rtt_median_ms, rtt_p75_ms, rtt_p95_ms, rtt_max_ms
-FROM reporting.steps(reporting.tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo()) AS step
+SELECT step.drawn_at, rtt_min_ms, rtt_p25_ms, rtt_median_ms, rtt_p75_ms, rtt_p95_ms, rtt_max_ms
+FROM reporting.line_steps(reporting.tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo()) AS step
 LEFT JOIN measured ON measured.at = step.at
 WHERE EXISTS (SELECT FROM measured)
 ORDER BY 1

@@ -1,7 +1,7 @@
 -- One row per UTC day of the period on which results of the chosen site began: how many came, and how many are missing
 -- by the gaps in their numbers.
 SELECT
-    day::timestamp AT TIME ZONE 'UTC' AS "time",
+    reporting.bar_at(day::timestamp AT TIME ZONE 'UTC', 'day', $__timeFrom(), $__timeTo()) AS "time",
     delivered::float8 AS "Delivered",
     missing::float8 AS "Missing"
 FROM reporting.completeness

@@ -30,7 +30,9 @@ due AS (
     HAVING SUM(bursts_planned) > 0
 )
 SELECT
-    step.at AS "time",
+    reporting.bar_at(
+        step.at, reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo()
+    ) AS "time",
     measured::float8 AS "Measured",
     during_test::float8 AS "During throughput test",
     not_measured::float8 AS "Not measured",

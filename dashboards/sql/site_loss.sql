@@ -28,18 +28,19 @@ usual AS (
     FROM pooled
 )
 SELECT
-    at AS "time",
+    GREATEST(at, $__timeFrom()) AS "time",
     lost_out AS "Out",
     lost_in AS "In"
 FROM pooled
+WHERE reporting.is_short($__timeFrom(), $__timeTo())
 UNION ALL
 SELECT at + spacing, NULL, NULL
 FROM pooled
 CROSS JOIN usual
 WHERE next_at - at > 2 * spacing AND reporting.is_short($__timeFrom(), $__timeTo())
 UNION ALL
-SELECT step.at, NULL, NULL
-FROM reporting.steps(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo()) AS step
-WHERE NOT reporting.is_short($__timeFrom(), $__timeTo())
-    AND EXISTS (SELECT FROM pooled) AND step.at NOT IN (SELECT at FROM pooled)
+SELECT step.drawn_at, lost_out, lost_in
+FROM reporting.line_steps(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo()) AS step
+LEFT JOIN pooled ON pooled.at = step.at
+WHERE NOT reporting.is_short($__timeFrom(), $__timeTo()) AND EXISTS (SELECT FROM pooled)
 ORDER BY 1

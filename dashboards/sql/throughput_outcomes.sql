@@ -35,7 +35,9 @@ due AS (
     GROUP BY at
 )
 SELECT
-    step.at AS "time",
+    reporting.bar_at(
+        step.at, reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo()
+    ) AS "time",
     measured::float8 AS "Measured",
     failed::float8 AS "Failed",
     untried::float8 AS "No test"

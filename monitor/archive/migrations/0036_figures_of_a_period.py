@@ -1,4 +1,5 @@
-"""Rows to pool over a period: its own bursts and tests up to three hours, and beyond the summaries that it touches."""
+"""Rows to pool over a period: its own bursts and tests up to three hours, and beyond the summaries that it touches; and
+where a chart draws them."""
 
 from django.db import migrations
 
@@ -78,10 +79,31 @@ THROUGHPUT_BETWEEN = f"""
     $$
 """
 
+# Steps of a line: the first begins with the period, and the last has a second row at the end of the period, or now.
+LINE_STEPS = """
+    CREATE FUNCTION reporting.line_steps(tier text, since timestamptz, until timestamptz)
+    RETURNS TABLE (at timestamptz, drawn_at timestamptz) LANGUAGE sql STABLE AS $$
+        SELECT at, greatest(at, since) FROM reporting.steps(tier, since, until)
+        UNION ALL
+        (SELECT at, least(until, now()) FROM reporting.steps(tier, since, until) ORDER BY at DESC LIMIT 1)
+    $$
+"""
+
+# Begin of a bar. Grafana draws all bars of a panel as wide as the least distance between two of them, so that the first
+# of many keeps its whole width, outside of the period.
+BAR_AT = """
+    CREATE FUNCTION reporting.bar_at(at timestamptz, tier text, since timestamptz, until timestamptz)
+    RETURNS timestamptz LANGUAGE sql STABLE AS $$
+        SELECT CASE WHEN until - since <= 3 * ('1 ' || tier)::interval THEN greatest(at, since) ELSE at END
+    $$
+"""
+
 
 class Migration(migrations.Migration):
     dependencies = [("archive", "0035_shown_hops")]
 
     operations = [
-        migrations.RunSQL([IS_SHORT, COUNTED_BURST, KEEPS_BURSTS, PING_BETWEEN, THROUGHPUT_BETWEEN]),
+        migrations.RunSQL(
+            [IS_SHORT, COUNTED_BURST, KEEPS_BURSTS, PING_BETWEEN, THROUGHPUT_BETWEEN, LINE_STEPS, BAR_AT]
+        ),
     ]

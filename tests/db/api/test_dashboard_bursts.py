@@ -106,7 +106,8 @@ def test_a_route_change_is_annotated_as_in_the_archive(half_hour: MeshOfThree) -
 def test_longer_periods_are_shown_by_the_hour(half_hour: MeshOfThree) -> None:
     length = timedelta(days=2, minutes=1)
 
-    assert [row["time"] for row in rows(half_hour, RTT.format(""), length) if row["Median"] is not None] == [HOUR]
+    drawn = [row["time"] for row in rows(half_hour, RTT.format(""), length) if row["Median"] is not None]
+    assert drawn == [HOUR, HOUR + timedelta(hours=1)], "the line goes on to the end of the period"
     assert [row for row in rows(half_hour, LOSS.format(""), length) if row["Lost"] is not None] == [
         {"time": HOUR, "Lost": 3 / 250}
     ]
@@ -117,4 +118,4 @@ def test_where_bursts_were_deleted_hours_are_shown(half_hour: MeshOfThree) -> No
     Burst.objects.all().delete()
 
     assert [row["time"] for row in rows(half_hour, LOSS.format(""))] == [HOUR]
-    assert [row["Maximum"] for row in rows(half_hour, RTT.format(""))] == [19]
+    assert [row["Maximum"] for row in rows(half_hour, RTT.format(""))] == [19, 19]

@@ -223,7 +223,8 @@ def test_a_site_pools_the_loss_of_its_paths_by_direction(mesh: MeshOfThree) -> N
     rows = answer("site", "Packet loss, all paths (% of packets sent)/A", mesh, since=BY_HOUR)
 
     before = [(at, None, None) for at in (BY_HOUR, BY_HOUR + timedelta(hours=1))]
-    assert rows == like([*before, (HOURS[0], 306 / 900, 0.0), (HOURS[1], 306 / 900, 0.0)])
+    closing = (UNTIL, 306 / 900, 0.0)
+    assert rows == like([*before, (HOURS[0], 306 / 900, 0.0), (HOURS[1], 306 / 900, 0.0), closing])
 
 
 def test_an_interval_without_measurements_is_a_gap(mesh: MeshOfThree) -> None:
@@ -244,7 +245,7 @@ def test_the_agent_of_a_site_has_its_last_reported_state(mesh: MeshOfThree) -> N
 
 def test_deliveries_of_a_site_are_counted_by_day(mesh: MeshOfThree) -> None:
     """Sequences 81 to 90 never arrived."""
-    assert answer("site", "Completeness, by day (results)/A", mesh) == [(DAY, 90, 10)]
+    assert answer("site", "Completeness, by day (results)/A", mesh) == [(SINCE, 90, 10)]
     assert answer("alerts", "Completeness, by site/A", mesh) == [("slac", 90, 10, 0.9)]
 
 
@@ -278,7 +279,7 @@ def test_the_outcomes_of_planned_tests_are_counted(mesh: MeshOfThree) -> None:
 def test_incidents_are_counted_by_day_and_rule(mesh: MeshOfThree) -> None:
     rows = answer("alerts", "Incidents opened, by day and rule (incidents)/A", mesh, since=SINCE - timedelta(days=1))
 
-    before = DAY - timedelta(days=1)
+    before = SINCE - timedelta(days=1)
     assert rows == [(before, "loss", 0), (before, "unreachable", 0), (DAY, "loss", 1), (DAY, "unreachable", 1)]
     assert answer("alerts", "Incidents opened, by day and rule (incidents)/A", mesh, since=before, until=before) == []
 

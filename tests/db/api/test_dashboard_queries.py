@@ -267,15 +267,16 @@ EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
     "RTT (ms)/A": (
         RTT_COLUMNS,
         [
-            (hour(10), 150, 151, 152, 153, 154, 155),
+            (SINCE, 150, 151, 152, 153, 154, 155),
             (hour(11), 148, 149, 150, 151, 152, 153),
             (hour(12), None, None, None, None, None, None),
             (hour(13), None, None, None, None, None, None),
+            (UNTIL, None, None, None, None, None, None),
         ],
     ),
     "Jitter, IPDV (ms)/A": (
         ("time", "IPDV"),
-        [(hour(10), 2.5), (hour(11), None), (hour(12), None), (hour(13), None)],
+        [(SINCE, 2.5), (hour(11), None), (hour(12), None), (hour(13), None), (UNTIL, None)],
     ),
     "Packet loss (% of packets sent)/A": (
         ("time", "Lost"),
@@ -285,10 +286,11 @@ EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
     "RTT, reverse path (ms)/A": (
         RTT_COLUMNS,
         [
-            (hour(10), None, None, None, None, None, None),
+            (SINCE, None, None, None, None, None, None),
             (hour(11), 38, 39, 40, 41, 42, 43),
             (hour(12), 38, 39, 40, 41, 42, 43),
             (hour(13), None, None, None, None, None, None),
+            (UNTIL, None, None, None, None, None, None),
         ],
     ),
     "Packet loss, reverse path (% of packets sent)/A": (
@@ -311,7 +313,11 @@ EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
     ),
     "Throughput: measured, estimated, capacity (bit/s)/B": (
         ESTIMATE_COLUMNS,
-        [(hour(10), 7.8e5, None), (hour(11), None, 1.1e6), (hour(12), None, None), (hour(13), None, None)],
+        [
+            (SINCE, 7.8e5, None),
+            (hour(11), None, 1.1e6),
+            *((at, None, None) for at in (hour(12), hour(13), UNTIL)),
+        ],
     ),
     "Throughput: measured, estimated, capacity (bit/s)/C": (
         ("time", "Capacity"),
