@@ -362,16 +362,18 @@ def test_the_grid_shows_the_selected_metric_period_and_size(browser, served):
         before = page.locator("#matrix caption").inner_text()
         page.get_by_role("group", name="metric").get_by_role("link", name="median RTT").click()
         page.get_by_role("group", name="period").get_by_role("link", name="hour").click()
+        page.click("#view summary")
         page.get_by_role("group", name="packet").get_by_role("link", name="1000 B").click()
         page.wait_for_url("**size=1000**")
         after = page.locator("#matrix caption").inner_text()
-        chosen = page.locator("#choices [aria-current=true]").all_inner_texts()
+        page.click("#view summary")
+        chosen = page.locator("#choices [aria-current=true]:visible").all_inner_texts()
 
     assert before.startswith("Loss from each site")
     assert "in the last 10 min or three cycles, whichever is longer, packets of 100 bytes" in before
     assert after.startswith("Median RTT from each site")
     assert "in the last hour, packets of 1000 bytes" in after
-    assert chosen == ["median RTT", "hour", "value", "1000 B"]
+    assert chosen == ["median RTT", "hour", "value", "1000 B", "by site", "all", "figures"]
 
 
 def test_the_keyboard_moves_through_the_grid_and_opens_a_path(browser, served, path_ids):

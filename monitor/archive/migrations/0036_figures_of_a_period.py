@@ -24,7 +24,12 @@ COUNTED_BURST = """
         ) END AS rtt_median_ms,
         CASE WHEN counts THEN (SELECT max(rtt_ms) FROM unnest(rtts_ms) AS rtt_ms) END AS rtt_max_ms,
         CASE WHEN counts THEN (SELECT avg(rtt_ms) FROM unnest(rtts_ms) AS rtt_ms) END AS rtt_avg_ms
-    FROM (SELECT *, outcome = 'measured' AND NOT during_test AS counts FROM burst) AS burst
+    FROM (
+        SELECT
+            path_id, packet_bytes, measured_at, sent, received, rtts_ms, loaded_rtts_ms, during_test,
+            outcome = 'measured' AND NOT during_test AS counts
+        FROM burst
+    ) AS burst
 """
 
 # Bursts from before `until` that were deleted, or moved to files, leave their summaries.
